@@ -1,10 +1,10 @@
-//! How an event becomes bytes: [`Json`] by default, [`Raw`] for bytes as they are, or a [`Codec`] of one's own.
+//! How an event becomes bytes: [`Json`] by default, [`Raw`] for bytes as they are, or your own [`Codec`].
 
 use serde::Serialize;
 
 /// Encodes an event as a payload.
 ///
-/// Named in `#[outbox(codec = ..)]`; it carries no state, so it is never constructed.
+/// It is named in `#[outbox(codec = ..)]`. It has no state, so it is never constructed.
 ///
 /// ```
 /// use diesel_outbox::codec::{Codec, CodecError};
@@ -27,17 +27,17 @@ pub trait Codec<T: ?Sized> {
     /// Encodes one event.
     ///
     /// # Errors
-    /// When this event cannot be represented.
+    /// Returns an error if this event cannot be represented.
     fn encode(event: &T) -> Result<Vec<u8>, CodecError>;
 
-    /// A payload of this codec as people read it, for whoever looks at a dead letter
-    /// ([`Admin::payload_text`](crate::admin::Admin::payload_text)). Without it they get the bytes.
+    /// A payload of this codec in readable form, for people who inspect a dead letter
+    /// ([`Admin::payload_text`](crate::admin::Admin::payload_text)). If it fails, they see the bytes.
     ///
     /// # Errors
-    /// The payload is not one of this codec; or the codec shows none.
+    /// Returns an error if the payload is not of this codec, or if the codec has no readable form.
     fn text(payload: &[u8]) -> Result<String, CodecError> {
         let _ = payload;
-        Err(CodecError::new("its codec shows no text: implement `Codec::text`"))
+        Err(CodecError::new("its codec has no readable form: implement `Codec::text`"))
     }
 }
 
@@ -55,7 +55,7 @@ impl<T: Serialize + ?Sized> Codec<T> for Json {
         serde_json::to_vec(event).map_err(CodecError::new)
     }
 
-    /// As it stands there, if it is JSON.
+    /// The payload as it is, if it is JSON.
     fn text(payload: &[u8]) -> Result<String, CodecError> {
         let text = std::str::from_utf8(payload).map_err(CodecError::new)?;
         serde_json::from_str::<serde::de::IgnoredAny>(text).map_err(CodecError::new)?;
@@ -83,7 +83,7 @@ impl<T: AsRef<[u8]> + ?Sized> Codec<T> for Raw {
     }
 }
 
-/// Why an event could not be encoded, or a payload not be read.
+/// Why an event could not be encoded, or a payload could not be read.
 ///
 /// ```
 /// use diesel_outbox::CodecError;

@@ -1,4 +1,4 @@
-//! Every metric: its name, kind, unit and meaning. `docs/operations.md` lists the same, and a test compares the two.
+//! Every metric: its name, kind, unit and meaning. A test compares this list with `docs/operations.md`.
 
 use metrics::Unit;
 
@@ -7,15 +7,15 @@ use metrics::Unit;
 pub struct Metric {
     /// Its name.
     pub name: &'static str,
-    /// What it is.
+    /// Its kind.
     pub kind: MetricKind,
-    /// What it counts or measures in.
+    /// Its unit.
     pub unit: Unit,
-    /// What it says.
+    /// Its meaning.
     pub help: &'static str,
 }
 
-/// What a metric is.
+/// The kind of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetricKind {
     /// Only grows.
@@ -38,64 +38,64 @@ macro_rules! metrics {
 }
 
 metrics! {
-    ENQUEUED = "outbox_enqueued_total", Counter, Count, "Rows written by enqueue, by `topic`; includes those rolled back later.";
+    ENQUEUED = "outbox_enqueued_total", Counter, Count, "Rows that enqueue wrote, by `topic`; includes those rolled back later.";
     HANDED_OVER = "outbox_handed_over_total", Counter, Count, "Rows that the commit hook handed to the relay, by `topic`.";
-    HOOK_LOST = "outbox_hook_lost_total", Counter, Count, "Rows the hook could not hand over and left to the sweeper, by `reason`: queue_full, stale, too_many, no_hook, no_relay, outage, confirm_failed, topic_waits, paused, unknown_topic.";
-    CONFIRM_MISSED = "outbox_confirm_missed_total", Counter, Count, "Rows handed over and not found: rolled back, not visible yet, or already claimed.";
+    HOOK_LOST = "outbox_hook_lost_total", Counter, Count, "Rows that the hook could not hand over and left to the sweeper, by `reason`: queue_full, stale, too_many, no_hook, no_relay, outage, confirm_failed, topic_waits, paused, unknown_topic.";
+    CONFIRM_MISSED = "outbox_confirm_missed_total", Counter, Count, "Rows handed over and then not found: rolled back, not visible yet, or already claimed.";
     SENT = "outbox_sent_total", Counter, Count, "Messages handed to the transport, by `topic` and `path`: direct, confirmed, swept or lane.";
-    DELIVERED = "outbox_delivered_total", Counter, Count, "Messages the broker acknowledged, by `topic` and by the `path` of the copy it acknowledged. The direct-send ratio is that of direct and confirmed to all.";
+    DELIVERED = "outbox_delivered_total", Counter, Count, "Messages that the broker acknowledged, by `topic` and by the `path` of the acknowledged copy. The direct-send ratio is direct and confirmed over all.";
     FAILED = "outbox_failed_total", Counter, Count, "Failed sends, by `topic` and `class`.";
     DEAD_LETTERED = "outbox_dead_lettered_total", Counter, Count, "Messages moved to the dead letters, by `topic` and `reason`: refused, attempts, poisoned.";
-    RESENT = "outbox_resent_total", Counter, Count, "Messages sent that had failed or been held before, by `topic`: an earlier copy may have been stored.";
-    TERM_MISSED = "outbox_term_missed_total", Counter, Count, "Rows not sent because their term was over, by `path`; another holder may have them.";
-    LEASE_LOST = "outbox_lease_lost_total", Counter, Count, "Held rows whose lease could not be extended or written: a duplicate may follow.";
-    HALF_MESSAGES = "outbox_half_messages_total", Counter, Count, "Half messages whose transaction was over for their process, by `topic` and `outcome`: committed, rolled_back, open, unreported. About the latter two the broker asks.";
-    HALF_CHECKS = "outbox_half_checks_total", Counter, Count, "Questions of brokers about half messages, by `topic` and the `answer`: commit, rollback, unknown.";
+    RESENT = "outbox_resent_total", Counter, Count, "Messages sent again after a failure or under a later lease, by `topic`: the broker may have an earlier copy.";
+    TERM_MISSED = "outbox_term_missed_total", Counter, Count, "Rows not sent because their term was over, by `path`: another holder may have them.";
+    LEASE_LOST = "outbox_lease_lost_total", Counter, Count, "Leased rows whose lease could not be extended, or whose outcome could not be written: a duplicate may follow.";
+    HALF_MESSAGES = "outbox_half_messages_total", Counter, Count, "Half messages whose transaction ended in this process, by `topic` and `outcome`: committed, rolled_back, open, unreported. The broker asks about the last two.";
+    HALF_CHECKS = "outbox_half_checks_total", Counter, Count, "Check-backs of brokers about half messages, by `topic` and `answer`: commit, rollback, unknown.";
     CLAIM_FAILED = "outbox_claim_failed_total", Counter, Count, "Claims that did not commit.";
-    SETTLE_MISSED = "outbox_settle_missed_total", Counter, Count, "Delivered rows that were no longer there, by `found`: dead_letter or nowhere.";
-    SETTLE_RETRIED = "outbox_settle_retried_total", Counter, Count, "Settles that failed and were tried again.";
+    SETTLE_MISSED = "outbox_settle_missed_total", Counter, Count, "Delivered rows that were already gone when they were settled, by where they were `found`: dead_letter or nowhere.";
+    SETTLE_RETRIED = "outbox_settle_retried_total", Counter, Count, "Settles that failed and were retried.";
     KEPT = "outbox_history_kept_total", Counter, Count, "Sent messages that entered the history, by `topic`.";
-    PRUNED = "outbox_pruned_total", Counter, Count, "Rows removed because of their age, by `what`: history, dead_letters, marks. Of a day of the history that PostgreSQL dropped whole, as many as its statistics tell.";
-    PRUNE_FAILED = "outbox_prune_failed_total", Counter, Count, "Removals of old rows, and makings of room for new ones, that failed and are tried again.";
-    PROCESSED = "outbox_processed_total", Counter, Count, "Messages that consumers marked as processed through `Admin`, by `outcome`: marked, already, ahead; of this process.";
-    SENT_AGAIN = "outbox_sent_again_total", Counter, Count, "Messages that `Admin` took from the history to be sent again; of this process.";
-    CANCELLED = "outbox_cancelled_total", Counter, Count, "Delayed messages cancelled before they were sent, by `topic`; of this process.";
-    REDRIVEN = "outbox_redriven_total", Counter, Count, "Dead letters sent again by `Admin`; of this process.";
-    PURGED = "outbox_purged_total", Counter, Count, "Dead letters thrown away by `Admin`; of this process.";
+    PRUNED = "outbox_pruned_total", Counter, Count, "Expired rows that were removed, by `what`: history, dead_letters, marks. For a day of history that PostgreSQL drops as a partition, the count comes from its statistics.";
+    PRUNE_FAILED = "outbox_prune_failed_total", Counter, Count, "Failed removals of expired rows and failed creations of partitions; both are retried.";
+    PROCESSED = "outbox_processed_total", Counter, Count, "Messages that consumers marked as processed through `Admin` in this process, by `outcome`: marked, already, ahead.";
+    SENT_AGAIN = "outbox_sent_again_total", Counter, Count, "Messages that `Admin` took from the history to be sent again, in this process.";
+    CANCELLED = "outbox_cancelled_total", Counter, Count, "Delayed messages cancelled before they were sent, in this process, by `topic`.";
+    REDRIVEN = "outbox_redriven_total", Counter, Count, "Dead letters that `Admin` redrove, in this process.";
+    PURGED = "outbox_purged_total", Counter, Count, "Dead letters that `Admin` purged, in this process.";
     DEAD_LETTER_CALLBACKS_LOST = "outbox_dead_letter_callbacks_lost_total", Counter, Count, "Dead-letter callbacks that were lost, by `reason`: queue_full, panicked.";
     DEAD_LETTER_ALERTS = "outbox_dead_letter_alerts_total", Counter, Count, "Times that a relay of this process dead-lettered more messages within a window than its alert allows.";
-    TASK_PANICKED = "outbox_task_panicked_total", Counter, Count, "Tasks of the relay that panicked and began anew, by `task`; the log has the panic.";
-    CALL_PANICKED = "outbox_call_panicked_total", Counter, Count, "Calls of code that is not the relay's that panicked, by `call`: retry_policy, clock, partition, transport, outage, store, outcome, settler. The relay went on without their answer; the log has the panic.";
-    BREAKER_OPEN = "outbox_breaker_open", Gauge, Count, "1 while the transport is considered down, else 0, by `transport`.";
-    TOPIC_BACKED_OFF = "outbox_topic_backed_off", Gauge, Count, "1 while the broker refuses the topic, by `topic`.";
+    TASK_PANICKED = "outbox_task_panicked_total", Counter, Count, "Tasks of the relay that panicked and were restarted, by `task`; the log has the panic.";
+    CALL_PANICKED = "outbox_call_panicked_total", Counter, Count, "Panics in code that the relay calls but does not own, by `call`: retry_policy, clock, partition, transport, outage, store, outcome, settler. The relay continued without the result; the log has the panic.";
+    BREAKER_OPEN = "outbox_breaker_open", Gauge, Count, "1 while the transport counts as down, else 0, by `transport`.";
+    TOPIC_BACKED_OFF = "outbox_topic_backed_off", Gauge, Count, "1 while the broker refuses the topic, else 0, by `topic`.";
     TOPIC_PAUSED = "outbox_topic_paused", Gauge, Count, "1 while the topic is paused, else 0, by `topic`.";
     LANES_OWNED = "outbox_lanes_owned", Gauge, Count, "Lanes of an ordered topic that this node owns, by `topic`.";
-    LANES_ASLEEP = "outbox_lanes_asleep", Gauge, Count, "1 while this node leaves the lanes of the topic to others, because its broker or database fails, else 0; by `topic`.";
-    LANE_LOST = "outbox_lane_lost_total", Counter, Count, "Lanes whose lease ended unrenewed, by `topic`: a duplicate may follow.";
-    LANE_FENCED = "outbox_lane_fenced_total", Counter, Count, "Lanes of a fenced topic that were fenced by this node, by `topic`.";
-    LANE_FENCE_FAILED = "outbox_lane_fence_failed_total", Counter, Count, "Times that a lane of a fenced topic could not be fenced, by `topic`.";
-    LANE_FENCED_OUT = "outbox_lane_fenced_out_total", Counter, Count, "Lanes that were fenced by somebody else while this node sent from them, by `topic`.";
+    LANES_ASLEEP = "outbox_lanes_asleep", Gauge, Count, "1 while this node leaves the topic's lanes to others because its broker or database fails, else 0, by `topic`.";
+    LANE_LOST = "outbox_lane_lost_total", Counter, Count, "Lanes whose lease expired, by `topic`: a duplicate may follow.";
+    LANE_FENCED = "outbox_lane_fenced_total", Counter, Count, "Lanes of a fenced topic that this node fenced, by `topic`.";
+    LANE_FENCE_FAILED = "outbox_lane_fence_failed_total", Counter, Count, "Failed attempts to fence a lane of a fenced topic, by `topic`.";
+    LANE_FENCED_OUT = "outbox_lane_fenced_out_total", Counter, Count, "Lanes that somebody else fenced while this node sent from them, by `topic`.";
     LANE_LATE = "outbox_lane_late_total", Counter, Count, "Rows of an ordered topic that became visible after a later row of their key was sent, by `topic`.";
-    LANE_READ_FAILED = "outbox_lane_read_failed_total", Counter, Count, "Reads of lanes that failed.";
-    LANE_BALANCE_FAILED = "outbox_lane_balance_failed_total", Counter, Count, "Times that lanes could not be read, renewed or taken.";
-    NOTICES = "outbox_notices_total", Counter, Count, "Statements that told other relays in which of their lanes this process committed, by `outcome`: sent, failed.";
-    NOTICES_RECEIVED = "outbox_notices_received_total", Counter, Count, "Notices received from other relays, and from itself.";
+    LANE_READ_FAILED = "outbox_lane_read_failed_total", Counter, Count, "Failed reads of lanes.";
+    LANE_BALANCE_FAILED = "outbox_lane_balance_failed_total", Counter, Count, "Failed attempts to read, renew or take lanes.";
+    NOTICES = "outbox_notices_total", Counter, Count, "Statements that notify other relays of commits to their lanes, by `outcome`: sent, failed.";
+    NOTICES_RECEIVED = "outbox_notices_received_total", Counter, Count, "Notices received, from other relays and from this one.";
     NOTICES_LISTENING = "outbox_notices_listening", Gauge, Count, "1 while the relay listens for notices, 0 while it relies on its poll.";
-    NOTICES_LOST = "outbox_notices_lost_total", Counter, Count, "Times that the connection for notices could not be opened, broke, or received nothing.";
-    BLOCKED_KEYS = "outbox_blocked_keys", Gauge, Count, "Keys of an ordered topic that wait behind a failed message, by `topic`; of this node's lanes.";
+    NOTICES_LOST = "outbox_notices_lost_total", Counter, Count, "Times that the notice connection could not be opened, broke, or received nothing.";
+    BLOCKED_KEYS = "outbox_blocked_keys", Gauge, Count, "Keys in this node's lanes that wait behind a failed message, by `topic`.";
     QUEUE_DEPTH = "outbox_queue_depth", Gauge, Count, "Rows handed over and not yet confirmed, by `transport`.";
     IN_FLIGHT = "outbox_in_flight", Gauge, Count, "Messages sent and not yet settled, by `transport`.";
-    OLDEST_IN_FLIGHT = "outbox_oldest_in_flight_seconds", Gauge, Seconds, "For how long the oldest message has been in flight, sent and not yet settled, by `transport`: no longer than its delivery time-out and a settle, where all is well.";
-    OLDEST_DUE = "outbox_oldest_due_seconds", Gauge, Seconds, "For how long the oldest due row of the topic has been due, by `topic`; of an ordered topic, how long ago the oldest row of this node's lanes was enqueued that no failed one of its key is in the way of.";
+    OLDEST_IN_FLIGHT = "outbox_oldest_in_flight_seconds", Gauge, Seconds, "How long the oldest message has been in flight, by `transport`. In a healthy system no longer than its delivery time-out and a settle.";
+    OLDEST_DUE = "outbox_oldest_due_seconds", Gauge, Seconds, "How long the oldest due row has been due, by `topic`. For an ordered topic: how long ago the oldest row in this node's lanes was enqueued, not counting rows behind a failed one of their key.";
     LIVE_ROWS = "outbox_live_rows", Gauge, Count, "Rows not settled yet, by `topic`; set when `Relay::backlog` is called, up to its bound.";
     DUE_ROWS = "outbox_due_rows", Gauge, Count, "Rows that are due, by `topic`; set when `Relay::backlog` is called, up to its bound.";
     DEAD_LETTERS = "outbox_dead_letters", Gauge, Count, "Dead letters, by `topic`; set when `Relay::backlog` is called, up to its bound.";
-    COMMIT_TO_ACK = "outbox_commit_to_ack_seconds", Histogram, Seconds, "From the end of COMMIT to the broker's acknowledgement, of messages the hook handed over and, of ordered topics, named in the process that owns their lane; by `topic`.";
+    COMMIT_TO_ACK = "outbox_commit_to_ack_seconds", Histogram, Seconds, "From the end of COMMIT to the broker's acknowledgement, by `topic`: of messages that the hook handed over, and of ordered messages committed in the process that owns their lane.";
     CONFIRM_ROWS = "outbox_confirm_rows", Histogram, Count, "Rows read by one confirm.";
     SETTLE_ROWS = "outbox_settle_rows", Histogram, Count, "Rows removed by one settle.";
 }
 
-/// Tells the installed recorder every unit and description. Called by the relay's start; harmless when repeated.
+/// Describes every metric to the installed recorder. The relay calls it at start; repeating it does no harm.
 pub fn describe() {
     for metric in ALL {
         match metric.kind {

@@ -1,8 +1,8 @@
 //! The outbox's tables as migrations.
 //!
-//! The first choice is to copy the SQL of the folder `migrations/` into an application's own migrations: it is reviewed,
-//! ordered and reverted there like everything else. Where nobody does that, the same files are embedded here as a
-//! [`MigrationSource`] for `diesel_migrations` (and diesel-async's `AsyncMigrationHarness`):
+//! The first choice is to copy the SQL from the folder `migrations/` into the application's own migrations, where it is reviewed,
+//! ordered and reverted like everything else. Otherwise, the same files are embedded here as a [`MigrationSource`] for
+//! `diesel_migrations` (and diesel-async's `AsyncMigrationHarness`):
 //!
 //! ```no_run
 //! # #[cfg(feature = "sqlite")] {
@@ -14,9 +14,9 @@
 //! # Ok::<_, Box<dyn std::error::Error + Send + Sync>>(())
 //! ```
 //!
-//! Their versions begin with `0000outbox`: they sort before an application's dated ones, so that its `revert` of the
-//! last migration does not meet them. To take them back beside an application's, revert each one of the source
-//! (`MigrationHarness::revert_migration`): `revert_all_migrations` gives up on versions that are not its own.
+//! Their versions begin with `0000outbox`. They sort before an application's dated ones, so reverting the last migration does not
+//! hit them. To revert them next to an application's, revert each one of this source (`MigrationHarness::revert_migration`):
+//! `revert_all_migrations` fails on versions that are not its own.
 
 use std::fmt;
 
@@ -35,7 +35,7 @@ use crate::lane::fnv1a;
 use crate::naming::TableNames;
 use crate::store::schema::{IndexNaming, rename_tables};
 
-/// The migrations of an outbox under the default names; [`Migrations::new`] has those under others.
+/// The migrations of an outbox with the default table names; for other names use [`Migrations::new`].
 pub const MIGRATIONS: Migrations = Migrations { names: None };
 
 /// The migrations of one outbox.
@@ -55,9 +55,9 @@ pub struct Migrations {
 }
 
 impl Migrations {
-    /// The migrations of an outbox with these names. A schema must be there already.
+    /// The migrations of an outbox with these table names. The schema must exist already.
     ///
-    /// Other names are other migrations, so that one database can hold several outboxes.
+    /// Other names give other migrations, so one database can hold several outboxes.
     pub fn new(names: TableNames) -> Self {
         Self { names: Some(names) }
     }
@@ -77,7 +77,7 @@ impl<DB: EmbeddedMigrations> MigrationSource<DB> for Migrations {
     }
 }
 
-/// A database that the crate has migrations for.
+/// A database that this crate has migrations for.
 pub trait EmbeddedMigrations: Backend + sealed::Sealed {
     #[doc(hidden)]
     const FILES: &'static [MigrationFiles];
@@ -173,7 +173,7 @@ impl OutboxMigrationName {
         let version = if *names == TableNames::default() {
             files.version.to_owned()
         } else {
-            // Diesel skips a version it knows, and has 50 characters for one: too few for two names.
+            // Diesel skips versions it has already run, and allows 50 characters for one: too few for two names.
             format!("{}-{:016x}", files.version, fnv1a(&names.messages()))
         };
         Self { version, title: files.title }

@@ -1,4 +1,4 @@
-//! Where the tables are: the schema and the prefix of their names.
+//! The names of the tables: their schema and prefix.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use crate::limits::IDENTIFIER_CHARS_MAX;
 
 /// Schema and prefix of the outbox's tables; by default `outbox_messages` and `outbox_dead_letters` on the search path.
 ///
-/// Given once, to [`OutboxBuilder::tables`](crate::OutboxBuilder::tables): the relay passes them on to its store.
+/// Set once, in [`OutboxBuilder::tables`](crate::OutboxBuilder::tables). The relay passes them on to its store.
 ///
 /// ```
 /// use diesel_outbox::TableNames;
@@ -28,25 +28,25 @@ impl Default for TableNames {
 }
 
 impl TableNames {
-    /// Puts another prefix before `messages` and `dead_letters`.
+    /// Sets the prefix of `messages` and `dead_letters`.
     ///
     /// # Errors
-    /// When it is no plain identifier: names stand unquoted in the statements.
+    /// Returns an error if it is not a plain identifier: statements use names without quotes.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Result<Self, NameError> {
         self.prefix = identifier("prefix", prefix.into())?;
         Ok(self)
     }
 
-    /// Names the schema (on MySQL and SQLite the database) that holds the tables.
+    /// Sets the schema (on MySQL and SQLite the database) that holds the tables.
     ///
     /// # Errors
-    /// When it is no plain identifier.
+    /// Returns an error if it is not a plain identifier.
     pub fn schema(mut self, schema: impl Into<String>) -> Result<Self, NameError> {
         self.schema = Some(identifier("schema", schema.into())?);
         Ok(self)
     }
 
-    /// The schema, where one is named.
+    /// The schema, if one is set.
     pub fn schema_name(&self) -> Option<&str> {
         self.schema.as_deref()
     }
@@ -86,7 +86,7 @@ impl TableNames {
         self.qualified("history")
     }
 
-    /// The table of consumers' marks that came before their message was settled, with its schema.
+    /// The table of consumers' marks that arrived before their message was settled, with its schema.
     pub fn processed_marks(&self) -> String {
         self.qualified("processed_marks")
     }
@@ -115,7 +115,7 @@ fn identifier(what: &'static str, name: String) -> Result<String, NameError> {
     }
 }
 
-/// A prefix or schema that cannot stand in a statement.
+/// A prefix or schema that cannot be used in a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NameError {
     what: &'static str,

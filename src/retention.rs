@@ -1,35 +1,35 @@
-//! What a topic keeps when a message is done with: sent messages, dead letters, and for how long.
+//! What a topic keeps after a message is done, and for how long: sent messages and dead letters.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::limits::{KEEP_DAYS_MAX, PROCESSED_WITHIN_MIN};
 
-/// A day of a retention.
+/// A day, as retention counts it.
 pub(crate) const DAY: Duration = Duration::from_secs(24 * 3_600);
 
-/// What a topic says about keeping.
+/// A topic's retention settings.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Retention {
     /// For how many days a sent message is kept; `None`: not at all.
     pub(crate) sent_days: Option<u32>,
-    /// For how many days a dead letter is kept; `None`: until somebody does something about it.
+    /// For how many days a dead letter is kept; `None`: until somebody handles it.
     pub(crate) dead_days: Option<u32>,
-    /// Within which time consumers say that they have processed a message, if they do.
+    /// The time within which consumers report a message as processed, if they do.
     pub(crate) processed_within: Option<Duration>,
 }
 
 /// How a sent message is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Keep {
-    /// For how many days at least, and less than one more.
+    /// For at least this many days, and less than one more.
     pub days: u32,
-    /// Whether its consumer says when it has processed it.
+    /// Whether its consumer reports when it has processed it.
     pub awaits_processing: bool,
 }
 
 impl Retention {
-    /// How sent messages are kept, where they are.
+    /// How sent messages are kept, if they are.
     pub(crate) fn keep(&self) -> Option<Keep> {
         self.sent_days.map(|days| Keep { days, awaits_processing: self.processed_within.is_some() })
     }
@@ -39,12 +39,12 @@ impl Retention {
         self.sent_days.is_some() || self.dead_days.is_some()
     }
 
-    /// Looks whether the times fit together.
+    /// Checks that the times fit together.
     ///
-    /// `dead_days` is the window in which a letter may be redriven, and the history has to reach as far, for people who want to
-    /// know what of its key went since; so that is refused where both are said. Without `dead_days` no window is: letters wait
-    /// for somebody, and a history as long as that would be one without an end. It is taken, because a redrive needs no history:
-    /// a letter has everything that it needs itself, and is in no history before it is sent.
+    /// `dead_days` is the time in which a dead letter may be redriven. The history must reach as far, so that people
+    /// can see what was sent of its key since. Without `dead_days` there is no such time: dead letters wait for
+    /// somebody, and the history would have to be endless. That is allowed, because a redrive needs no history: a dead
+    /// letter holds all that it needs, and is in no history before it is sent.
     pub(crate) fn check(&self) -> Result<(), RetentionProblem> {
         let Self { sent_days, dead_days, processed_within } = *self;
         for (setting, days) in [("keep_sent_days", sent_days), ("keep_dead_days", dead_days)] {
@@ -68,7 +68,7 @@ impl Retention {
     }
 }
 
-/// What is wrong with a topic's keeping.
+/// What is wrong with a topic's retention.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RetentionProblem {
     Days { setting: &'static str, days: u32 },
@@ -82,20 +82,17 @@ impl fmt::Display for RetentionProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Days { setting: setting @ "keep_sent_days", days } => {
-                write!(
-                    f,
-                    "{setting} is {days}; give 1 to {KEEP_DAYS_MAX}, or leave it away and sent messages are deleted"
-                )
+                write!(f, "{setting} is {days}; give 1 to {KEEP_DAYS_MAX}, or leave it out to delete sent messages")
             }
             Self::Days { setting, days } => {
-                write!(f, "{setting} is {days}; give 1 to {KEEP_DAYS_MAX}, or leave it away and dead letters are kept")
+                write!(f, "{setting} is {days}; give 1 to {KEEP_DAYS_MAX}, or leave it out to keep dead letters")
             }
-            Self::NoHistory => f.write_str(
-                "processed_within needs a history to say it of: add .keep_sent_days(..), longer than processed_within",
-            ),
+            Self::NoHistory => {
+                f.write_str("processed_within needs a history: add .keep_sent_days(..), longer than processed_within")
+            }
             Self::WindowTooShort { window } => write!(
                 f,
-                "processed_within is {window:?}; give at least {PROCESSED_WITHIN_MIN:?}, or every message is late as soon as it is sent"
+                "processed_within is {window:?}; use at least {PROCESSED_WITHIN_MIN:?}: otherwise every message is late as soon as it is sent"
             ),
             Self::WindowTooLong { window, days } => write!(
                 f,
@@ -127,7 +124,7 @@ mod tests {
         for (topic, setting, remedy) in [
             (topic().keep_sent_days(0), "keep_sent_days is 0", "give 1 to 3653"),
             (topic().keep_sent_days(4_000), "keep_sent_days is 4000", "give 1 to 3653"),
-            (topic().keep_dead_days(0), "keep_dead_days is 0", "leave it away"),
+            (topic().keep_dead_days(0), "keep_dead_days is 0", "leave it out"),
             (topic().processed_within(minute), "processed_within", "add .keep_sent_days"),
             (topic().keep_sent_days(1).processed_within(Duration::ZERO), "processed_within is 0ns", "at least 1s"),
             (topic().keep_sent_days(1).processed_within(DAY), "keep_sent_days is 1", "keep them for longer"),
@@ -143,7 +140,7 @@ mod tests {
         let topic = || Topic::new("orders");
         for topic in [
             topic(),
-            // Letters wait for ever then, and a redrive reads nothing but them.
+            // Dead letters then wait for ever, and a redrive reads nothing but them.
             topic().keep_sent_days(1),
             topic().keep_dead_days(1),
             topic().keep_sent_days(30).keep_dead_days(30),

@@ -9,9 +9,9 @@ use crate::injected_bugs::{InjectedBug, is_injected};
 use crate::limits::{BACK_OFF_MAX, BACK_OFF_MIN, RETRY_WAIT_MAX};
 use crate::panic_guard::catch_panic;
 
-/// The wait before the next attempt, as a function of the failures so far.
+/// The wait before the next attempt, as a function of the number of failures.
 ///
-/// The count stands in the row, so a policy keeps no state and survives restarts.
+/// The row stores the count, so a policy has no state and survives restarts.
 ///
 /// ```
 /// use std::time::Duration;
@@ -29,15 +29,16 @@ use crate::panic_guard::catch_panic;
 /// assert_eq!(Impatient.wait(4), Duration::from_secs(3_600));
 /// ```
 pub trait RetryPolicy: fmt::Debug + Send + Sync + 'static {
-    /// The wait after the failure number `failures`, counted from 1. At most [`RETRY_WAIT_MAX`] counts.
+    /// The wait after failure number `failures`, counted from 1. At most [`RETRY_WAIT_MAX`] counts.
     ///
     /// # Panics
-    /// It should not. Where it does, the message waits as [`Exponential::default`] says, and `outbox_call_panicked_total` counts it.
-    /// `Duration::from_secs_f64(2_f64.powi(n))` panics from n = 64 on: bound the exponent, or take [`Exponential`].
+    /// It should not panic. If it does, the message waits as [`Exponential::default`] says, and
+    /// `outbox_call_panicked_total` counts it. `Duration::from_secs_f64(2_f64.powi(n))` panics from n = 64 on: bound
+    /// the exponent, or use [`Exponential`].
     fn wait(&self, failures: u32) -> Duration;
 }
 
-/// What the policy of a topic asks for, within [`RETRY_WAIT_MAX`]; of one that panics, what the default policy does.
+/// The wait of a topic's policy, at most [`RETRY_WAIT_MAX`]. If the policy panics, the default policy applies.
 pub(crate) fn retry_wait(policy: &dyn RetryPolicy, topic: &str, failures: u32) -> Duration {
     if is_injected(InjectedBug::PolicyUnguarded) {
         return bounded(policy.wait(failures));
@@ -46,12 +47,12 @@ pub(crate) fn retry_wait(policy: &dyn RetryPolicy, topic: &str, failures: u32) -
     bounded(asked.unwrap_or_else(|| Exponential::default().wait(failures)))
 }
 
-/// A wait that every database can add to its clock: one that it cannot would fail the whole group that it is written with.
+/// A wait that every database can add to its clock: a longer one would fail the whole group that it is written with.
 pub(crate) fn bounded(wait: Duration) -> Duration {
     wait.min(RETRY_WAIT_MAX)
 }
 
-/// Doubles from failure to failure, with jitter, up to a bound: the default.
+/// Doubles with each failure, with jitter, up to a bound: the default.
 ///
 /// ```
 /// use std::time::Duration;
@@ -69,19 +70,19 @@ pub struct Exponential {
 }
 
 impl Exponential {
-    /// Starts at `initial` and grows to at most `max`, doubling, each wait 50 % shorter to 50 % longer by chance.
+    /// Starts at `initial` and doubles up to `max`; each wait is randomly 50 % shorter to 50 % longer.
     pub const fn new(initial: Duration, max: Duration) -> Self {
         Self { initial, max, multiplier: 2.0, jitter: 0.5 }
     }
 
-    /// Grows by another factor than 2; one below 1 counts as 1.
+    /// Grows by a factor other than 2; one below 1 counts as 1.
     #[must_use]
     pub const fn multiplier(mut self, factor: f64) -> Self {
         self.multiplier = factor.max(1.0);
         self
     }
 
-    /// The share by which a wait is shortened or lengthened by chance, from 0 (never) to 1.
+    /// The share by which a wait is randomly shortened or lengthened, from 0 (none) to 1.
     #[must_use]
     pub const fn jitter(mut self, share: f64) -> Self {
         self.jitter = share.clamp(0.0, 1.0);
@@ -101,7 +102,7 @@ impl RetryPolicy for Exponential {
         let steps = i32::try_from(failures.saturating_sub(1)).unwrap_or(i32::MAX);
         let grown = self.initial.as_secs_f64() * self.multiplier.powi(steps);
         let bounded = bounded(Duration::try_from_secs_f64(grown).unwrap_or(self.max).min(self.max));
-        // The crate's own growth is stateful; rows are not, so it only draws the jitter of this one step.
+        // The crate's growth is stateful, but rows are not, so it only computes the jitter of this one step.
         let mut schedule = backoff::ExponentialBackoffBuilder::new()
             .with_initial_interval(bounded)
             .with_max_interval(bounded)

@@ -1,4 +1,4 @@
-//! A topic as the outbox treats it.
+//! A topic and how the outbox treats it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub struct Topic {
     message_bytes_max: usize,
     via: Arc<str>,
     is_ordered: bool,
-    /// Given by the application; only for an ordered topic.
+    /// Set by the application; only for an ordered topic.
     lanes: Option<u16>,
     on_failed_key: Option<OnFailedKey>,
     serializes: bool,
@@ -38,17 +38,18 @@ pub struct Topic {
     retention: Retention,
 }
 
-/// What becomes of a key of an ordered topic whose message is refused for good.
+/// What happens to a key of an ordered topic when its message is refused for good.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnFailedKey {
-    /// Its later messages wait behind it, and it is tried again, until it goes or somebody takes it away. Nothing is sent
+    /// The key's later messages wait while the message is retried, until it is delivered or removed. Nothing is sent
     /// out of order. The default.
     Hold,
-    /// It becomes a dead letter and the next one goes on. Sent again from there, it comes after those.
+    /// The message becomes a dead letter, and the next one is sent. If the dead letter is redriven, it comes after
+    /// those.
     DeadLetter,
 }
 
-/// The name of the transport that a relay is given without one, and of the topics that name none.
+/// The name of the transport that is given to a relay without a name, and of topics that name none.
 pub(crate) const DEFAULT_TRANSPORT: &str = "default";
 
 impl Topic {
@@ -74,8 +75,8 @@ impl Topic {
     /// Sends messages of one key in the order in which they were enqueued, across nodes, retries and restarts. Every
     /// message needs a key then.
     ///
-    /// What that promises, and what not, is in [the guide](crate::guide::ordering). Keys are independent of each other: many
-    /// are under way at once, one message of each.
+    /// [The guide](crate::guide::ordering) says what this guarantees and what not. Keys are independent of each other:
+    /// many are in flight at once, one message of each.
     ///
     /// ```
     /// use diesel_outbox::{OnFailedKey, Topic};
@@ -89,38 +90,39 @@ impl Topic {
         self
     }
 
-    /// How many lanes the keys of an ordered topic are spread over, and so how many nodes can share it: 16 by default, 1 to
-    /// 1,024. It stands in the database from the first start on: a relay with another number refuses to start, and says what
-    /// to do.
+    /// The number of lanes that the keys of an ordered topic are spread over: 16 by default, 1 to 1,024. It is also the
+    /// most nodes that can share the topic. It is stored in the database at the first start: a relay with another
+    /// number refuses to start, and says what to do.
     #[must_use]
     pub fn lanes(mut self, lanes: u16) -> Self {
         self.lanes = Some(lanes);
         self
     }
 
-    /// What becomes of a key of an ordered topic whose message is refused for good.
+    /// Sets what happens to a key of an ordered topic when its message is refused for good.
     #[must_use]
     pub fn on_failed_key(mut self, policy: OnFailedKey) -> Self {
         self.on_failed_key = Some(policy);
         self
     }
 
-    /// Makes transactions that enqueue messages of one key of this ordered topic wait for each other, from the enqueue to
-    /// their COMMIT, so that these have an order also where nothing else in the transactions makes one.
+    /// Makes transactions that enqueue messages of one key of this ordered topic wait for each other, from the enqueue
+    /// to the COMMIT. This gives them an order even if nothing else in the transactions does.
     ///
-    /// On PostgreSQL by an advisory lock in the same round trip; on MySQL and MariaDB by a row lock and a round trip of its own;
-    /// SQLite lets one transaction write at a time anyway.
+    /// PostgreSQL takes an advisory lock in the same round trip. MySQL and MariaDB take a row lock in an extra round
+    /// trip. SQLite lets one transaction write at a time anyway.
     #[must_use]
     pub fn serialize_by_key(mut self) -> Self {
         self.serializes = true;
         self
     }
 
-    /// Lets the broker itself refuse what an earlier owner of a lane of this ordered topic still sends, and so lets a new
-    /// owner send at once, and several messages of one key be under way.
+    /// Makes the broker refuse what an earlier owner of a lane of this ordered topic still sends. So a new owner can
+    /// send at once, and several messages of one key can be in flight.
     ///
-    /// Needs a transport that can do so, as Kafka's does with a transaction for each group of messages; consumers then have to
-    /// read with `isolation.level=read_committed`. What it brings and costs is in [the guide](crate::guide::ordering).
+    /// Needs a transport that supports it. Kafka's does, with a transaction for each group of messages; consumers must
+    /// then read with `isolation.level=read_committed`. [The guide](crate::guide::ordering) lists the benefits and
+    /// costs.
     ///
     /// ```
     /// use diesel_outbox::Topic;
@@ -134,9 +136,9 @@ impl Topic {
         self
     }
 
-    /// How long a new message belongs to the process that enqueued it before a sweeper may take it: `t`.
+    /// How long a new message is leased to the process that enqueued it, before a sweeper may take it: `t`.
     ///
-    /// It bounds what a crash between COMMIT and send delays a message. At least two seconds.
+    /// It bounds the delay that a crash between COMMIT and send causes. At least two seconds.
     #[must_use]
     pub fn staleness(mut self, staleness: Duration) -> Self {
         self.staleness = staleness;
@@ -150,28 +152,29 @@ impl Topic {
         self
     }
 
-    /// After how many attempts a message is given up and becomes a dead letter.
+    /// The number of attempts after which a message becomes a dead letter.
     ///
-    /// Only answers about the message count: an outage, a time-out or a leader election never does.
+    /// Only failures of the message itself count: an outage, a time-out or a leader election never does.
     #[must_use]
     pub fn attempts_max(mut self, attempts: u32) -> Self {
         self.attempts_max = attempts;
         self
     }
 
-    /// The most bytes of payload, key and headers together; more is an error at enqueue. Keep it at or below what the
-    /// broker takes, or the message fails there.
+    /// The most bytes of payload, key and headers together; a larger message is an error at enqueue. Keep it at or
+    /// below the broker's limit, or the message fails there.
     #[must_use]
     pub fn message_bytes_max(mut self, bytes: usize) -> Self {
         self.message_bytes_max = bytes;
         self
     }
 
-    /// Which of the relay's transports takes its messages: the one given under this name by
-    /// [`RelayBuilder::transport_named`](crate::relay::RelayBuilder::transport_named). Without it, and under the name
-    /// `default`, it is that given by [`RelayBuilder::transport`](crate::relay::RelayBuilder::transport).
+    /// The transport for its messages: the one given under this name to
+    /// [`RelayBuilder::transport_named`](crate::relay::RelayBuilder::transport_named). By default, and under the name
+    /// `default`, it is the one given to [`RelayBuilder::transport`](crate::relay::RelayBuilder::transport).
     ///
-    /// The relay looks it up when it starts: rows say nothing of it, so a topic can change over while messages wait.
+    /// The relay looks it up when it starts. Rows do not store it, so a topic can change its transport while messages
+    /// wait.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -197,8 +200,8 @@ impl Topic {
         self
     }
 
-    /// Keeps messages after they were sent, in a [history](crate::guide::history), for so many days and less than one more; up to
-    /// ten years. By default they are deleted.
+    /// Keeps sent messages in a [history](crate::guide::history) for this many days and less than one more; up to ten
+    /// years. By default they are deleted.
     ///
     /// ```
     /// use std::time::Duration;
@@ -213,18 +216,18 @@ impl Topic {
         self
     }
 
-    /// Removes dead letters that are older than so many days, which are no more than those of
-    /// [`keep_sent_days`](Self::keep_sent_days) where both are given. By default they stay until somebody does something about them,
-    /// however short the history is.
+    /// Removes dead letters that are older than this many days. It must not exceed
+    /// [`keep_sent_days`](Self::keep_sent_days) if both are set. By default dead letters stay until somebody handles
+    /// them, however short the history is.
     #[must_use]
     pub fn keep_dead_days(mut self, days: u32) -> Self {
         self.retention.dead_days = Some(days);
         self
     }
 
-    /// Says that consumers tell when they have processed a message
-    /// ([`Admin::mark_processed`](crate::admin::Admin::mark_processed)), and within which time: what is not marked by then is late.
-    /// Needs [`keep_sent_days`](Self::keep_sent_days), and that for longer.
+    /// Expects consumers to report processed messages ([`Admin::mark_processed`](crate::admin::Admin::mark_processed))
+    /// within this time. A message that is not reported by then is late. Needs
+    /// [`keep_sent_days`](Self::keep_sent_days), and longer than this.
     #[must_use]
     pub fn processed_within(mut self, window: Duration) -> Self {
         self.retention.processed_within = Some(window);
@@ -261,7 +264,7 @@ impl Topic {
         self.message_bytes_max
     }
 
-    /// How many lanes it has; `None` where it is not ordered.
+    /// How many lanes it has; `None` if it is not ordered.
     pub(crate) fn lane_count(&self) -> Option<u16> {
         self.is_ordered.then(|| self.lanes.unwrap_or(LANES))
     }
@@ -282,7 +285,7 @@ impl Topic {
         self.retention
     }
 
-    /// How its sent messages are kept, where they are.
+    /// How its sent messages are kept, if they are.
     pub(crate) fn keep(&self) -> Option<Keep> {
         self.retention.keep()
     }
@@ -317,7 +320,7 @@ impl Topic {
     }
 }
 
-/// What is wrong with a configured topic, and what to do about it.
+/// What is wrong with a configured topic, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopicError {
     topic: String,
@@ -349,16 +352,18 @@ impl fmt::Display for TopicError {
             TopicProblem::Staleness(given) => {
                 write!(
                     f,
-                    "staleness is {given:?}; give at least {STALENESS_MIN:?}, or two holders of a row become common"
+                    "staleness is {given:?}; use at least {STALENESS_MIN:?}: otherwise two processes often send the same row"
                 )
             }
-            TopicProblem::AttemptsMax => f.write_str("attempts_max is 0; give at least 1, or no message is ever sent"),
+            TopicProblem::AttemptsMax => {
+                f.write_str("attempts_max is 0, so no message would ever be sent; use at least 1")
+            }
             TopicProblem::NotOrdered => f.write_str(
                 "lanes, on_failed_key, serialize_by_key and fenced are for ordered topics: add .ordered_by_key()",
             ),
             TopicProblem::Lanes => write!(f, "an ordered topic has 1 to {LANES_MAX} lanes"),
             TopicProblem::Retention(problem) => problem.fmt(f),
-            TopicProblem::MessageBytesMax => f.write_str("message_bytes_max is 0; give what the broker takes"),
+            TopicProblem::MessageBytesMax => f.write_str("message_bytes_max is 0; set it to the broker's limit"),
         }
     }
 }

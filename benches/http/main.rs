@@ -1,7 +1,7 @@
-//! HTTP: messages with 64 requests under way, against reqwest alone with as many into the same server.
+//! HTTP: messages with 64 requests in flight, against plain reqwest with as many to the same server.
 //!
-//! `cargo xtask bench --only http` starts PostgreSQL and runs this program. The server is one of axum in a process of its own,
-//! which is this program once more.
+//! `cargo xtask bench --only http` starts PostgreSQL and runs this program. The server is an axum server in its own
+//! process, which is this program again.
 
 #![expect(clippy::print_stdout, reason = "a bench reports on its standard output")]
 

@@ -1,4 +1,4 @@
-//! reqwest alone, as an application would use it that wants speed: one client, a number of tasks.
+//! Plain reqwest, as an application tuned for speed would use it: one client, several tasks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,12 +7,12 @@ use std::time::Instant;
 use anyhow::{Result, ensure};
 use diesel_outbox::MessageId;
 
-/// What a message carries beside its payload.
+/// The headers of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Headers {
-    /// As little as a webhook needs.
+    /// The minimum for a webhook.
     Few,
-    /// As many as the transport writes.
+    /// Those that the transport writes.
     Ours,
 }
 
@@ -54,7 +54,7 @@ pub(crate) async fn send(
     Ok(messages as f64 / started.elapsed().as_secs_f64())
 }
 
-/// Nothing here is encrypted, and without a provider the client would look for one.
+/// Nothing here is encrypted, and without this the client would look for a TLS provider.
 fn no_tls() -> Result<rustls::ClientConfig> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;

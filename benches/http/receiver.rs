@@ -1,4 +1,4 @@
-//! A service that takes everything and says nothing, in a process of its own.
+//! A service in its own process that accepts everything and answers nothing but a status.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::Ipv4Addr;
@@ -11,7 +11,7 @@ use axum::http::StatusCode;
 use axum::routing::post;
 use tokio::net::TcpListener;
 
-/// Set where this program is the server.
+/// Set if this program is the server.
 pub(crate) const SERVES: &str = "OUTBOX_BENCH_SERVES_HTTP";
 
 pub(crate) struct Receiver {
@@ -23,7 +23,7 @@ impl Receiver {
     pub(crate) fn start() -> Result<Self> {
         let mut process = Command::new(std::env::current_exe()?)
             .env(SERVES, "1")
-            // It ends with us, however we end: it reads until there is nobody.
+            // It ends with us, however we end: it reads its input until that closes.
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;

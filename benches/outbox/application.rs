@@ -1,4 +1,4 @@
-//! The application of the benches: its event, its outbox, its relay, its pool.
+//! The application of the benches: its event, outbox, relay and pool.
 
 use std::borrow::Cow;
 use std::time::{Duration, Instant, SystemTime};
@@ -14,13 +14,13 @@ use diesel_outbox::{CodecError, Envelope, Limits, MessageId, Outbox, OutboxMessa
 
 use crate::recorder::Recorder;
 
-/// Connections of the relay's own pool: two claims, two settles, a confirm and the rest.
+/// Connections of the relay's own pool: two claims, two settles, a confirm and one other.
 pub(crate) const RELAY_CONNECTIONS: usize = 6;
 
-/// Bytes of a message of ordinary size.
+/// The payload of an ordinary message.
 pub(crate) const PAYLOAD_BYTES: usize = 500;
 
-/// An event of 500 bytes, encoded by nobody: what a codec costs is not the outbox's.
+/// An event of 500 bytes that needs no encoding: the cost of a codec is not the outbox's.
 #[derive(Debug)]
 pub(crate) struct OrderPlaced {
     pub(crate) order_id: i64,
@@ -42,7 +42,7 @@ impl OutboxMessage for OrderPlaced {
     }
 }
 
-/// What a relay has of such an event, but for its key.
+/// The envelope that a relay makes of such an event, except for its key.
 #[expect(clippy::disallowed_methods, reason = "a record says to people when its row was written")]
 pub(crate) fn envelope(topic: &str) -> Envelope {
     let mut envelope = Envelope::new(MessageId::new(), topic.into(), SystemTime::now());
@@ -56,7 +56,7 @@ pub(crate) fn outbox(topics: &[&str]) -> Result<Outbox> {
     builder.build().context("build the outbox")
 }
 
-/// One whose topic keeps what was sent.
+/// An outbox whose topic keeps sent messages.
 pub(crate) fn outbox_with_history(topic: &str) -> Result<Outbox> {
     Outbox::builder().topic(Topic::new(topic).keep_sent_days(7)).build().context("build the outbox")
 }
@@ -80,26 +80,26 @@ pub(crate) fn kafka(bootstrap: &str) -> Result<KafkaTransport> {
     kafka_with(KafkaConfig::new(bootstrap))
 }
 
-/// One with a single request under way to each broker: the client gathers meanwhile.
+/// A transport with a single request in flight to each broker: the client batches meanwhile.
 pub(crate) fn kafka_one_by_one(bootstrap: &str) -> Result<KafkaTransport> {
     kafka_with(KafkaConfig::new(bootstrap).set("max.in.flight.requests.per.connection", "1"))
 }
 
-/// One that gives a message up after 5 s, so that whoever takes a lane over waits no longer either.
+/// A transport with a time-out of 5 s, so that a lane's next owner waits no longer either.
 pub(crate) fn kafka_with_short_timeout(bootstrap: &str) -> Result<KafkaTransport> {
     kafka_with(KafkaConfig::new(bootstrap).set("message.timeout.ms", "5000"))
 }
 
 fn kafka_with(config: KafkaConfig) -> Result<KafkaTransport> {
-    KafkaTransport::new(config).context("make the Kafka transport")
+    KafkaTransport::new(config).context("build the Kafka transport")
 }
 
-/// The limits beside such a transport: lanes are leased for 5 s.
+/// The limits for such a transport: lanes are leased for 5 s.
 pub(crate) fn fast_takeover_limits() -> Limits {
     Limits { lane_lease_duration: Duration::from_secs(5), ..Limits::default() }
 }
 
-/// Waits until the relay owns so many lanes: at its start it takes them.
+/// Waits until the relay owns this many lanes: it takes them at its start.
 pub(crate) async fn wait_for_lanes(relay: &Relay, lanes: u16) -> Result<()> {
     let owns = || {
         let status = relay.status();
@@ -109,24 +109,24 @@ pub(crate) async fn wait_for_lanes(relay: &Relay, lanes: u16) -> Result<()> {
     until(Duration::from_secs(30), owns).await.context("the relay takes its lanes")
 }
 
-/// Looks until there is something.
+/// Polls until there is a value.
 pub(crate) async fn until<T>(within: Duration, mut poll: impl FnMut() -> Option<T>) -> Result<T> {
     let end = Instant::now() + within;
     loop {
         if let Some(found) = poll() {
             return Ok(found);
         }
-        ensure!(Instant::now() < end, "not within {within:?}");
+        ensure!(Instant::now() < end, "it did not happen within {within:?}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
-/// Ends a relay in order; a message left over would mean that the leg measured something else.
+/// Stops a relay in order. A remaining message would mean that the leg measured something else.
 pub(crate) async fn stop_relay(relay: Relay) {
     relay.shutdown(Duration::from_secs(30)).await;
 }
 
-/// Waits until so many messages are acknowledged, by the relay's own count.
+/// Waits until this many messages are acknowledged, by the relay's own counter.
 pub(crate) async fn delivered(recorder: &Recorder, count: u64, within: Duration) -> Result<()> {
     let end = Instant::now() + within;
     loop {

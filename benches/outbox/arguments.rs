@@ -1,4 +1,4 @@
-//! What `cargo xtask bench` hands over: arguments for what to run, variables for where.
+//! The input from `cargo xtask bench`: arguments say what to run, variables say where.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -63,18 +63,18 @@ impl Row {
     }
 }
 
-/// What this process is to do.
+/// The task of this process.
 #[derive(Debug)]
 pub(crate) enum Task {
     /// Measure one row.
     Measure(Plan),
     /// Be a relay of this topic for a row.
     Relay(String, Role),
-    /// Nothing was asked for: somebody else than `cargo xtask bench` ran us.
+    /// Nothing was asked for: the program was not started by `cargo xtask bench`.
     Explain,
 }
 
-/// Which row, for how long and how often. What is not given is the row's own choice.
+/// Which row, for how long and how often. The row chooses what is not given.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Plan {
     pub(crate) row: Row,
@@ -129,16 +129,16 @@ impl Task {
 #[derive(Debug, Clone)]
 pub(crate) struct BenchEnv {
     pub(crate) postgres: String,
-    /// Empty for a row that uses none.
+    /// Empty for a row without Kafka.
     pub(crate) kafka: String,
-    /// Everything below this process is ours, in matters of processor time.
+    /// This process and its descendants count as ours when CPU is measured.
     pub(crate) root: u32,
     pub(crate) results: PathBuf,
-    /// Of the row that measures beside it.
+    /// For the row that also measures Debezium.
     pub(crate) debezium: Option<DebeziumEnv>,
 }
 
-/// A Debezium beside us, and the first process of each side.
+/// A Debezium, and the first process of each side.
 #[derive(Debug, Clone)]
 pub(crate) struct DebeziumEnv {
     pub(crate) address: String,

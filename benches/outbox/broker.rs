@@ -1,4 +1,4 @@
-//! The broker's side: topics, and a bare producer as the baseline.
+//! The broker's side: topics, and a plain producer as the baseline.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,23 +21,23 @@ use rdkafka::types::RDKafkaErrorCode as Code;
 use crate::application::{self, PAYLOAD_BYTES};
 use crate::reader::Reader;
 
-/// Partitions of every topic here.
+/// The partitions of every topic here.
 pub(crate) const PARTITIONS: i32 = 3;
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// How long one look for leaders waits: it connects and asks.
+/// How long one check for leaders takes at most: it connects and asks.
 const POLL_INTERVAL: Duration = Duration::from_millis(300);
 const WARM_UP: Duration = Duration::from_secs(40);
 const WARM_UP_MESSAGES: usize = 1_000_000;
 const WARM_UP_BURST: usize = 20;
 
-/// Makes topics, and returns when the broker knows them.
+/// Creates topics, and returns when the broker knows them.
 pub(crate) async fn make_topics(bootstrap: &str, names: &[&str]) -> Result<()> {
     let admin: AdminClient<DefaultClientContext> = ClientConfig::new().set("bootstrap.servers", bootstrap).create()?;
     let topics: Vec<_> = names.iter().map(|name| NewTopic::new(name, PARTITIONS, TopicReplication::Fixed(1))).collect();
     for made in admin.create_topics(&topics, &AdminOptions::new().operation_timeout(Some(TIMEOUT))).await? {
         match made {
             Ok(_) | Err((_, Code::TopicAlreadyExists)) => {}
-            Err((name, code)) => bail!("the topic {name} cannot be made: {code}"),
+            Err((name, code)) => bail!("the topic {name} could not be created: {code}"),
         }
     }
     Ok(())
@@ -47,7 +47,7 @@ pub(crate) async fn make_topics(bootstrap: &str, names: &[&str]) -> Result<()> {
 pub(crate) async fn delete_topic(bootstrap: &str, name: &str) -> Result<()> {
     let admin: AdminClient<DefaultClientContext> = ClientConfig::new().set("bootstrap.servers", bootstrap).create()?;
     for deleted in admin.delete_topics(&[name], &AdminOptions::new().operation_timeout(Some(TIMEOUT))).await? {
-        deleted.map_err(|(name, code)| anyhow::anyhow!("the topic {name} cannot be deleted: {code}"))?;
+        deleted.map_err(|(name, code)| anyhow::anyhow!("the topic {name} could not be deleted: {code}"))?;
     }
     Ok(())
 }
@@ -57,11 +57,11 @@ pub(crate) fn stored(bootstrap: &str, topic: &str) -> Result<u64> {
     Reader::new(bootstrap, topic)?.count()
 }
 
-/// Whether a client that has just come is told of a leader for every partition of the topic.
+/// Whether a new client sees a leader for every partition of the topic.
 pub(crate) fn has_leaders(bootstrap: &str, topic: &str) -> bool {
     let mut config = ClientConfig::new();
     config.set("bootstrap.servers", bootstrap).set("reconnect.backoff.max.ms", "100");
-    // That there is nobody yet is what it is for.
+    // A missing broker is expected here.
     config.set_log_level(RDKafkaLogLevel::Emerg);
     let consumer = config.create();
     let answer = consumer.and_then(|consumer: BaseConsumer| consumer.fetch_metadata(Some(topic), POLL_INTERVAL));
@@ -73,8 +73,8 @@ pub(crate) fn has_leaders(bootstrap: &str, topic: &str) -> bool {
     })
 }
 
-/// Sends small bursts for a while, of records with headers and without: until a JVM has compiled what it does most, a message
-/// costs it several times as much, and the first legs would pay for it.
+/// Sends small bursts for a while, of records with and without headers. Until a JVM has compiled its hot code, a
+/// message costs it several times as much, and the first legs would pay for it.
 pub(crate) async fn warm_up(bootstrap: &str) -> Result<()> {
     const TOPIC: &str = "warm-up";
     make_topics(bootstrap, &[TOPIC]).await?;
@@ -98,10 +98,10 @@ pub(crate) async fn warm_up(bootstrap: &str) -> Result<()> {
     Ok(())
 }
 
-/// A bare `ThreadedProducer` with the settings that `KafkaTransport` has.
+/// A plain `ThreadedProducer` with the settings of `KafkaTransport`.
 ///
-/// Its queue keeps librdkafka's bound of 100,000 messages, five times what a relay has in flight: nobody who uses rdkafka
-/// alone would lower it, and the wider queue is the faster one.
+/// Its queue keeps librdkafka's limit of 100,000 messages, five times what a relay has in flight: a user of rdkafka
+/// alone would not lower it, and the larger queue is faster.
 pub(crate) struct BareProducer {
     producer: ThreadedProducer<Callbacks>,
     delivered: Arc<Delivered>,
@@ -111,7 +111,7 @@ pub(crate) struct BareProducer {
 #[derive(Debug)]
 struct Delivered {
     started: Instant,
-    /// Nanoseconds since the start, by the message's number; 0 is not yet.
+    /// Nanoseconds since the start, by the message's number; 0 means not yet.
     at: Vec<AtomicUsize>,
     count: AtomicUsize,
     failed: AtomicUsize,
@@ -135,7 +135,7 @@ impl ProducerContext for Callbacks {
 }
 
 impl BareProducer {
-    /// A producer for at most `messages` messages, which has sent one more: it is connected and has its producer id.
+    /// A producer for at most `messages` messages. It has sent one extra: it is connected and has its producer id.
     pub(crate) fn new(bootstrap: &str, topic: &str, messages: usize) -> Result<Self> {
         let delivered = Arc::new(Delivered {
             started: Instant::now(),
@@ -154,7 +154,7 @@ impl BareProducer {
         Ok(this)
     }
 
-    /// Sends one message, key and payload alone, waiting where the queue is full.
+    /// Sends one message with only key and payload. Waits if the queue is full.
     pub(crate) fn send(&self, topic: &str, number: usize, key: &str, payload: &[u8]) -> Result<()> {
         self.produce(BaseRecord::with_opaque_to(topic, number).key(key).payload(payload))
     }
@@ -187,18 +187,19 @@ impl BareProducer {
         }
     }
 
-    /// Nanoseconds since the producer was made.
+    /// Nanoseconds since the producer was created.
     pub(crate) fn now(&self) -> usize {
         self.delivered.started.elapsed().as_nanos() as usize
     }
 
-    /// Waits until all `messages` are delivered; returns when each was, in nanoseconds as [`now`](Self::now) counts them.
+    /// Waits until all `messages` are delivered. Returns when each was, in nanoseconds as [`now`](Self::now) counts
+    /// them.
     pub(crate) fn wait(&self, messages: usize) -> Result<Vec<usize>> {
         self.until_delivered(messages)?;
         Ok(self.delivered.at[..messages].iter().map(|at| at.load(Ordering::Relaxed)).collect())
     }
 
-    /// The same for who sends in bursts: to copy the instants of all that were before would cost more with each.
+    /// The same for a sender in bursts: copying the times of all earlier ones would cost more with each burst.
     #[expect(clippy::disallowed_methods, reason = "an atomic is watched by polling, with a deadline")]
     fn until_delivered(&self, messages: usize) -> Result<()> {
         let end = Instant::now() + TIMEOUT;

@@ -1,4 +1,4 @@
-//! A local message table as it is written by hand: one row, three states, a statement for each.
+//! A handwritten message table: one row, three states, a statement for each.
 
 use diesel::prelude::*;
 use diesel_async::{AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection};
@@ -16,7 +16,7 @@ diesel::table! {
     }
 }
 
-/// The table anew, with the index by which its poll would find what was left.
+/// Creates the table, with the index by which its poll would find remaining rows.
 pub(crate) async fn make_table(conn: &mut AsyncPgConnection) -> QueryResult<()> {
     conn.batch_execute(
         "DROP TABLE IF EXISTS messages_by_hand; \

@@ -1,4 +1,4 @@
-//! Clients of the business in a closed loop, on each database that the library knows.
+//! Clients of the application in a closed loop, on each database that the library supports.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ diesel::table! {
     }
 }
 
-/// SQLite as diesel-async has it.
+/// SQLite through diesel-async.
 pub(crate) type AsyncSqlite = SyncConnectionWrapper<SqliteConnection>;
 
 /// A connection that places orders.
@@ -36,7 +36,7 @@ pub(crate) trait Client: Sized + Send + 'static {
     /// How many messages are in the table.
     fn rows_left(&mut self) -> impl Future<Output = Result<i64>> + Send;
 
-    /// BEGIN, one INSERT, COMMIT; with an outbox the message is in it.
+    /// BEGIN, one INSERT, COMMIT; with an outbox it includes the message.
     fn transact(
         &mut self,
         enqueue: Enqueue,
@@ -104,8 +104,8 @@ pub(crate) async fn place_order(conn: &mut AsyncPgConnection, customer: i64) -> 
     diesel::insert_into(orders::table).values(order).execute(conn).await.map(drop)
 }
 
-/// The other databases have the ways that need no table of the bench's own. Their connections share no trait that would let
-/// one function do this.
+/// The other databases support the kinds of load that need no table of the bench's own. Their connections share no
+/// trait that would let one function do this.
 macro_rules! client {
     ($conn:ty, $set_up:expr, $empty:expr) => {
         impl Client for $conn {
@@ -152,7 +152,7 @@ macro_rules! client {
 
 // Not by DELETE: InnoDB would purge the rows in the background, in the middle of the next leg.
 client!(AsyncMysqlConnection, "DO 0", "TRUNCATE TABLE orders; TRUNCATE TABLE outbox_messages");
-// SQLite knows no TRUNCATE, and frees whole tables by such a DELETE.
+// SQLite has no TRUNCATE, and such a DELETE frees whole tables.
 client!(AsyncSqlite, SQLITE_SET_UP, "DELETE FROM orders; DELETE FROM outbox_messages");
 
 /// Running clients.
@@ -186,7 +186,7 @@ impl Clients {
         AtomicU64::load(&self.committed, Ordering::Relaxed)
     }
 
-    /// Ends the clients; returns how many transactions they made in all.
+    /// Stops the clients. Returns the number of their transactions.
     pub(crate) async fn stop(self) -> Result<u64> {
         self.stop.store(true, Ordering::Relaxed);
         for task in self.tasks {

@@ -1,5 +1,5 @@
-//! Who used the processors: the bench with its servers, or somebody else. A run with others in it is worth little, and
-//! has to show that.
+//! Who used the CPU: the bench with its servers, or others. A run with much use by others is worth little, and the
+//! report must show that.
 
 use std::collections::HashMap;
 use std::fs;
@@ -13,13 +13,13 @@ use serde::Serialize;
 pub(crate) struct CpuShare {
     /// The bench and its servers.
     pub(crate) own: f64,
-    /// Everybody else on the machine, the hypervisor's theft included.
+    /// All other processes on the machine, including steal time.
     pub(crate) others: f64,
-    /// The bench and its servers, in microseconds of one processor: divided by what was done, it hardly depends on others.
+    /// The bench and its servers, in microseconds of one core. Divided by the work done, it hardly depends on others.
     pub(crate) own_us: f64,
-    /// Of `own`, the processes of PostgreSQL.
+    /// The part of `own` that PostgreSQL's processes used.
     pub(crate) database: f64,
-    /// Of `own`, what runs in Java: the brokers.
+    /// The part of `own` that Java processes used: the brokers.
     pub(crate) java: f64,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct CpuMeter {
 }
 
 impl CpuMeter {
-    /// Starts to measure; `root` is the process below which everything is ours.
+    /// Starts to measure; `root` is the process whose descendants are ours.
     pub(crate) fn start(root: u32) -> Result<Self> {
         let stat = fs::read_to_string("/proc/stat").context("read /proc/stat")?;
         let (total, busy) = machine_ticks(&stat).context("/proc/stat is not as expected")?;
@@ -58,7 +58,7 @@ impl CpuMeter {
 /// All ticks, and those not idle, of the line `cpu user nice system idle iowait irq softirq steal ..`.
 fn machine_ticks(stat: &str) -> Option<(u64, u64)> {
     let line = stat.lines().next()?.strip_prefix("cpu ")?;
-    // What follows the eighth field is guests' time, which is in `user` already.
+    // The fields after the eighth are guest time, which is included in `user`.
     let ticks: Vec<u64> = line.split_whitespace().take(8).map(str::parse).collect::<Result<_, _>>().ok()?;
     let total: u64 = ticks.iter().sum();
     Some((total, total - ticks.get(3)? - ticks.get(4)?))
@@ -72,7 +72,7 @@ struct FamilyTicks {
     java: u64,
 }
 
-/// What `root` and everything below it used. Ended children count with their parents, who reaped them.
+/// The ticks of `root` and all its descendants. Ended children count with their parents, who reaped them.
 fn family_ticks(root: u32) -> Result<FamilyTicks> {
     let processes = fs::read_dir("/proc").context("read /proc")?.flatten();
     let ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());

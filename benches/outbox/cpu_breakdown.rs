@@ -1,20 +1,20 @@
-//! Who of database, broker and client used the processors: what limits a drain.
+//! How much CPU database, broker and client used: what limits a drain.
 
 use anyhow::Result;
 use serde::Serialize;
 
 use crate::cpu::{CpuMeter, CpuShare};
 
-/// The sides of a drain, each by the first of its processes.
+/// The sides of a drain, each by its first process.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SidePids {
     pub(crate) database: u32,
     pub(crate) broker: u32,
-    /// Who is between them.
+    /// The process between them.
     pub(crate) client: u32,
 }
 
-/// What each side used for a message, in microseconds of one processor.
+/// What each side used for a message, in microseconds of one core.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct CpuBreakdown {
     pub(crate) database_us: f64,

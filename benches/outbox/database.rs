@@ -1,4 +1,4 @@
-//! The database's side: tables, backlogs, and a look at what is left.
+//! The database's side: tables, backlogs, and counts of what is left.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -26,21 +26,21 @@ pub(crate) async fn connect(url: &str) -> Result<AsyncPgConnection> {
     AsyncPgConnection::establish(url).await.context("connect to PostgreSQL")
 }
 
-/// The same database, reached by another address.
+/// The same database at another address.
 pub(crate) fn with_address(url: &str, address: SocketAddr) -> Result<String> {
     let (login, rest) = url.rsplit_once('@').context("the URL holds a login")?;
     let (_, database) = rest.split_once('/').context("the URL names a database")?;
     Ok(format!("{login}@{address}/{database}"))
 }
 
-/// Where the database listens.
+/// The database's address.
 pub(crate) fn address_of(url: &str) -> Result<SocketAddr> {
     let (_, rest) = url.rsplit_once('@').context("the URL holds a login")?;
     let (address, _) = rest.split_once('/').context("the URL names a database")?;
     address.parse().context("the URL holds an address and a port")
 }
 
-/// The business table and the outbox's. Does nothing where they are.
+/// Creates the application's table and the outbox's, unless they exist.
 pub(crate) async fn make_tables(url: &str) -> Result<()> {
     let mut conn = connect(url).await?;
     let orders = "CREATE TABLE IF NOT EXISTS orders \
@@ -51,7 +51,7 @@ pub(crate) async fn make_tables(url: &str) -> Result<()> {
     Ok(())
 }
 
-/// Empty tables and nothing left to write: every leg starts from the same state.
+/// Empties the tables and writes out the log: every leg starts from the same state.
 pub(crate) async fn reset(url: &str) -> Result<()> {
     empty(&mut connect(url).await?).await
 }
@@ -66,9 +66,10 @@ pub(crate) async fn empty(conn: &mut AsyncPgConnection) -> Result<()> {
 
 /// A backlog of `rows` messages of `bytes` each, due `due_in_seconds` from now.
 ///
-/// Written by SQL and not by `enqueue_all`, because the rows are to be due at an instant that we choose: one after the other, and all
-/// within a second of a million. In this order in the table, too, as a business would have written them: the join alone leaves
-/// each claim with rows from all over the table, and a message then takes 15 µs of processors in place of 13.
+/// Written by SQL and not by `enqueue_all`, because the bench chooses when rows are due: one after the other, and a
+/// million of them within a second. The rows are also in this order in the table, as an application would have written
+/// them. The join alone would spread each claim's rows over the table, and a message would take 15 µs of CPU instead of
+/// 13.
 pub(crate) async fn fill(url: &str, topic: &str, rows: i64, bytes: usize, due_in_seconds: i64) -> Result<()> {
     let mut conn = connect_with_payloads(url, bytes).await?;
     let backlog = sql_query(
@@ -81,9 +82,9 @@ pub(crate) async fn fill(url: &str, topic: &str, rows: i64, bytes: usize, due_in
     filled(&mut conn).await
 }
 
-/// A backlog that is due at once, in a table of the outbox's columns: a key for each row, [`payloads`] in turns.
+/// A backlog that is due at once, in a table with the outbox's columns: a key for each row, and [`payloads`] in turns.
 ///
-/// Written as a business writes it, so many rows in a transaction: who reads the log reads transactions.
+/// Written as an application does, with this many rows in a transaction: a reader of the log reads transactions.
 pub(crate) async fn fill_by_transactions(
     url: &str,
     table: &str,
@@ -101,13 +102,13 @@ pub(crate) async fn fill_by_transactions(
            IF g % {per_transaction} = 0 THEN COMMIT; END IF; \
          END LOOP; END $$"
     );
-    // The checkpoint behind it writes the log out.
+    // The checkpoint after it writes the log out.
     conn.batch_execute("SET synchronous_commit = off").await?;
     conn.batch_execute(&backlog).await.context("write a backlog")?;
     filled(&mut conn).await
 }
 
-/// A backlog of messages of so many keys, one key after the other; in the lanes of an ordered topic where it has any.
+/// A backlog with this many keys, one key after the other; in the lanes of an ordered topic if there are any.
 pub(crate) async fn fill_keyed(
     url: &str,
     topic: &str,
@@ -150,7 +151,7 @@ pub(crate) fn payloads(bytes: usize) -> Vec<Vec<u8>> {
 }
 
 async fn filled(conn: &mut AsyncPgConnection) -> Result<()> {
-    // What autovacuum would do within a minute, and better not in the middle of a leg.
+    // Autovacuum would do this within a minute, perhaps in the middle of a leg.
     conn.batch_execute("ANALYZE outbox_messages").await?;
     conn.batch_execute("CHECKPOINT").await.context("checkpoint")
 }
@@ -179,7 +180,7 @@ pub(crate) async fn rows_kept(url: &str) -> Result<i64> {
     count(&mut connect(url).await?, "SELECT count(*) AS count FROM outbox_history").await
 }
 
-/// What a query says under the name `count`.
+/// A query's result in the column `count`.
 pub(crate) async fn count(conn: &mut AsyncPgConnection, query: &str) -> Result<i64> {
     #[derive(QueryableByName)]
     struct Found {

@@ -1,4 +1,4 @@
-//! Debezium on a table of its own beside the outbox's, with the same columns.
+//! Debezium on its own table next to the outbox's, with the same columns.
 
 use std::time::{Duration, Instant};
 
@@ -16,12 +16,13 @@ use crate::{broker, database};
 
 const TABLE: &str = "debezium_messages";
 
-/// What it sends before each leg. Until the JVM has compiled what it does most, a message costs it twice as much, behind the
-/// first 100,000 still; and it then stands right before the backlog, whatever others wrote to the log meanwhile.
+/// What it sends before each leg. Until the JVM has compiled its hot code, a message costs it twice as much, even after
+/// the first 100,000. The warm-up also puts its position right before the backlog, whatever others wrote to the log
+/// meanwhile.
 const WARM_UP: usize = 200_000;
 const WARM_UP_TOPIC: &str = "debezium-warm-up";
 
-/// Between two looks at the end of a topic. A shorter time takes its share of the processors from Debezium.
+/// The interval between two checks of a topic's end. A shorter one would take CPU from Debezium.
 const POLL_INTERVAL: Duration = Duration::from_millis(25);
 const TIMEOUT: Duration = Duration::from_secs(600);
 
@@ -40,7 +41,7 @@ pub(crate) struct Debezium<'a> {
 }
 
 impl<'a> Debezium<'a> {
-    /// Makes the table, the publication and the connector, which then reads.
+    /// Creates the table, the publication and the connector, which then reads.
     pub(crate) async fn prepare(env: &'a BenchEnv) -> Result<Self> {
         let debezium_env = env.debezium.as_ref().context("a Debezium beside us")?;
         let mut conn = database::connect(&env.postgres).await?;
@@ -56,10 +57,11 @@ impl<'a> Debezium<'a> {
         Ok(Self { env, debezium_env, connector })
     }
 
-    /// Sends a backlog of `rows` that were written while the connector was stopped, `per_transaction` in each transaction.
+    /// Sends a backlog of `rows` that were written while the connector was stopped, `per_transaction` in each
+    /// transaction.
     ///
-    /// The clock runs from the first look at which a message is in the topic until the look at which all are: neither the
-    /// start of the JVM nor that of the connector counts, nor what it read before it sent the first.
+    /// The clock runs from the first check that finds a message in the topic until the check that finds all. The start
+    /// of the JVM and of the connector does not count, nor what it read before it sent the first message.
     pub(crate) async fn drain(&self, topic: &str, rows: usize, per_transaction: usize) -> Result<Drain> {
         self.warm_up(per_transaction).await?;
         self.fill(topic, rows, per_transaction).await?;
@@ -78,7 +80,7 @@ impl<'a> Debezium<'a> {
     /// Returns with the connector stopped and everything sent.
     async fn warm_up(&self, per_transaction: usize) -> Result<()> {
         block_in_place(|| self.connector.resume())?;
-        // What is written before it has a slot it never sends.
+        // It never sends what was written before it has a slot.
         self.until_slot("active").await?;
         let reader = Reader::new(&self.env.kafka, WARM_UP_TOPIC)?;
         let wanted = reader.count()? + WARM_UP as u64;
@@ -87,13 +89,13 @@ impl<'a> Debezium<'a> {
         self.stop().await
     }
 
-    /// Returns when the slot is free again: a connector that finds it taken tries again after ten seconds.
+    /// Returns when the slot is free again: a connector that finds it taken waits ten seconds before it tries again.
     async fn stop(&self) -> Result<()> {
         block_in_place(|| self.connector.stop())?;
         self.until_slot("NOT active").await
     }
 
-    /// A table with nothing else than these rows.
+    /// Fills the table with these rows only.
     async fn fill(&self, topic: &str, rows: usize, per_transaction: usize) -> Result<()> {
         database::connect(&self.env.postgres).await?.batch_execute(&format!("TRUNCATE {TABLE}")).await?;
         database::fill_by_transactions(&self.env.postgres, TABLE, topic, rows, PAYLOAD_BYTES, per_transaction).await

@@ -1,4 +1,4 @@
-//! When delayed messages are due, by the clock that the bench measures with.
+//! When delayed messages are due, by the bench's own clock.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use diesel_async::{AsyncPgConnection, RunQueryDsl};
 use crate::database;
 use crate::timed::Instants;
 
-/// How often the two clocks are compared; the quickest answer says most.
+/// How often the two clocks are compared; the quickest answer is the most precise.
 const COMPARISONS: usize = 100;
 
 #[derive(QueryableByName)]
@@ -21,7 +21,7 @@ struct Due {
     micros: i64,
 }
 
-/// Of every delayed message that is still in the table.
+/// For every delayed message that is still in the table.
 pub(crate) async fn instants(conn: &mut AsyncPgConnection) -> Result<Instants> {
     let (now, micros) = compared(conn).await?;
     let query = "SELECT message_id, (extract(epoch FROM deliver_at) * 1000000)::bigint AS micros \
@@ -34,7 +34,7 @@ pub(crate) async fn instants(conn: &mut AsyncPgConnection) -> Result<Instants> {
     Ok(instants)
 }
 
-/// One moment, as our clock and as the database's tell it.
+/// One moment, by our clock and by the database's.
 async fn compared(conn: &mut AsyncPgConnection) -> Result<(Instant, i64)> {
     let mut best: Option<(Duration, Instant, i64)> = None;
     for _ in 0..COMPARISONS {

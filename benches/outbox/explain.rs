@@ -18,29 +18,29 @@ use futures_util::FutureExt as _;
 use crate::{application, database};
 
 const TIMEOUT: Duration = Duration::from_secs(20);
-/// Runs of which the last counts: the first ones set hint bits and fill caches.
+/// Runs, of which the last counts: the first ones set hint bits and fill caches.
 const RUNS: usize = 3;
 
-/// The texts of a claim: the BEGIN with its settings, and what locks due rows.
+/// The statements of a claim: the BEGIN with its settings, and the one that locks due rows.
 #[derive(Debug, Clone)]
 pub(crate) struct ClaimSql {
     begin: String,
     text: String,
 }
 
-/// The text of a poll.
+/// The statement of a poll.
 #[derive(Debug, Clone)]
 pub(crate) struct PollSql(String);
 
-/// What one took.
+/// The cost of one execution.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pages {
-    /// Shared buffers, found or read.
+    /// Shared buffers, hit or read.
     pub(crate) touched: f64,
     pub(crate) milliseconds: f64,
 }
 
-/// Looks over a relay's shoulder while it claims something: a text written down here would soon be another one.
+/// Captures a relay's statements while it claims something: a copy written down here would soon be outdated.
 pub(crate) async fn capture_statements(url: &str) -> Result<(ClaimSql, PollSql)> {
     const TOPIC: &str = "seen";
     let captured = Arc::new(Mutex::new(CapturedStatements::default()));
@@ -56,7 +56,7 @@ pub(crate) async fn capture_statements(url: &str) -> Result<(ClaimSql, PollSql)>
     };
     let both = application::until(TIMEOUT, both).await;
     application::stop_relay(relay).await;
-    both.context("the relay looks for what is due and claims it")
+    both.context("the relay polls and claims due rows")
 }
 
 #[derive(Debug, Default)]
@@ -65,7 +65,7 @@ struct CapturedStatements {
     poll: Option<PollSql>,
 }
 
-/// A pool whose connections note the poll, the statement that locks due rows, and the BEGIN before it.
+/// A pool whose connections capture the poll, the statement that locks due rows, and the BEGIN before it.
 fn capturing_pool(url: &str, captured: &Arc<Mutex<CapturedStatements>>) -> Result<Pool<AsyncPgConnection>> {
     let mut config = ManagerConfig::<AsyncPgConnection>::default();
     let captured = Arc::clone(captured);
@@ -101,7 +101,7 @@ struct Plan {
     json: String,
 }
 
-/// Where a relay's watermark is held by the first row that is due.
+/// The position that the first due row gives a relay's watermark.
 async fn first_due(conn: &mut AsyncPgConnection, topic: &str) -> Result<String> {
     #[derive(QueryableByName)]
     struct First {
@@ -113,14 +113,14 @@ async fn first_due(conn: &mut AsyncPgConnection, topic: &str) -> Result<String> 
 }
 
 impl ClaimSql {
-    /// Runs it, with its own settings and the bounds of a relay by default, and takes it back. From the watermark on as it
-    /// stands in a relay at work, or of everything.
+    /// Runs the claim with its own settings and a relay's default limits, and rolls it back. It starts at the watermark
+    /// of a working relay, or at the beginning.
     pub(crate) async fn explain(&self, conn: &mut AsyncPgConnection, topic: &str, is_at_work: bool) -> Result<Pages> {
         let limits = Limits::default();
         let slack = limits.watermark_slack_duration.as_secs();
         let after = if is_at_work { first_due(conn, topic).await? } else { "-infinity".to_owned() };
         let after = format!("'{after}'::timestamptz - interval '{slack} seconds'");
-        // Planned for the value, as with the settings of a claim; the text is otherwise its own.
+        // Planned for the value, as with the settings of a claim; the rest of the text is unchanged.
         let text = self.text.replace("$2", &format!("({after})")).replace("$3", "$2").replace("$4", "$3");
         ensure!(!text.contains("$4"), "the claim has another number of binds");
         let payload_max = limits.claim_bytes_max / limits.claim_rows_max;
@@ -138,7 +138,7 @@ impl ClaimSql {
 }
 
 impl PollSql {
-    /// Runs it from the watermark as it stands in a relay at work, or from the beginning.
+    /// Runs the poll from the watermark of a working relay, or from the beginning.
     pub(crate) async fn explain(&self, conn: &mut AsyncPgConnection, topic: &str, is_at_work: bool) -> Result<Pages> {
         let limits = Limits::default();
         let slack = limits.watermark_slack_duration.as_secs();

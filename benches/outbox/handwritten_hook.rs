@@ -1,5 +1,5 @@
-//! The hook as an application writes it by itself: the row in its transaction, the send right behind COMMIT, and a task that
-//! deletes what the broker acknowledged. It has no retry and no sweeper, and trusts that `Ok` means committed.
+//! The hook as an application would write it: the row in its transaction, the send right after COMMIT, and a task that
+//! deletes acknowledged rows. It has no retry and no sweeper, and trusts that `Ok` means committed.
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -24,19 +24,19 @@ use crate::load::{CONNECTIONS, TOPIC};
 use crate::open_loop::{Leg, OpenLoop, Ticks, leg};
 use crate::timed::CommitTimer;
 
-/// Rows that one DELETE takes at most.
+/// The most rows of one DELETE.
 const DELETE_ROWS_MAX: usize = 1_000;
-/// How long the producer is waited for at the end.
+/// The longest wait for the producer at the end.
 const FLUSH_MAX: Duration = Duration::from_secs(30);
 
-/// When a message was committed and acknowledged; from the client that sent it to the producer's callback.
+/// When a message was committed and acknowledged; passed from the client that sent it to the producer's callback.
 struct Sent {
     number: usize,
     row: i64,
     committed_at: Instant,
 }
 
-/// An acknowledged message: its number, its row, and how long it took from COMMIT on.
+/// An acknowledged message: its number, its row, and the time since its COMMIT.
 type Acknowledged = (usize, i64, Duration);
 
 struct Callbacks {
@@ -51,23 +51,23 @@ impl ProducerContext for Callbacks {
 
     fn delivery(&self, result: &DeliveryResult<'_>, sent: Box<Sent>) {
         match result {
-            // Who listens no more has failed, and says so.
+            // The receiver is gone only if it failed, and it reports that.
             Ok(_) => drop(self.acknowledged.send((sent.number, sent.row, sent.committed_at.elapsed()))),
             Err((error, _)) => drop(self.failed.set(error.to_string())),
         }
     }
 }
 
-/// The same settings that the relay's transport has.
+/// The settings of the relay's transport.
 fn producer(env: &BenchEnv, acknowledged: UnboundedSender<Acknowledged>) -> Result<ThreadedProducer<Callbacks>> {
     let mut config = ClientConfig::new();
     config.set("bootstrap.servers", &env.kafka).set("acks", "all").set("enable.idempotence", "true");
     config.set("linger.ms", "0").set("partitioner", "murmur2_random").set("message.timeout.ms", "25000");
-    config.create_with_context(Callbacks { acknowledged, failed: OnceLock::new() }).context("make the producer")
+    config.create_with_context(Callbacks { acknowledged, failed: OnceLock::new() }).context("create the producer")
 }
 
-/// Deletes acknowledged rows: those that came while the DELETE before was under way go together. Returns the waits of the messages
-/// from number `from` on, in microseconds.
+/// Deletes acknowledged rows: those that arrived during the previous DELETE go together. Returns the waits of the
+/// messages from number `from` on, in microseconds.
 async fn delete(
     mut conn: AsyncPgConnection,
     mut acknowledged: UnboundedReceiver<Acknowledged>,
@@ -123,7 +123,7 @@ pub(crate) async fn run(env: &BenchEnv, of: OpenLoop) -> Result<(Leg, CpuShare)>
     tokio::task::spawn_blocking(move || flushed.flush(FLUSH_MAX)).await?.context("flush the producer")?;
     ensure!(producer.context().failed.get().is_none(), "a message failed: {:?}", producer.context().failed.get());
     let cpu = cpu.stop()?;
-    // With the producer the sender goes, and with that the deleting task.
+    // Dropping the producer drops the sender, which ends the deleting task.
     drop(producer);
     let waits = deleting.await??;
     ensure!(waits.len() == of.messages() - of.warm_up(), "{} messages measured", waits.len());

@@ -1,4 +1,4 @@
-//! Business transactions in a closed loop, with an outbox in one of its ways or without.
+//! Business transactions in a closed loop, without an outbox or with one of its kinds of enqueue.
 
 use std::time::{Duration, Instant};
 
@@ -16,44 +16,44 @@ use crate::database;
 use crate::recorder::Recorder;
 use crate::stats::mean;
 
-/// Clients of the business.
+/// The application's clients.
 pub(crate) const CONNECTIONS: usize = 8;
-/// Where every message goes.
+/// The topic of all messages.
 pub(crate) const TOPIC: &str = "orders";
-/// Messages of one [`Enqueue::Batch`].
+/// The messages of one [`Enqueue::Batch`].
 pub(crate) const BATCH: i64 = 100;
 
 /// How a message is enqueued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Enqueue {
-    /// Not at all: the baseline.
+    /// No message: the baseline.
     Never,
-    /// By `enqueue_async` in Diesel's transaction.
+    /// `enqueue_async` in Diesel's transaction.
     Hook,
-    /// In `outbox.transaction`.
+    /// `outbox.transaction`.
     Transaction,
-    /// [`BATCH`] messages by one `enqueue_all_async` in Diesel's transaction.
+    /// [`BATCH`] messages with one `enqueue_all_async` in Diesel's transaction.
     Batch,
-    /// Without the outbox, as it is done by hand: the row is written with the business, then marked as being sent, then as
-    /// sent. The broker takes no time.
+    /// Without the outbox, as done by hand: the row is written in the application's transaction, then marked as
+    /// sending, then as sent. The broker takes no time.
     ByHand,
 }
 
-/// What takes the messages.
+/// The destination of the messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RelayTo {
     /// No relay runs.
     Nowhere,
     Memory,
     Kafka,
-    /// And what was sent stays in the history.
+    /// Kafka, with sent messages kept in the history.
     KafkaAndKept,
 }
 
-/// For how long messages may lie at the end of a leg whose relay keeps up.
+/// How old messages may be at the end of a leg whose relay keeps up.
 const BEHIND_MAX: Duration = Duration::from_secs(1);
 
-/// Of each way to enqueue.
+/// For each kind of enqueue.
 const WARM_UP: Duration = Duration::from_secs(5);
 
 /// One kind of leg.
@@ -94,25 +94,25 @@ impl Load {
     }
 }
 
-/// What one leg gave.
+/// The result of one leg.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Throughput {
     pub(crate) tx_per_second: f64,
-    /// Processor time of everybody here, database and broker included.
+    /// CPU time of all processes, including database and broker.
     cpu_us_per_tx: f64,
-    /// Messages still in the table when the last transaction had committed: a relay that does not keep up shows here.
+    /// Messages in the table when the last transaction was committed: a relay that does not keep up shows here.
     pub(crate) rows_left: i64,
     pub(crate) transactions: u64,
     /// Messages in the history when the relay had ended.
     pub(crate) rows_kept: i64,
-    /// Messages in one read and in one removal: what grouping saves.
+    /// Messages in one read and in one removal, which shows the effect of grouping.
     rows_per_confirm: f64,
     rows_per_settle: f64,
     counters: std::collections::BTreeMap<String, u64>,
 }
 
-/// Runs both ways to enqueue for a while, and forgets what they gave: a process and a broker do much once, and whichever leg came
-/// first would pay for it.
+/// Runs both kinds of enqueue for a while and drops the results: a process and a broker do much only once, and the
+/// first leg would pay for it.
 pub(crate) async fn warm_up(env: &BenchEnv, recorder: &Recorder) -> Result<()> {
     for enqueue in [Enqueue::Hook, Enqueue::Transaction] {
         run(Load { enqueue, relay_to: RelayTo::Kafka }, &env.postgres, env, recorder, WARM_UP).await?;
@@ -120,7 +120,7 @@ pub(crate) async fn warm_up(env: &BenchEnv, recorder: &Recorder) -> Result<()> {
     Ok(())
 }
 
-/// Runs one leg against the database at `url`, which may be at a distance.
+/// Runs one leg against the database at `url`, which may be distant.
 pub(crate) async fn run(
     load: Load,
     url: &str,
@@ -132,7 +132,7 @@ pub(crate) async fn run(
     run_in_emptied(load, url, env, recorder, duration).await
 }
 
-/// The same in tables that the caller has emptied: others may be at them since.
+/// The same in tables that the caller has emptied, because others may use them since.
 pub(crate) async fn run_in_emptied(
     load: Load,
     url: &str,
@@ -175,7 +175,7 @@ pub(crate) async fn run_in_emptied(
     Ok((throughput, cpu))
 }
 
-/// A relay that falls behind leaves its work for later, and makes the business look faster.
+/// A relay that falls behind leaves its work for later, which makes the application look faster.
 pub(crate) fn ensure_kept_up(load: Load, rows_left: i64, tx_per_second: f64) -> Result<()> {
     let rows_left_max = BEHIND_MAX.as_secs_f64() * tx_per_second * load.messages_per_tx();
     ensure!(

@@ -1,6 +1,6 @@
-//! How fast the outbox is, and how much memory it takes: ratios against a baseline that is measured in the same run.
+//! The speed and memory of the outbox: ratios to a baseline that is measured in the same run.
 //!
-//! `cargo xtask bench` starts the servers, runs this program once for each row of the table, and sums up.
+//! `cargo xtask bench` starts the servers, runs this program once for each row of the table, and prints a summary.
 
 #![expect(clippy::print_stdout, reason = "a bench reports on its standard output")]
 
@@ -48,7 +48,8 @@ async fn main() -> Result<()> {
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     let recorder = Recorder::install()?;
     match task {
-        // Also where `cargo xtask bench` reads: it goes on with the other rows, and says at its end why this one failed.
+        // Printed where `cargo xtask bench` reads it: it goes on with the other rows, and reports at its end why this
+        // one failed.
         Task::Measure(plan) => measure(&plan, &env, &recorder).await.inspect_err(|error| println!("{FAILED}{error:#}")),
         Task::Relay(topic, role) => relay_process::run_relay(&env, &recorder, &topic, role).await,
         Task::Explain => Ok(()),

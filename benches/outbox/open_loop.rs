@@ -1,5 +1,5 @@
-//! Business transactions on a schedule that waits for nobody (an open loop), with a message in each, and when each was
-//! committed; and the same schedule for a bare producer.
+//! Business transactions on a fixed schedule (an open loop), with a message in each, and when each was committed; and
+//! the same schedule for a plain producer.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,14 +24,14 @@ use crate::recorder::Recorder;
 use crate::stats::Waits;
 use crate::timed::{CommitTimer, Instants, Timed};
 
-/// For how long messages come before the measured ones: connections, statements and the producer are warm then.
+/// How long messages are sent before the measured ones: connections, statements and the producer are warm then.
 const WARM_UP: Duration = Duration::from_secs(1);
-/// Of the messages, those that have to be begun while the schedule lasts.
+/// The share of messages that must begin while the schedule lasts.
 const BEGUN_MIN: f64 = 0.98;
-/// How late the last message may be begun.
+/// How late the last message may begin.
 const LATE_MAX: Duration = Duration::from_secs(1);
 
-/// How often, how long, over how many keys, and how many lanes the relay has to have first.
+/// The rate, duration, number of keys, and the lanes that the relay must own first.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OpenLoop {
     pub(crate) per_second: f64,
@@ -49,10 +49,11 @@ impl OpenLoop {
         self.warm_up() + ((self.duration.as_secs_f64() * self.per_second) as usize).max(1)
     }
 
-    /// How late messages were begun, in microseconds, the 99th percentile of the measured ones.
+    /// How late the measured messages began, in microseconds: the 99th percentile.
     ///
     /// # Errors
-    /// The load could not be kept: the loop was not open, and the latencies are those of a lower load.
+    /// Returns an error if the clients could not keep the rate: the loop was not open, and the latencies belong to a
+    /// lower load.
     pub(crate) fn late_us_p99(&self, begun: &[Begun]) -> Result<f64> {
         let at = |number: usize| Duration::from_secs_f64(number as f64 / self.per_second);
         let messages = self.messages();
@@ -69,12 +70,12 @@ impl OpenLoop {
     }
 }
 
-/// What one leg gave.
+/// The result of one leg.
 #[derive(Serialize)]
 pub(crate) struct Leg {
     p50_us: f64,
     p99_us: f64,
-    /// From a message's scheduled instant to its beginning.
+    /// From a message's scheduled time to its beginning.
     late_us_p99: f64,
     pub(crate) waits_us: Waits,
     /// The relay's own histogram of the same, for comparison.
@@ -82,32 +83,32 @@ pub(crate) struct Leg {
     counters: std::collections::BTreeMap<String, u64>,
 }
 
-/// The number of a message, and its scheduled instant.
+/// The number of a message, and its scheduled time.
 pub(crate) struct Tick {
     pub(crate) number: usize,
     at: Instant,
 }
 
 impl Tick {
-    /// To be called right before the message's transaction, or its sending, begins.
+    /// Call it right before the message's transaction, or its send, begins.
     pub(crate) fn begin(&self) -> Begun {
         Begun { number: self.number, late: self.at.elapsed() }
     }
 }
 
-/// How late a message was begun.
+/// How late a message began.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Begun {
     number: usize,
     late: Duration,
 }
 
-/// The numbers of messages, each handed out when its time has come.
+/// The numbers of messages, each handed out at its time.
 #[derive(Clone)]
 pub(crate) struct Ticks(Arc<Mutex<UnboundedReceiver<Tick>>>);
 
 impl Ticks {
-    /// A thread that counts up on the schedule.
+    /// Starts a thread that counts up on the schedule.
     pub(crate) fn start(messages: usize, per_second: f64) -> Self {
         let (sender, ticks) = unbounded_channel();
         std::thread::spawn(move || {
@@ -138,8 +139,8 @@ fn sleep_until(instant: Instant) {
     std::thread::sleep(instant.saturating_duration_since(Instant::now()));
 }
 
-/// Clients that place an order with a message at each tick, and note when messages from number `from` on were committed. Each
-/// says at its end how late it began which.
+/// Clients that place an order with a message at each tick, and note when messages from number `from` on were
+/// committed. At its end each reports how late its messages began.
 pub(crate) async fn clients(
     url: &str,
     outbox: &Outbox,
@@ -199,7 +200,7 @@ pub(crate) async fn outbox(env: &BenchEnv, recorder: &Recorder, of: OpenLoop, to
     Ok((leg(&waits, late_us_p99, Waits::of(&histogram), recorder.counts())?, cpu))
 }
 
-/// A bare producer, called from the same kind of tasks.
+/// A plain producer, called from the same kind of tasks.
 pub(crate) async fn bare(env: &BenchEnv, of: OpenLoop) -> Result<(Leg, CpuShare)> {
     let bare = Arc::new(BareProducer::new(&env.kafka, TOPIC, of.messages())?);
     let ticks = Ticks::start(of.messages(), of.per_second);

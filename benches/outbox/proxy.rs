@@ -1,9 +1,8 @@
 //! A network with a distance: a TCP proxy that delays each direction.
 //!
-//! Every chunk leaves a fixed time after it came, counted from the instant it was read, so delays do not add up when
-//! many travel at once; and since the delay is the same for all, one queue in order of arrival is in order of departure.
-//! One thread of its own with a timer of the kernel's: tokio's and epoll's own count in whole milliseconds, and a thread
-//! per connection would spend the processors on switching.
+//! Every chunk leaves a fixed time after it was read, so delays do not add up when many travel at once. The delay is
+//! the same for all, so one queue keeps them in order. It runs on one thread with a kernel timer: tokio's and epoll's
+//! timers count in whole milliseconds, and a thread for each connection would spend the CPU on switching.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{ErrorKind, Read, Write};
@@ -18,9 +17,9 @@ use anyhow::{Context, Result};
 use rustix::event::{Timespec, epoll};
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime};
 
-/// The longest wait, after which the thread looks whether it is to end.
+/// The longest wait, after which the thread checks whether to end.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// How soon a socket that took nothing is tried again.
+/// How soon a full socket is tried again.
 const RETRY: Duration = Duration::from_micros(50);
 
 /// A running proxy; ends when dropped.
@@ -33,7 +32,7 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// Listens on a port of its own, and passes everything on to `target`, each way `delay` later.
+    /// Listens on its own port, and passes everything on to `target`, delayed by `delay` in each direction.
     pub(crate) fn start(target: SocketAddr, delay: Duration) -> Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).context("listen for the proxy")?;
         let address = listener.local_addr()?;
@@ -52,7 +51,7 @@ impl Proxy {
         self.address
     }
 
-    /// How late chunks left, in microseconds, since the last call.
+    /// How late chunks were forwarded, in microseconds, since the last call.
     pub(crate) fn take_lateness(&self) -> Vec<f64> {
         std::mem::take(&mut self.late.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -67,7 +66,7 @@ impl Drop for Proxy {
     }
 }
 
-/// A chunk under way; an empty one is the end of its direction.
+/// A chunk in transit; an empty one is the end of its direction.
 struct Chunk {
     leaves_at: Instant,
     to: u64,
@@ -101,7 +100,7 @@ impl Wires {
         listener.set_nonblocking(true)?;
         epoll::add(&epoll, &listener, epoll::EventData::new_u64(LISTENER), epoll::EventFlags::IN)?;
         let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK)?;
-        // Edge-triggered: its wake-up is all we want of it, so it is never read.
+        // Edge-triggered: only its wakeup matters, so it is never read.
         let wakes = epoll::EventFlags::IN | epoll::EventFlags::ET;
         epoll::add(&epoll, &timer, epoll::EventData::new_u64(TIMER), wakes)?;
         let (sockets, under_way) = (HashMap::new(), VecDeque::new());
@@ -155,7 +154,7 @@ impl Wires {
             Err(_) => 0, // a reset is an end like any other
         };
         if count == 0 {
-            // Level-triggered: an ended socket would wake us for ever. It may be gone by itself already.
+            // Level-triggered: an ended socket would wake us for ever. It may already be gone.
             let _ = epoll::delete(&self.epoll, &*socket);
         }
         let leaves_at = Instant::now() + self.delay;
@@ -163,7 +162,7 @@ impl Wires {
         self.under_way.push_back(Chunk { leaves_at, to: other_end(from), bytes, is_new: true });
     }
 
-    /// Writes what is due; returns how long until the next is, where there is a next.
+    /// Writes due chunks. Returns how long until the next one is due, if there is one.
     fn depart(&mut self) -> Option<Duration> {
         while let Some(mut chunk) = self.under_way.pop_front() {
             let now = Instant::now();
@@ -177,7 +176,7 @@ impl Wires {
                 self.late.lock().unwrap_or_else(PoisonError::into_inner).push(late);
             }
             if !self.write(&mut chunk) {
-                // Everything behind it waits too. We go on reading, so that neither end is stuck on its own output.
+                // Everything behind it waits too. Reading goes on, so that neither end blocks on its own output.
                 self.under_way.push_front(chunk);
                 return Some(RETRY);
             }
@@ -185,14 +184,14 @@ impl Wires {
         None
     }
 
-    /// Whether the whole chunk is gone.
+    /// Whether the whole chunk was written.
     fn write(&mut self, chunk: &mut Chunk) -> bool {
         if chunk.bytes.is_empty() {
             self.sockets.remove(&other_end(chunk.to));
         }
         let Some(socket) = self.sockets.get_mut(&chunk.to) else { return true };
         if chunk.bytes.is_empty() {
-            // The reader of this end sees it as the end; fails where that end is closed already.
+            // The reader of this end sees it as the end. It fails if that end is already closed.
             let _ = socket.shutdown(Shutdown::Write);
             return true;
         }

@@ -1,13 +1,13 @@
-//! Legs against the baseline of their own round.
+//! Legs relative to the baseline of their own round.
 
 use crate::load::{Load, RelayTo, Throughput};
 use crate::report::{Figure, Target};
 
-/// Transactions a second, of each leg in the order they ran.
+/// Transactions a second, for each leg in the order they ran.
 #[derive(Debug, Default)]
 pub(crate) struct Rounds {
     legs: Vec<(Load, f64)>,
-    /// Of those whose messages a relay takes.
+    /// For those whose messages a relay takes.
     rows_left: Vec<(Load, f64)>,
 }
 
@@ -16,7 +16,7 @@ impl Rounds {
         self.legs.push((load, tx_per_second));
     }
 
-    /// The same, with what the leg's relay had still to do at its end.
+    /// The same, with the rows that the leg's relay left at its end.
     pub(crate) fn push_leg(&mut self, load: Load, leg: &Throughput) {
         self.push(load, leg.tx_per_second);
         if load.relay_to != RelayTo::Nowhere {
@@ -24,7 +24,7 @@ impl Rounds {
         }
     }
 
-    /// What the leg's relay had still to do at its end: a business beside one that falls behind would be fast.
+    /// The rows that the leg's relay left at its end: an application looks fast if its relay falls behind.
     pub(crate) fn left(&self, what: &str, load: Load) -> Figure {
         let rows = self.rows_left.iter().filter(|(of, _)| *of == load).map(|(_, rows)| *rows).collect();
         Figure::new(format!("{what}, {}, rows left at the end", load.name()), "rows", rows, Target::None)
@@ -41,14 +41,14 @@ impl Rounds {
         Figure::new(format!("{what}, {}", load.name()), "tx/s", rates, Target::None)
     }
 
-    /// One share for each run of the leg: against the mean of the baseline's runs right before and right after it, because
-    /// a machine is not equally fast all the time.
+    /// One share for each run of the leg, relative to the mean of the baseline's runs right before and after it,
+    /// because a machine's speed changes over time.
     pub(crate) fn shares(&self, load: Load) -> Vec<f64> {
         let runs = self.legs.iter().enumerate().filter(|(_, (of, _))| *of == load);
         runs.filter_map(|(at, (_, rate))| Some(rate / self.baseline_around(at)?)).collect()
     }
 
-    /// By how much more of the baseline the one reaches than the other, round by round.
+    /// The difference of two legs' shares, round by round.
     pub(crate) fn less(&self, what: &str, (one, other): (Load, Load), target: Target) -> Figure {
         let differences = self.shares(one).into_iter().zip(self.shares(other)).map(|(one, other)| one - other);
         Figure::new(format!("{what}, {} less {}", one.name(), other.name()), "", differences.collect(), target)

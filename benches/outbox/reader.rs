@@ -1,4 +1,4 @@
-//! A topic as a client sees it that has nothing to do with who wrote it.
+//! A topic as seen by a client that has nothing to do with its writer.
 
 use std::time::{Duration, Instant};
 
@@ -19,24 +19,24 @@ pub(crate) struct Reader {
 impl Reader {
     pub(crate) fn new(bootstrap: &str, topic: &str) -> Result<Self> {
         let mut config = ClientConfig::new();
-        // Without a group there is nothing to assign to; nothing is committed to it.
+        // The client requires a group; nothing is committed to it.
         config.set("bootstrap.servers", bootstrap).set("group.id", "bench").set("enable.auto.commit", "false");
         Ok(Self { consumer: config.create().context("make a consumer")?, topic: topic.to_owned() })
     }
 
-    /// How many messages are in the topic, by its offsets: three requests.
+    /// The number of messages in the topic, by its offsets: three requests.
     pub(crate) fn count(&self) -> Result<u64> {
         let ends = (0..PARTITIONS).map(|partition| self.consumer.fetch_watermarks(&self.topic, partition, TIMEOUT));
         let counts = ends.map(|ends| ends.map(|(low, high)| u64::try_from(high - low).unwrap_or_default()));
         Ok(counts.sum::<Result<u64, KafkaError>>()?)
     }
 
-    /// Reads everything, and holds it against a backlog of `rows`: each key from 1 to that number, with its payload. Returns how
-    /// many came more than once.
+    /// Reads everything and compares it with a backlog of `rows`: each key from 1 to that number, with its payload.
+    /// Returns the number of duplicates.
     ///
     /// # Errors
     ///
-    /// A message is missing, is none of the backlog, or has another payload.
+    /// Returns an error if a message is missing, is not of the backlog, or has another payload.
     pub(crate) fn second_copies(&self, rows: usize, payloads: &[Vec<u8>]) -> Result<u64> {
         let mut assignment = TopicPartitionList::new();
         for partition in 0..PARTITIONS {
@@ -59,11 +59,11 @@ impl Reader {
     fn next(&self) -> Result<rdkafka::message::BorrowedMessage<'_>> {
         let end = Instant::now() + TIMEOUT;
         loop {
-            // Errors here are those of a connection, which the client makes anew.
+            // Errors here are those of a connection, which the client reconnects.
             if let Some(Ok(message)) = self.consumer.poll(Duration::from_millis(200)) {
                 return Ok(message);
             }
-            ensure!(Instant::now() < end, "nothing comes for {TIMEOUT:?}");
+            ensure!(Instant::now() < end, "no message for {TIMEOUT:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A recorder of metrics, as an application has one: the figures then hold with it, and the legs can look at counters.
+//! A metrics recorder, as an application has one: the figures include its cost, and the legs can read counters.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +21,7 @@ struct Count(AtomicU64);
 struct Values(Mutex<Vec<f64>>);
 
 impl Recorder {
-    /// Makes it the process's recorder.
+    /// Installs it as the process's recorder.
     pub(crate) fn install() -> Result<Self> {
         let recorder = Self::default();
         metrics::set_global_recorder(recorder.clone()).map_err(|_| anyhow!("there is a recorder already"))?;
@@ -43,7 +43,7 @@ impl Recorder {
         matching.map(|(_, count)| count.0.load(Ordering::Relaxed)).sum()
     }
 
-    /// Every counter that moved, with its labels.
+    /// Every counter above zero, with its labels.
     pub(crate) fn counts(&self) -> BTreeMap<String, u64> {
         let counters = self.counters.read().unwrap_or_else(PoisonError::into_inner);
         let moved = counters.iter().map(|(key, count)| (named(key), count.0.load(Ordering::Relaxed)));
@@ -85,7 +85,7 @@ fn named(key: &Key) -> String {
     std::iter::once(key.name().to_owned()).chain(labels).collect()
 }
 
-/// What is kept under `key`; most calls find it under a read lock.
+/// The value under `key`; most calls find it under a read lock.
 fn kept<T: Default>(all: &RwLock<HashMap<Key, Arc<T>>>, key: &Key) -> Arc<T> {
     if let Some(kept) = all.read().unwrap_or_else(PoisonError::into_inner).get(key) {
         return Arc::clone(kept);

@@ -1,4 +1,4 @@
-//! This program once more, as nothing but a relay: for what it takes in memory, for several on one table, and to be killed.
+//! This program again, as a plain relay: to measure its memory, to run several on one table, and to be killed.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::application;
 use crate::arguments::BenchEnv;
 use crate::recorder::Recorder;
 
-/// Lanes of an ordered topic here.
+/// The lanes of an ordered topic here.
 pub(crate) const LANES: u16 = 16;
 
 const TIMEOUT: Duration = Duration::from_secs(600);
@@ -20,9 +20,9 @@ const TIMEOUT: Duration = Duration::from_secs(600);
 /// What the process relays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// A topic without order, by the default limits.
+    /// An unordered topic, with the default limits.
     Plain,
-    /// A topic of [`LANES`], by [`application::fast_takeover_limits`].
+    /// A topic with [`LANES`] lanes, with [`application::fast_takeover_limits`].
     OrderedFastTakeover,
     /// The same, fenced.
     FencedFastTakeover,
@@ -43,7 +43,7 @@ impl Role {
         Self::NAMES.iter().find(|(_, role)| *role == self).map_or("", |(name, _)| name)
     }
 
-    /// The topic as every process has to know it.
+    /// The topic, the same in every process.
     pub(crate) fn topic(self, name: &str) -> Topic {
         match self {
             Self::Plain => Topic::new(name),
@@ -53,14 +53,14 @@ impl Role {
     }
 }
 
-/// What a relay process says of itself, in KiB.
+/// The memory that a relay process reports, in KiB.
 pub(crate) struct Memory {
     pub(crate) delivered: u64,
     pub(crate) rss: f64,
     pub(crate) peak: f64,
 }
 
-/// The near side of one. It answers a line with a line.
+/// The parent's side. The process answers each line with a line.
 pub(crate) struct RelayProcess {
     child: Child,
     questions: ChildStdin,
@@ -99,7 +99,7 @@ impl RelayProcess {
         tokio::time::timeout(TIMEOUT, waiting).await.context("the relay process did not deliver in time")?
     }
 
-    /// The end of its input is its end.
+    /// Closing its input ends the process.
     pub(crate) async fn end(mut self) -> Result<()> {
         drop(self.questions);
         ensure!(self.child.wait().await?.success(), "the relay process failed");
@@ -112,7 +112,7 @@ impl RelayProcess {
     }
 }
 
-/// The far side.
+/// The relay process's side.
 pub(crate) async fn run_relay(env: &BenchEnv, recorder: &Recorder, topic: &str, role: Role) -> Result<()> {
     let (kafka, limits) = match role {
         Role::Plain => (application::kafka(&env.kafka)?, Limits::default()),

@@ -1,4 +1,4 @@
-//! What a row gives: figures against their targets, and every leg they come from.
+//! The result of a row: figures compared with their targets, and every leg that they come from.
 
 use std::path::Path;
 use std::time::Instant;
@@ -24,7 +24,7 @@ impl LegLog {
         Self { started: Instant::now(), legs: Vec::new(), others: Vec::new() }
     }
 
-    /// Notes and shows a leg.
+    /// Records and prints a leg.
     pub(crate) fn leg(&mut self, name: &str, cpu: CpuShare, details: impl Serialize) -> Result<()> {
         let details = serde_json::to_value(details)?;
         println!("  {name}: {} [own cpu {:.2}, others {:.2}]", outline(&details), cpu.own, cpu.others);
@@ -33,14 +33,14 @@ impl LegLog {
         Ok(())
     }
 
-    /// Writes the row's result into the folder of the results, and shows its figures.
+    /// Writes the row's result into the results folder, and prints its figures.
     pub(crate) fn close(self, row: &str, results: &Path, figures: Vec<Figure>) -> Result<()> {
         let result = RowResult {
             row: row.to_owned(),
             figures,
             others: Spread::of(&self.others),
             seconds: self.started.elapsed().as_secs_f64(),
-            // The rest is known to who started us.
+            // The caller knows the rest.
             origin: Origin { version: env!("CARGO_PKG_VERSION").to_owned(), ..Origin::default() },
             machine: Machine::here()?,
             legs: self.legs,
@@ -50,7 +50,7 @@ impl LegLog {
     }
 }
 
-/// The numbers at the first level, which are what one wants to see passing by.
+/// The numbers at the first level, for the progress output.
 fn outline(details: &Value) -> String {
     let numbers = details.as_object().into_iter().flatten().filter_map(|(name, value)| {
         let value = value.as_f64()?;

@@ -25,7 +25,7 @@ impl Waits {
         }
     }
 
-    /// `None` where nothing was measured.
+    /// `None` if nothing was measured.
     pub(crate) fn of(micros: &[f64]) -> Option<Self> {
         let sorted = sorted(micros);
         let max = *sorted.last()?;
@@ -34,7 +34,7 @@ impl Waits {
     }
 }
 
-/// Zero where there is nothing.
+/// Zero without samples.
 pub(crate) fn mean(samples: &[f64]) -> f64 {
     // The sum of nothing is -0.
     (samples.iter().sum::<f64>() + 0.0) / samples.len().max(1) as f64

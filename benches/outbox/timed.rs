@@ -1,4 +1,5 @@
-//! When a message is acknowledged, and when its transaction had committed: both ends of what the row `latency` measures.
+//! When a message is acknowledged, and when its transaction was committed: both ends of what the row `latency`
+//! measures.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,7 +26,7 @@ impl Instants {
         self.lock().len()
     }
 
-    /// From `self` to `later`, in microseconds, of every message that is in both.
+    /// From `self` to `later`, in microseconds, for every message that is in both.
     pub(crate) fn until(&self, later: &Self) -> Vec<f64> {
         let (from, to) = (self.lock(), later.lock());
         let waits = from.iter().filter_map(|(id, from)| Some(to.get(id)?.saturating_duration_since(*from)));
@@ -36,7 +37,7 @@ impl Instants {
         self.lock().get(&message_id).copied()
     }
 
-    /// When the last of those that are here before `end` came to `later`; `None` while one has not.
+    /// When the last of the messages from before `end` reached `later`; `None` while one has not.
     pub(crate) fn last_until(&self, later: &Self, end: Instant) -> Option<Instant> {
         let (from, to) = (self.lock(), later.lock());
         let before = from.iter().filter(|(_, from)| **from <= end).map(|(id, _)| to.get(id).copied());
@@ -48,21 +49,21 @@ impl Instants {
     }
 }
 
-/// A transport that notes when another one delivers, and is in everything else as that one.
+/// A transport that notes when the wrapped one delivers, and otherwise passes everything on.
 #[derive(Debug)]
 pub(crate) struct Timed<T> {
     pub(crate) inner: T,
     pub(crate) delivered: Instants,
 }
 
-/// The same of a fenced lane.
+/// The same for a fenced lane.
 #[derive(Debug)]
 struct TimedLane {
     inner: Arc<dyn FencedLane>,
     delivered: Instants,
 }
 
-/// The receipt that was given to us, behind the one that we gave.
+/// The original receipt, wrapped by the one that we passed on.
 #[derive(Debug)]
 struct TimedReceipt {
     receipt: Mutex<Option<Receipt>>,
@@ -70,7 +71,7 @@ struct TimedReceipt {
 }
 
 impl Instants {
-    /// A receipt that notes here when its message is delivered, and hands every outcome on to `receipt`.
+    /// A receipt that notes when its message is delivered, and passes every outcome on to `receipt`.
     fn timed_receipt(&self, message_id: MessageId, receipt: Receipt) -> Receipt {
         let timed = TimedReceipt { receipt: Mutex::new(Some(receipt)), delivered: self.clone() };
         Receipt::new(RowKey { id: 0, message_id }, Arc::new(timed))
@@ -146,12 +147,12 @@ impl FencedLane for TimedLane {
     }
 }
 
-/// When the last transaction of a connection had committed.
+/// When a connection's last transaction was committed.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CommitTimer(Arc<Mutex<(bool, Option<Instant>)>>);
 
 impl CommitTimer {
-    /// The instrumentation that finds out: the end of the statement that follows the announcement of a COMMIT.
+    /// The instrumentation that finds out: it takes the end of the statement that follows the announcement of a COMMIT.
     pub(crate) fn instrumentation(&self) -> impl FnMut(InstrumentationEvent<'_>) + Send + use<> {
         let this = self.clone();
         move |event| {

@@ -1,8 +1,8 @@
-//! RocketMQ: many messages by the transport alone, the drain of a backlog, and single messages, each against the client library
-//! alone and into the same broker.
+//! RocketMQ: many messages through the transport alone, the drain of a backlog, and single messages, each against the
+//! plain client library with the same broker.
 //!
-//! `cargo xtask bench --only rocketmq` starts the servers and runs this program. It is a program of its own, so that the
-//! others are built without two hundred crates that they do not use.
+//! `cargo xtask bench --only rocketmq` starts the servers and runs this program. It is a separate program, so that the
+//! others build without two hundred crates that they do not use.
 
 #![expect(clippy::print_stdout, reason = "a bench reports on its standard output")]
 
@@ -128,7 +128,7 @@ async fn drains(
     ])
 }
 
-/// Of the bare client: with few properties, and with ours.
+/// The plain client's rates: with few properties, and with ours.
 async fn baselines(raw: &BareClient) -> Result<[f64; 2]> {
     let few = raw.drain(ROWS, PAYLOAD_BYTES, Properties::Few).await?;
     Ok([few, raw.drain(ROWS, PAYLOAD_BYTES, Properties::Ours).await?])
@@ -153,7 +153,7 @@ async fn singles(rocketmq: &str, raw: &BareClient, root: u32, leg_log: &mut LegL
     ])
 }
 
-/// As many messages as a relay has in flight while it drains a backlog: all claims that are open at once.
+/// The most messages that a relay has in flight while it drains a backlog: those of all open claims.
 fn claims_in_flight_max() -> usize {
     let limits = Limits::default();
     limits.claim_rows_max * limits.claim_workers
@@ -163,7 +163,7 @@ fn connect(name_server: &str) -> Result<RocketMqTransport> {
     Ok(RocketMqTransport::new(RocketMqConfig::new(name_server))?)
 }
 
-/// One message after the other, by the transport: microseconds each. In a task, as a relay is.
+/// One message after the other, through the transport: microseconds each. In a task, as a relay is.
 async fn send_singles(transport: RocketMqTransport) -> Result<Vec<f64>> {
     transport.prepare(&[Topic::new(TOPIC)]).await?;
     let sender = TestSender::new();

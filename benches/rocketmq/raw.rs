@@ -1,4 +1,4 @@
-//! The client library alone, as an application would use it that wants speed.
+//! The plain client library, as an application tuned for speed would use it.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,7 +16,7 @@ use rocketmq_runtime::{RuntimeConfig, RuntimeOwner};
 const BATCH: usize = 1_000;
 const TIMEOUT_MS: u64 = 10_000;
 
-/// What a message has beside its body.
+/// The properties of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Properties {
     /// A tag and a key.
@@ -69,7 +69,7 @@ impl BareClient {
         message
     }
 
-    /// Messages a second, in batches, one on its way to each queue.
+    /// Messages a second, in batches, with one in flight to each queue.
     pub(crate) async fn drain(&self, messages: usize, payload_bytes: usize, properties: Properties) -> Result<f64> {
         let started = Instant::now();
         let each = messages / self.queues.len();

@@ -1,4 +1,4 @@
-//! What the programs that measure one transport share: a message, the end of its way, the drain of a backlog.
+//! Shared by the programs that measure one transport: a message, a receipt sink, the drain of a backlog.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -16,18 +16,18 @@ use tokio::sync::Notify;
 
 use crate::database;
 
-/// Where everything goes.
+/// The topic of all messages.
 pub(crate) const TOPIC: &str = "bench";
 
-/// Bytes of a message of ordinary size.
+/// The payload of an ordinary message.
 pub(crate) const PAYLOAD_BYTES: usize = 500;
 
 const TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Hands messages to a transport, and hears what became of them.
+/// Hands messages to a transport, and receives their outcomes.
 pub(crate) struct TestSender(Arc<DeliveryCounter>);
 
-/// As cheap as a relay's own receipts: whoever waits for many is not woken for each.
+/// As cheap as a relay's own receipts: a waiter for many is not woken for each.
 #[derive(Default)]
 struct DeliveryCounter {
     outcomes: AtomicUsize,
@@ -67,7 +67,7 @@ impl TestSender {
         (envelope, Receipt::new(row, Arc::clone(&self.0) as Arc<dyn ReceiptSink>))
     }
 
-    /// Waits until so many are delivered, of all that were ever handed over.
+    /// Waits until this many are delivered, of all that were ever handed over.
     pub(crate) async fn delivered(&self, messages: usize) -> Result<()> {
         self.0.wanted.store(messages, Ordering::SeqCst);
         while self.0.outcomes.load(Ordering::SeqCst) < messages {
@@ -80,13 +80,13 @@ impl TestSender {
     }
 }
 
-/// As many messages as a relay has in flight at most.
+/// The most messages that a relay has in flight.
 pub(crate) fn relays_in_flight_max() -> usize {
     Limits::default().in_flight_max
 }
 
-/// Messages a second by a transport, fed as by a relay: in its groups, and so many in flight, or as many as the transport has
-/// use for. For a task, as a relay is.
+/// Messages a second through a transport, fed like by a relay: in the relay's groups, with this many in flight, or the
+/// transport's own limit if that is lower. Must run in a task, as a relay does.
 pub(crate) async fn send_many(transport: impl Transport, messages: usize, in_flight_max: usize) -> Result<f64> {
     let in_flight_max = transport.in_flight_max().min(in_flight_max);
     transport.prepare(&[Topic::new(TOPIC)]).await?;
@@ -98,7 +98,7 @@ pub(crate) async fn send_many(transport: impl Transport, messages: usize, in_fli
     let mut sent = 0;
     while sent < messages {
         let group = SEND_BATCH_ROWS_MAX.min(messages - sent).min(in_flight_max);
-        // Room for the group.
+        // Makes room for the group.
         sender.delivered((1 + sent + group).saturating_sub(in_flight_max)).await?;
         transport.send_all((sent..sent + group).map(|number| sender.message(number)).collect());
         sent += group;
@@ -107,7 +107,7 @@ pub(crate) async fn send_many(transport: impl Transport, messages: usize, in_fli
     Ok(messages as f64 / started.elapsed().as_secs_f64())
 }
 
-/// Writes a backlog, for [`drain`].
+/// Writes a backlog for [`drain`].
 pub(crate) async fn fill(postgres: &str, rows: usize) -> Result<()> {
     database::reset(postgres).await?;
     database::fill(postgres, TOPIC, i64::try_from(rows)?, PAYLOAD_BYTES, 0).await

@@ -5,7 +5,7 @@ use super::Admin;
 /// An [`Admin`] for threads that run no async tasks. Made by [`Admin::blocking`].
 ///
 /// # Panics
-/// [`run`](Self::run) panics on a thread that runs async tasks, and so does dropping it: use [`Admin`] itself there.
+/// [`run`](Self::run) panics on a thread that runs async tasks, and so does dropping it. Use [`Admin`] itself there.
 ///
 /// ```
 /// use diesel_outbox::admin::AdminError;
@@ -29,7 +29,7 @@ impl Admin {
     /// The same handle for threads that run no async tasks.
     ///
     /// # Errors
-    /// The system gave no runtime.
+    /// The operating system could not provide a runtime.
     pub fn blocking(&self) -> std::io::Result<BlockingAdmin> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         Ok(BlockingAdmin { admin: self.clone(), runtime })
@@ -37,7 +37,7 @@ impl Admin {
 }
 
 impl BlockingAdmin {
-    /// Does with the handle what `task` says, one call or several of them, and blocks until it is done.
+    /// Runs `task`, which may make one or several calls on the handle, and blocks until it is done.
     pub fn run<T>(&self, task: impl AsyncFnOnce(&Admin) -> T) -> T {
         self.runtime.block_on(task(&self.admin))
     }

@@ -11,20 +11,20 @@ use crate::store::{AdminStore, DeadLetter, DeadLetterCount, DeadLetterCursor, De
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeadLetterPage {
-    /// The letters, by topic, time of death and message id.
+    /// The dead letters, by topic, time of death and message id.
     pub dead_letters: Vec<DeadLetter>,
-    /// Behind which the next page begins; `None` where this was the last.
+    /// Where the next page begins; `None` on the last page.
     pub next: Option<DeadLetterCursor>,
 }
 
-/// The clock of some databases ticks in milliseconds: what died in this one belongs to those that were dead before.
+/// Some database clocks tick in milliseconds. A message that died in the current tick counts as dead already.
 const CLOCK_TICK: Duration = Duration::from_millis(1);
 
 /// Dead letters.
 impl Admin {
-    /// A page of dead letters, with their payloads: at most `dead_letters_max`, behind `after`.
+    /// A page of dead letters with their payloads: at most `dead_letters_max`, after `after`.
     ///
-    /// Pages begin behind a letter and not at a number, so that none is passed over or told twice while others come and go.
+    /// A page begins after a dead letter, not at an offset. Additions and removals meanwhile neither skip nor repeat one.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -48,7 +48,7 @@ impl Admin {
     /// ```
     ///
     /// # Errors
-    /// [`EmptyPage`](AdminError::EmptyPage), [`ImpossibleFilter`](AdminError::ImpossibleFilter), or what the database says.
+    /// [`EmptyPage`](AdminError::EmptyPage), [`ImpossibleFilter`](AdminError::ImpossibleFilter), or a database error.
     ///
     /// # Cancel safety
     /// Cancelling it changes nothing.
@@ -71,7 +71,7 @@ impl Admin {
     /// One dead letter with its attempts and their errors.
     ///
     /// # Errors
-    /// [`NotDeadLetter`](AdminError::NotDeadLetter), or what the database says.
+    /// [`NotDeadLetter`](AdminError::NotDeadLetter), or a database error.
     ///
     /// # Cancel safety
     /// Cancelling it changes nothing.
@@ -79,10 +79,10 @@ impl Admin {
         self.admin_store()?.find_dead_letter(message_id).await?.ok_or(AdminError::NotDeadLetter { message_id })
     }
 
-    /// How many dead letters there are, by topic and by the word in front of their reason. Reads all of them.
+    /// Counts dead letters by topic and reason word (the part of the reason before the colon). Reads all of them.
     ///
     /// # Errors
-    /// What the database says.
+    /// A database error.
     ///
     /// # Cancel safety
     /// Cancelling it changes nothing.
@@ -90,15 +90,15 @@ impl Admin {
         Ok(self.admin_store()?.count_dead_letters().await?)
     }
 
-    /// Sends one dead letter again: under the same message id, its attempts and failures at 0.
+    /// Sends one dead letter again, under the same message id. Its attempts and failures start at 0.
     ///
-    /// On an ordered topic it goes behind everything of its key that is there, in the lane that the key has by now.
+    /// On an ordered topic it is queued after all live messages of its key, in the key's current lane.
     ///
     /// # Errors
-    /// [`NotDeadLetter`](AdminError::NotDeadLetter), or what the database says.
+    /// [`NotDeadLetter`](AdminError::NotDeadLetter), or a database error.
     ///
     /// # Cancel safety
-    /// Dropped, the future may have moved the message or not; ask again.
+    /// If the future is dropped, the message may or may not have moved. Call again.
     pub async fn redrive(&self, message_id: MessageId) -> Result<(), AdminError> {
         match self.redrive_batch(self.admin_store()?, &[message_id]).await? {
             0 => Err(AdminError::NotDeadLetter { message_id }),
@@ -106,10 +106,11 @@ impl Admin {
         }
     }
 
-    /// Sends dead letters again, those that are dead by now and match the filter: many in one transaction, no faster than the
-    /// rate, and by topic in the order in which they died. Tells `progress` after each step how many went so far; returns that.
+    /// Sends the current dead letters that match the filter again, many per transaction, no faster than the rate. Each topic's go
+    /// in the order in which they died. Calls `progress` after each step with the total so far; returns the final total.
     ///
-    /// What dies again meanwhile stays dead, so that this ends. Letters that somebody else has in hand are passed over.
+    /// Messages that are dead-lettered again meanwhile are not retried, so the call ends. Dead letters that others have locked are
+    /// skipped.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -127,11 +128,11 @@ impl Admin {
     /// ```
     ///
     /// # Errors
-    /// [`ZeroRate`](AdminError::ZeroRate), [`ImpossibleFilter`](AdminError::ImpossibleFilter), or what the database says. What went
-    /// before stays.
+    /// [`ZeroRate`](AdminError::ZeroRate), [`ImpossibleFilter`](AdminError::ImpossibleFilter), or a database error. Earlier steps
+    /// stay done.
     ///
     /// # Cancel safety
-    /// Dropped, the future leaves what went before, and perhaps one step more.
+    /// If the future is dropped, completed steps stay done, and one more may be.
     pub async fn redrive_all(
         &self,
         filter: &DeadLetterFilter,
@@ -155,13 +156,13 @@ impl Admin {
         }
     }
 
-    /// Throws one dead letter away.
+    /// Deletes one dead letter.
     ///
     /// # Errors
-    /// [`NotDeadLetter`](AdminError::NotDeadLetter), or what the database says.
+    /// [`NotDeadLetter`](AdminError::NotDeadLetter), or a database error.
     ///
     /// # Cancel safety
-    /// Dropped, the future may have removed the letter or not; ask again.
+    /// If the future is dropped, the dead letter may or may not be deleted. Call again.
     pub async fn purge(&self, message_id: MessageId) -> Result<(), AdminError> {
         match self.purge_batch(self.admin_store()?, &[message_id]).await? {
             0 => Err(AdminError::NotDeadLetter { message_id }),
@@ -169,18 +170,18 @@ impl Admin {
         }
     }
 
-    /// Throws dead letters away, those that are dead by now and match the filter, in bounded steps. Tells `progress` after each step
-    /// how many went so far; returns that.
+    /// Deletes the current dead letters that match the filter, in bounded steps. Calls `progress` after each step with the total so
+    /// far; returns the final total.
     ///
-    /// What is gone is gone: a filter without a condition is refused, so that one that was forgotten does no harm. Whoever
-    /// means every letter says [`DeadLetterFilter::everything`].
+    /// This cannot be undone, so a filter without a condition is refused: it may have been forgotten. To delete every dead letter,
+    /// pass [`DeadLetterFilter::everything`].
     ///
     /// # Errors
-    /// [`NoFilter`](AdminError::NoFilter), [`ImpossibleFilter`](AdminError::ImpossibleFilter), or what the database says. What
-    /// went before stays gone.
+    /// [`NoFilter`](AdminError::NoFilter), [`ImpossibleFilter`](AdminError::ImpossibleFilter), or a database error. Deleted dead
+    /// letters stay deleted.
     ///
     /// # Cancel safety
-    /// Dropped, the future leaves what is left, less perhaps one step more.
+    /// If the future is dropped, completed steps stay done, and one more may be.
     pub async fn purge_all(
         &self,
         filter: &DeadLetterFilter,
@@ -224,7 +225,7 @@ fn check_possible(filter: &DeadLetterFilter) -> Result<(), AdminError> {
     if filter.is_impossible() { Err(AdminError::ImpossibleFilter) } else { Ok(()) }
 }
 
-/// The filter, without what dies from now on.
+/// The filter, without messages that are dead-lettered from now on.
 async fn limit_to_now(store: &dyn AdminStore, filter: &DeadLetterFilter) -> Result<DeadLetterFilter, StoreError> {
     let end = store.now().await? + CLOCK_TICK;
     let end = filter.dead_before.map_or(end, |before| before.min(end));

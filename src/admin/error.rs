@@ -4,117 +4,119 @@ use crate::enqueue::EnqueueError;
 use crate::message::MessageId;
 use crate::store::StoreError;
 
-/// Why something could not be done to messages, and what to do about it.
+/// Why an admin operation failed, and what to do about it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AdminError {
-    /// No delayed message of that id waits: it was sent, cancelled or given up before, or was never delayed.
+    /// No delayed message of that id is waiting: it was sent, cancelled or dead-lettered before, or was never delayed.
     #[error(
-        "no delayed message {message_id} waits: it was sent, cancelled or given up before, it was not delayed, or its \
-         transaction did not commit"
+        "no delayed message {message_id} is waiting: it was sent, cancelled or dead-lettered before, it was not delayed, or \
+         its transaction did not commit"
     )]
     NotDelayed {
         /// The message.
         message_id: MessageId,
     },
-    /// A relay is sending the message, or tried to before.
-    #[error("a relay has the message {message_id} in hand: it is being sent, or waits for its next attempt")]
+    /// A relay is sending the message, or has tried to.
+    #[error("a relay holds the message {message_id}: it is being sent, or waits for its next attempt")]
     AlreadyClaimed {
         /// The message.
         message_id: MessageId,
     },
-    /// No live message of that id waits, outside of ordered topics.
-    #[error("no message {message_id} waits: it was sent, cancelled or given up before, or its topic is ordered")]
+    /// No live message of that id is waiting, outside of ordered topics.
+    #[error(
+        "no message {message_id} is waiting: it was sent, cancelled or dead-lettered before, or its topic is ordered"
+    )]
     NotWaiting {
         /// The message.
         message_id: MessageId,
     },
-    /// The message is no dead letter.
-    #[error("the message {message_id} is no dead letter: it was not given up, or was redriven or purged before")]
+    /// The message is not a dead letter.
+    #[error("the message {message_id} is not a dead letter: it never was, or it was redriven or purged before")]
     NotDeadLetter {
         /// The message.
         message_id: MessageId,
     },
-    /// No message of that id is there, live or dead, outside of the lanes of ordered topics. There the first message of each key is
-    /// tried again by its lane's owner, and at once when the topic is [paused](crate::admin::Admin::pause) and
+    /// There is no message of that id, live or dead, outside of the lanes of ordered topics. In a lane, the owner retries the first
+    /// message of each key, and does so at once when the topic is [paused](crate::admin::Admin::pause) and
     /// [resumed](crate::admin::Admin::resume).
     #[error(
-        "no message {message_id} is there to be sent again: it was sent, cancelled or purged before, or it waits in a lane of \
-         an ordered topic, whose owner tries the first message of each key by itself; pause that topic and resume it, and every \
-         key is tried at once"
+        "there is no message {message_id} to send again: it was sent, cancelled or purged before, or it waits in a lane of an \
+         ordered topic, whose owner retries the first message of each key by itself; to retry every key at once, pause that \
+         topic and resume it"
     )]
     NotFound {
         /// The message.
         message_id: MessageId,
     },
-    /// The edited message is refused, as enqueue would refuse it. The letter stays.
+    /// The edited message is refused, as enqueue would refuse it. The dead letter stays.
     #[error(transparent)]
     Refused(#[from] EnqueueError),
-    /// The edited message is delayed, and a redrive sends now.
-    #[error("the message that is to replace {message_id} is delayed: a redrive sends now, so give it without a delay")]
+    /// The edited message is delayed, but a redrive sends now.
+    #[error("the message that is to replace {message_id} is delayed, but a redrive sends at once: remove the delay")]
     DelayedRedrive {
         /// The dead letter.
         message_id: MessageId,
     },
-    /// Everything would be purged because nothing was said.
+    /// The filter has no condition, so every dead letter would be deleted.
     #[error(
-        "the filter has no condition, and every dead letter would be gone: say `DeadLetterFilter::everything()` if that is meant"
+        "the filter has no condition, so every dead letter would be deleted: pass `DeadLetterFilter::everything()` if you mean that"
     )]
     NoFilter,
-    /// No letter can be found by the filter.
-    #[error("the filter finds nothing whatever there is: what it calls `dead_from` does not lie before `dead_before`")]
+    /// The filter can match no dead letter.
+    #[error("the filter can match no dead letter: set `dead_from` to a time before `dead_before`")]
     ImpossibleFilter,
-    /// A page of nothing.
-    #[error("a page of 0 letters would look like the last one: ask for at least 1")]
+    /// A page of size 0.
+    #[error("a page of 0 dead letters is not possible: ask for at least 1")]
     EmptyPage,
-    /// The topic is none of the outbox's, and so no relay would obey.
-    #[error("topic {topic:?} is not configured, so nothing of it can be paused; configured are {configured:?}")]
+    /// The topic is not configured in this outbox, so no relay would pause it.
+    #[error("topic {topic:?} is not configured, so it cannot be paused: use one of {configured:?}")]
     UnknownTopic {
         /// The topic.
         topic: String,
-        /// The topics there are.
+        /// The configured topics.
         configured: Vec<String>,
     },
     /// The topic is not paused.
-    #[error("topic {topic:?} is not paused: it never was, or was resumed before")]
+    #[error("topic {topic:?} is not paused: it never was, or it was resumed before")]
     NotPaused {
         /// The topic.
         topic: String,
     },
     /// No message of that id is in the history.
     #[error(
-        "the message {message_id} is not in the history: it is not sent yet, its topic does not keep what was sent, or its time is over"
+        "the message {message_id} is not in the history: it is not sent yet, its topic does not keep sent messages, or it was pruned"
     )]
     NotInHistory {
         /// The message.
         message_id: MessageId,
     },
-    /// No message of that id is in the history that its consumer has not marked.
+    /// The history has no message of that id that is still unprocessed.
     #[error(
-        "no sent message {message_id} is there to be sent again: it is marked as processed, or is not in the history, or is being sent"
+        "there is no sent message {message_id} to send again: it is marked as processed, is not in the history, or is being sent"
     )]
     NotUnprocessed {
         /// The message.
         message_id: MessageId,
     },
-    /// The topic's consumers do not say what they have processed.
+    /// The topic's consumers do not confirm what they have processed.
     #[error(
-        "the topic {topic:?} is not configured to be confirmed: give it .keep_sent_days(..) and .processed_within(..)"
+        "the consumers of topic {topic:?} are not configured to confirm: give it .keep_sent_days(..) and .processed_within(..)"
     )]
     NotConfirmed {
         /// The topic.
         topic: Arc<str>,
     },
-    /// A rate of nothing.
-    #[error("a redrive of 0 messages at once, or in a second, would never end: give at least 1 of each")]
+    /// A rate of 0.
+    #[error("a rate of 0 messages per transaction or per second would never end: set both to at least 1")]
     ZeroRate,
-    /// The store has no such operations.
-    #[error("this store has no operations for single messages: implement `Store::admin` for it")]
+    /// The store has no admin operations.
+    #[error("this store has no admin operations: implement `Store::admin` for it")]
     Unsupported,
     /// The store keeps no history.
-    #[error("this store keeps no history: implement `Store::history` for it")]
+    #[error("this store has no history: implement `Store::history` for it")]
     NoHistory,
-    /// The database could not be asked, or did not do it.
+    /// The database could not be reached, or the operation failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }

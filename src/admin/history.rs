@@ -14,7 +14,7 @@ use crate::store::{HistoryStore, ProcessedOutcome, SentCount, SentCursor, SentMe
 pub struct SentPage {
     /// The messages, by time of sending and message id.
     pub messages: Vec<SentMessage>,
-    /// Behind which the next page begins; `None` where this was the last.
+    /// Where the next page begins; `None` on the last page.
     pub next: Option<SentCursor>,
 }
 
@@ -26,8 +26,8 @@ impl SentPage {
     }
 }
 
-/// Which messages their consumer has not confirmed: those of a topic that were sent longer ago than its
-/// [`processed_within`](crate::Topic::processed_within), or than another time.
+/// Selects messages that their consumer has not confirmed: those of a topic that were sent longer ago than its
+/// [`processed_within`](crate::Topic::processed_within), or than another age.
 ///
 /// ```
 /// use std::time::Duration;
@@ -42,12 +42,12 @@ pub struct UnprocessedFilter {
 }
 
 impl UnprocessedFilter {
-    /// Of a topic with [`processed_within`](crate::Topic::processed_within).
+    /// Messages of a topic with [`processed_within`](crate::Topic::processed_within).
     pub fn of(topic: impl Into<Arc<str>>) -> Self {
         Self { topic: topic.into(), age_min: None }
     }
 
-    /// Sent longer ago than this.
+    /// Only messages sent longer ago than this.
     #[must_use]
     pub fn older_than(mut self, age: Duration) -> Self {
         self.age_min = Some(age);
@@ -55,9 +55,9 @@ impl UnprocessedFilter {
     }
 }
 
-/// The history of topics that [keep](crate::Topic::keep_sent_days) what was sent.
+/// The history of topics that [keep](crate::Topic::keep_sent_days) their sent messages.
 impl Admin {
-    /// One sent message, with when it was sent and whether its consumer has processed it.
+    /// One sent message: when it was sent, and whether its consumer has processed it.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -73,7 +73,7 @@ impl Admin {
     /// ```
     ///
     /// # Errors
-    /// [`NotInHistory`](AdminError::NotInHistory), or what the database says.
+    /// [`NotInHistory`](AdminError::NotInHistory), or a database error.
     ///
     /// # Cancel safety
     /// Cancelling it changes nothing.
@@ -81,10 +81,10 @@ impl Admin {
         self.history()?.sent(message_id).await?.ok_or(AdminError::NotInHistory { message_id })
     }
 
-    /// A page of what was sent of a key: at most `messages_max`, behind `after`, in the order in which it was settled.
+    /// A page of sent messages of a key: at most `messages_max`, after `after`, in the order in which they were settled.
     ///
     /// # Errors
-    /// What the database says.
+    /// A database error.
     ///
     /// # Cancel safety
     /// Cancelling it changes nothing.
@@ -99,11 +99,11 @@ impl Admin {
         Ok(SentPage::of(messages, messages_max))
     }
 
-    /// How many messages of a topic are in the history, and how many of them await processing. Each is counted up to `count_max`, from
+    /// Counts a topic's messages in the history, and those of them that await processing. Each count stops at `count_max` and reads
     /// an index: a history may have hundreds of millions.
     ///
     /// # Errors
-    /// What the database says.
+    /// A database error.
     ///
     /// # Cancel safety
     /// Cancelling it changes nothing.
@@ -111,8 +111,8 @@ impl Admin {
         Ok(self.history()?.count_sent(&topic.into(), count_max).await?)
     }
 
-    /// Says that a message's consumer has processed it. May be said again, and by a consumer that is faster than the relay's settle:
-    /// [`ProcessedOutcome::NotSettledYet`] is no error, and the mark waits a week for its message.
+    /// Records that a message's consumer has processed it. Repeating it is harmless. A consumer may be faster than the relay's
+    /// settle: [`ProcessedOutcome::NotSettledYet`] is no error, and the mark waits a week for its message.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -129,20 +129,20 @@ impl Admin {
     /// ```
     ///
     /// # Errors
-    /// What the database says.
+    /// A database error.
     ///
     /// # Cancel safety
-    /// Dropped, the future may have made the mark or not; make it again.
+    /// If the future is dropped, the mark may or may not be written. Call again.
     pub async fn mark_processed(&self, message_id: MessageId) -> Result<ProcessedOutcome, AdminError> {
         let marked = self.mark_all_processed(&[message_id]).await?;
         Ok(marked.first().map_or(ProcessedOutcome::NotSettledYet, |(_, outcome)| *outcome))
     }
 
-    /// As [`mark_processed`](Self::mark_processed), many in one transaction: a consumer that works in batches marks each of them at
-    /// once. Says of each what became of it, in no particular order.
+    /// Like [`mark_processed`](Self::mark_processed), for many messages in one transaction, as for a consumer that works in
+    /// batches. Returns the outcome of each, in no particular order.
     ///
     /// # Errors
-    /// What the database says; nothing is marked then.
+    /// A database error; then nothing is marked.
     ///
     /// # Cancel safety
     /// As [`mark_processed`](Self::mark_processed).
@@ -162,11 +162,11 @@ impl Admin {
         Ok(marked)
     }
 
-    /// A page of messages that their consumer should have confirmed by now: at most `messages_max`, behind `after`, those first that
-    /// wait longest.
+    /// A page of messages that their consumer should have confirmed by now: at most `messages_max`, after `after`, the oldest
+    /// first.
     ///
     /// # Errors
-    /// [`NotConfirmed`](AdminError::NotConfirmed), or what the database says.
+    /// [`NotConfirmed`](AdminError::NotConfirmed), or a database error.
     ///
     /// # Cancel safety
     /// Cancelling it changes nothing.
@@ -181,16 +181,16 @@ impl Admin {
         Ok(SentPage::of(messages, messages_max))
     }
 
-    /// Sends a message from the history again, unless its consumer has marked it: under the same message id, so that a consumer that
-    /// did see it knows it again. It leaves the history until it is sent.
+    /// Sends a message from the history again, unless its consumer has marked it. It keeps its message id, so a consumer that did
+    /// see it recognizes it. It leaves the history until it is sent.
     ///
-    /// On an ordered topic it goes behind everything of its key that is there, in the lane that the key has by now.
+    /// On an ordered topic it is queued after all live messages of its key, in the key's current lane.
     ///
     /// # Errors
-    /// [`NotUnprocessed`](AdminError::NotUnprocessed), or what the database says.
+    /// [`NotUnprocessed`](AdminError::NotUnprocessed), or a database error.
     ///
     /// # Cancel safety
-    /// Dropped, the future may have moved the message or not; ask again.
+    /// If the future is dropped, the message may or may not have moved. Call again.
     pub async fn resend(&self, message_id: MessageId) -> Result<(), AdminError> {
         match self.resend_batch(self.history()?, &[message_id]).await? {
             0 => Err(AdminError::NotUnprocessed { message_id }),
@@ -198,16 +198,16 @@ impl Admin {
         }
     }
 
-    /// Sends all messages again that their consumer should have confirmed by now: many in one transaction, no faster than the rate.
-    /// Tells `progress` after each step how many went so far; returns that.
+    /// Sends all messages again that their consumer should have confirmed by now, many per transaction, no faster than the rate.
+    /// Calls `progress` after each step with the total so far; returns the final total.
     ///
-    /// It takes what is late when it begins, so that it ends. What somebody else has in hand is passed over.
+    /// It takes messages that are late when it begins, so it ends. Rows that others have locked are skipped.
     ///
     /// # Errors
-    /// [`ZeroRate`](AdminError::ZeroRate), [`NotConfirmed`](AdminError::NotConfirmed), or what the database says. What went before stays.
+    /// [`ZeroRate`](AdminError::ZeroRate), [`NotConfirmed`](AdminError::NotConfirmed), or a database error. Earlier steps stay done.
     ///
     /// # Cancel safety
-    /// Dropped, the future leaves what went before, and perhaps one step more.
+    /// If the future is dropped, completed steps stay done, and one more may be.
     pub async fn resend_all(
         &self,
         filter: &UnprocessedFilter,
@@ -219,7 +219,7 @@ impl Admin {
         let (mut after, mut moved) = (None, 0);
         loop {
             limiter.wait().await;
-            // What was settled since this began is not asked for, also where nothing is too young.
+            // Excludes messages settled since this call began, even if `age_min` is short.
             let age_min = age_min.saturating_add(began.elapsed());
             let cursors = store.unprocessed_cursors(&filter.topic, age_min, after.as_ref(), limiter.rows_max).await?;
             let Some(last) = cursors.last().copied() else { return Ok(moved) };

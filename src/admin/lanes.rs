@@ -5,10 +5,10 @@ use super::Admin;
 use crate::lane::lane_of;
 use crate::store::{MessageKey, Requeue, StoreError};
 
-/// The lanes of what comes back.
+/// The lanes of requeued messages.
 impl Admin {
-    /// Where messages come back to: the lanes of their keys as things are now. The one that a message was in may be nobody's by
-    /// now, or another than that of its key's later messages.
+    /// The lane to requeue each message to: its key's current one. The lane it was in may no longer exist, or may differ from that
+    /// of the key's later messages.
     pub(super) async fn assign_lanes(&self, messages: Vec<MessageKey>) -> Result<Vec<Requeue>, StoreError> {
         let mut counts = HashMap::new();
         let mut requeues = Vec::with_capacity(messages.len());
@@ -18,7 +18,7 @@ impl Admin {
             let lane = match (known, was) {
                 (Some(topic), _) => topic.lane_count().map(|lanes| lane_of(key, lanes)),
                 (None, None) => None,
-                // A tool need not know the topics. The database does not say whether this one is ordered still.
+                // An admin tool need not configure the topics. The database does not say whether this one is still ordered.
                 (None, Some(was)) => match self.lane_count(topic, &mut counts).await? {
                     0 => Some(was),
                     lanes => Some(lane_of(key, lanes)),
@@ -29,7 +29,7 @@ impl Admin {
         Ok(requeues)
     }
 
-    /// How many lanes a topic has in the database, asked once.
+    /// How many lanes a topic has in the database. Asks once per topic.
     async fn lane_count(&self, topic: Arc<str>, counts: &mut HashMap<Arc<str>, u16>) -> Result<u16, StoreError> {
         if let Some(count) = counts.get(&topic) {
             return Ok(*count);

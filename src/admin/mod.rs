@@ -1,4 +1,4 @@
-//! What people and jobs do to messages beside the running relays: one handle, async and blocking.
+//! What people and jobs do to messages while relays run: one handle, async and blocking.
 
 mod blocking;
 mod dead_letters;
@@ -35,11 +35,10 @@ use crate::metrics;
 use crate::outbox::Outbox;
 use crate::store::{AdminStore, CancelOutcome, Store};
 
-/// Looks after the messages of an outbox: cancels delayed ones, sends waiting ones now, pauses topics, lists, redrives and purges
-/// dead letters, and looks up, confirms and sends again what is in the history. Made by [`Outbox::admin`].
+/// Manages the messages of an outbox: cancels delayed ones, sends waiting ones now, pauses topics, lists, redrives and purges dead
+/// letters, and looks up, confirms and resends messages in the history. Made by [`Outbox::admin`].
 ///
-/// A cheap handle: clones share the store. Nothing here needs a relay in this process, and everything is safe beside
-/// those of any.
+/// A cheap handle: clones share the store. It needs no relay in this process, and is safe to use while relays run anywhere.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -64,15 +63,15 @@ use crate::store::{AdminStore, CancelOutcome, Store};
 pub struct Admin {
     outbox: Outbox,
     store: Arc<dyn Store>,
-    /// The longest lease of any relay.
+    /// The longest lease duration of any relay.
     lease_duration: Duration,
 }
 
 impl Outbox {
-    /// The handle to look after messages, through a store like that of a relay.
+    /// The handle that manages messages, through a store like that of a relay.
     ///
-    /// For services, jobs and tools alike: the store may have a pool of one connection. An outbox without topics will do, unless
-    /// messages are to be sent again of a topic that has become ordered since, or is no longer.
+    /// For services, jobs and tools alike: a pool of one connection is enough. The outbox may have no topics, unless messages are
+    /// requeued to a topic that has since become ordered, or stopped being ordered.
     pub fn admin(&self, mut store: impl Store) -> Admin {
         store.use_tables(self.tables());
         let lease_duration = Limits::default().lease_duration;
@@ -81,18 +80,17 @@ impl Outbox {
 }
 
 impl Admin {
-    /// Takes back a delayed message that is not sent yet. Once it is cancelled, no relay sends it any more.
+    /// Cancels a delayed message that is not sent yet. Once cancelled, no relay sends it.
     ///
-    /// Beside running relays one of the two wins: the message is cancelled and not sent, or it is
-    /// [`AlreadyClaimed`](AdminError::AlreadyClaimed) and goes its way. A message whose time has come while no relay could send
-    /// it, as in an outage, can still be cancelled; only where the claim of a relay ended by a crash may it have been sent
-    /// before.
+    /// If a relay claims it at the same time, one of the two wins: the message is cancelled and not sent, or the call returns
+    /// [`AlreadyClaimed`](AdminError::AlreadyClaimed) and the message is sent. A message that became due while no relay could send
+    /// it, as in an outage, can still be cancelled. It may have been sent before only if a relay crashed during a claim.
     ///
     /// # Errors
-    /// [`NotDelayed`](AdminError::NotDelayed), [`AlreadyClaimed`](AdminError::AlreadyClaimed), or what the database says.
+    /// [`NotDelayed`](AdminError::NotDelayed), [`AlreadyClaimed`](AdminError::AlreadyClaimed), or a database error.
     ///
     /// # Cancel safety
-    /// Dropped, the future may have cancelled the message or not; ask again.
+    /// If the future is dropped, the message may or may not be cancelled. Call again.
     pub async fn cancel(&self, message_id: MessageId) -> Result<(), AdminError> {
         match self.admin_store()?.cancel(message_id).await? {
             CancelOutcome::Cancelled { topic } => {
@@ -104,26 +102,25 @@ impl Admin {
         }
     }
 
-    /// The longest [`lease_duration`](crate::Limits::lease_duration) of the relays, where they have another than the default: what
-    /// is due within it may be in the hands of one.
+    /// The longest [`lease_duration`](crate::Limits::lease_duration) of the relays, if it is not the default. A relay may hold any
+    /// message that is due within it.
     #[must_use]
     pub fn lease_duration(mut self, lease: Duration) -> Self {
         self.lease_duration = lease;
         self
     }
 
-    /// Sends a message now that waits for its delivery time, or for its next attempt.
+    /// Sends a message now that waits for its delivery time or its next attempt.
     ///
-    /// A message that would be tried within a lease (30 s) anyhow is left as it is ([`SendNowOutcome::Soon`]): it may be in the hands of
-    /// a relay, and to take it from there would send it twice. Messages of ordered topics are not found: the owner of their lane
-    /// tries the first message of a key by itself, and every key at once when the topic was [paused](Self::pause) and is
-    /// [resumed](Self::resume).
+    /// A message that would be tried within a lease (30 s) anyway is left as it is ([`SendNowOutcome::Soon`]): a relay may hold it,
+    /// and taking it would send it twice. Messages of ordered topics are not found: the lane's owner retries the first message of a
+    /// key by itself, and every key at once when the topic was [paused](Self::pause) and is [resumed](Self::resume).
     ///
     /// # Errors
-    /// [`NotWaiting`](AdminError::NotWaiting), or what the database says.
+    /// [`NotWaiting`](AdminError::NotWaiting), or a database error.
     ///
     /// # Cancel safety
-    /// Dropped, the future may have made the message due or not; ask again.
+    /// If the future is dropped, the message may or may not be due. Call again.
     pub async fn send_now(&self, message_id: MessageId) -> Result<SendNowOutcome, AdminError> {
         let outcome = self.admin_store()?.send_now(message_id, self.lease_duration).await?;
         match outcome {
@@ -136,7 +133,7 @@ impl Admin {
         }
     }
 
-    /// Tells the relay of this process, if there is one. The others look within their poll interval.
+    /// Wakes the relay of this process, if there is one. The others poll within their poll interval.
     fn wake(&self) {
         self.outbox.link().wake();
     }

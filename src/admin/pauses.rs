@@ -4,11 +4,11 @@ use super::{Admin, AdminError, PausedTopic};
 
 /// Pauses.
 impl Admin {
-    /// Pauses a topic: from their next look on, at most one poll interval later, the relays of every process leave it alone,
-    /// also those that start meanwhile, until somebody resumes it. A topic that is paused already stays as it is.
+    /// Pauses a topic. From their next poll on, at most one poll interval later, the relays of every process skip it until somebody
+    /// resumes it, and so do relays that start meanwhile. Pausing a paused topic changes nothing.
     ///
-    /// Applications go on enqueueing. What they write waits in its row; nothing is lost, no attempt is spent, and nothing is
-    /// written for it. What a relay has in flight when it learns of the pause goes out and is settled.
+    /// Applications can go on enqueueing. Their messages wait in the table: nothing is lost, no attempt is spent, and no row is
+    /// updated. What a relay has in flight when it learns of the pause is sent and settled.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -26,11 +26,11 @@ impl Admin {
     /// ```
     ///
     /// # Errors
-    /// [`UnknownTopic`](AdminError::UnknownTopic), or what the database says: where the migration
-    /// `0000outbox04_paused_topics` was not run, that.
+    /// [`UnknownTopic`](AdminError::UnknownTopic), or a database error, such as that the migration `0000outbox04_paused_topics` was
+    /// not run.
     ///
     /// # Cancel safety
-    /// Dropped, the future may have paused the topic or not; ask again.
+    /// If the future is dropped, the topic may or may not be paused. Call again.
     pub async fn pause(&self, topic: &str) -> Result<(), AdminError> {
         let Some(known) = self.outbox.topics().iter().find(|known| known.name() == topic) else {
             let configured = self.outbox.topics().iter().map(|topic| topic.name().to_owned()).collect();
@@ -41,17 +41,17 @@ impl Admin {
         Ok(())
     }
 
-    /// Ends a topic's pause: relays go on with it at their next look, the one of this process at once. Also of a topic that
-    /// is not configured any more.
+    /// Ends a topic's pause. Relays continue with it at their next poll, the one of this process at once. Also works for a topic
+    /// that is no longer configured.
     ///
-    /// Of an ordered topic every key that waits behind a failed message is tried then, whatever its back-off says, on each relay
-    /// that has seen the pause.
+    /// On an ordered topic, each relay that has seen the pause then retries every key that waits behind a failed message, whatever
+    /// its back-off.
     ///
     /// # Errors
-    /// [`NotPaused`](AdminError::NotPaused), or what the database says.
+    /// [`NotPaused`](AdminError::NotPaused), or a database error.
     ///
     /// # Cancel safety
-    /// Dropped, the future may have resumed the topic or not; ask again.
+    /// If the future is dropped, the topic may or may not be resumed. Call again.
     pub async fn resume(&self, topic: &str) -> Result<(), AdminError> {
         if !self.admin_store()?.resume(&Arc::from(topic)).await? {
             return Err(AdminError::NotPaused { topic: topic.to_owned() });
@@ -60,10 +60,10 @@ impl Admin {
         Ok(())
     }
 
-    /// The paused topics by name, and since when they are.
+    /// The paused topics by name, and since when they are paused.
     ///
     /// # Errors
-    /// What the database says.
+    /// A database error.
     ///
     /// # Cancel safety
     /// Cancelling it changes nothing.

@@ -3,32 +3,32 @@ use std::fmt;
 use super::{Admin, DeadLetter};
 use crate::codec::CodecError;
 
-/// A dead letter's payload as people read it. From [`Admin::payload_text`].
+/// A dead letter's payload in readable form. From [`Admin::payload_text`].
 ///
-/// Its `Display` is the text, or says why there is none.
+/// Its `Display` prints the text, or why there is none.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum PayloadText<'a> {
-    /// What the codec of its type makes of it.
+    /// The text that its type's codec produced.
     Text(String),
-    /// It has none: a tombstone.
+    /// There is no payload: a tombstone.
     Tombstone,
-    /// No type of its topic and kind was registered with [`OutboxBuilder::message`](crate::OutboxBuilder::message).
+    /// No type was registered for its topic and kind with [`OutboxBuilder::message`](crate::OutboxBuilder::message).
     Unregistered {
         /// The payload.
         bytes: &'a [u8],
     },
-    /// The codec of its type cannot read it, or shows no text.
+    /// The codec of its type cannot read it, or produces no text.
     Unreadable {
         /// The payload.
         bytes: &'a [u8],
-        /// What the codec says.
+        /// The codec's error.
         error: CodecError,
     },
 }
 
 impl Admin {
-    /// The payload of a dead letter as text, decoded by the codec of the message type that was registered for its topic and kind.
+    /// The payload of a dead letter as text, decoded by the codec of the message type registered for its topic and kind.
     ///
     /// ```
     /// # use diesel_outbox::store::{NewDeadLetter, Held, InsertOptions, MemoryStore, Store};

@@ -5,10 +5,10 @@ use tokio::time::{Instant, sleep_until};
 use super::AdminError;
 use crate::limits::{REDRIVE_PER_SECOND, REDRIVE_ROWS_MAX};
 
-/// What a rate is counted by.
+/// The period of a rate.
 const SECOND: Duration = Duration::from_secs(1);
 
-/// How fast dead letters go back.
+/// How fast messages are redriven or resent.
 ///
 /// ```
 /// use diesel_outbox::admin::RedriveRate;
@@ -28,7 +28,7 @@ impl Default for RedriveRate {
 }
 
 impl RedriveRate {
-    /// How many are moved by one transaction; no more than go in a second, and at most
+    /// How many messages one transaction moves: no more than `per_second`, and at most
     /// [`REDRIVE_ROWS_MAX`](crate::limits::REDRIVE_ROWS_MAX).
     #[must_use]
     pub fn rows_max(mut self, rows: usize) -> Self {
@@ -36,7 +36,7 @@ impl RedriveRate {
         self
     }
 
-    /// How many are moved in a second, on average.
+    /// How many messages are moved per second, on average.
     #[must_use]
     pub fn per_second(mut self, rows: u32) -> Self {
         self.per_second = rows;
@@ -53,7 +53,7 @@ impl RedriveRate {
     }
 }
 
-/// A rate under way.
+/// Keeps the moves within a rate.
 pub(super) struct RateLimiter {
     pub(super) rows_max: usize,
     per_second: u32,
@@ -61,12 +61,12 @@ pub(super) struct RateLimiter {
 }
 
 impl RateLimiter {
-    /// Waits until the next rows may go.
+    /// Waits until the next rows may move.
     pub(super) async fn wait(&self) {
         sleep_until(self.next_at).await;
     }
 
-    /// So many went.
+    /// Counts rows that were moved.
     pub(super) fn record(&mut self, rows: usize) {
         let rows = u32::try_from(rows).unwrap_or(u32::MAX);
         self.next_at = self.next_at.max(Instant::now()) + SECOND * rows / self.per_second;

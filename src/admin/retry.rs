@@ -2,22 +2,22 @@ use super::{Admin, AdminError, SendNowOutcome};
 use crate::message::{Delivery, MessageId, OutboxMessage};
 use crate::metrics;
 
-/// What [`Admin::retry_send`] did about a message.
+/// What [`Admin::retry_send`] did with a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RetryOutcome {
-    /// It waited, and is due now.
+    /// It was waiting, and is due now.
     Due,
-    /// It is due already, is being sent, or will be tried within a lease: nothing had to be done.
+    /// Nothing had to be done: it is due already, is being sent, or will be tried within a lease.
     Soon,
-    /// It was dead, and is redriven.
+    /// It was a dead letter, and is redriven.
     Redriven,
 }
 
-/// Sending once more.
+/// Retries.
 impl Admin {
-    /// Sees to it that a message is tried again, wherever it is: [`send_now`](Self::send_now) where it waits,
-    /// [`redrive`](Self::redrive) where it is dead. For whoever has an id and does not want to look first.
+    /// Makes sure that a message is tried again, wherever it is: [`send_now`](Self::send_now) if it is waiting,
+    /// [`redrive`](Self::redrive) if it is a dead letter. For callers that have an id and do not know which.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -38,12 +38,12 @@ impl Admin {
     /// ```
     ///
     /// # Errors
-    /// [`NotFound`](AdminError::NotFound), or what the database says.
+    /// [`NotFound`](AdminError::NotFound), or a database error.
     ///
     /// # Cancel safety
-    /// Dropped, the future may have done it or not; ask again.
+    /// If the future is dropped, it may or may not be done. Call again.
     pub async fn retry_send(&self, message_id: MessageId) -> Result<RetryOutcome, AdminError> {
-        // Twice, because it may be redriven by somebody else between the two looks.
+        // Twice, because somebody else may redrive it between the two lookups.
         for _ in 0..2 {
             match self.send_now(message_id).await {
                 Ok(SendNowOutcome::Due) => return Ok(RetryOutcome::Due),
@@ -60,12 +60,11 @@ impl Admin {
         Err(AdminError::NotFound { message_id })
     }
 
-    /// Sends another message in place of a dead letter: one with another payload, other headers, another key or topic. It is
-    /// checked as at enqueue, written under **a new message id**, which is returned, and the letter is removed with it in one
-    /// transaction.
+    /// Sends an edited message in place of a dead letter: with another payload, headers, key or topic. It is checked as at enqueue
+    /// and written under **a new message id**, which is returned. The dead letter is removed in the same transaction.
     ///
-    /// A new id, because what consumers know under the old one had another content. On an ordered topic it goes behind
-    /// everything of its key that is there, like every redrive.
+    /// It gets a new id because consumers know other content under the old one. On an ordered topic it is queued after all live
+    /// messages of its key, as with every redrive.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -86,11 +85,11 @@ impl Admin {
     /// ```
     ///
     /// # Errors
-    /// [`NotDeadLetter`](AdminError::NotDeadLetter), [`Refused`](AdminError::Refused), [`DelayedRedrive`](AdminError::DelayedRedrive), or what
-    /// the database says. The letter stays as it was.
+    /// [`NotDeadLetter`](AdminError::NotDeadLetter), [`Refused`](AdminError::Refused),
+    /// [`DelayedRedrive`](AdminError::DelayedRedrive), or a database error. The dead letter stays as it was.
     ///
     /// # Cancel safety
-    /// Dropped, the future may have replaced the letter or not; look whether it is still dead.
+    /// If the future is dropped, the dead letter may or may not be replaced. Check whether it is still there.
     pub fn redrive_edited<'a, M: OutboxMessage + ?Sized>(
         &'a self,
         message_id: MessageId,

@@ -1,4 +1,4 @@
-//! The handle on virtual time, with the memory store.
+//! The admin handle on virtual time, with the memory store.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -36,21 +36,21 @@ async fn a_redrive_keeps_its_rate_and_reports_progress() {
     for _ in 0..250 {
         dead_letter(&store).await;
     }
-    let (began, told) = (Instant::now(), Arc::new(std::sync::Mutex::new(Vec::new())));
+    let (began, reported) = (Instant::now(), Arc::new(std::sync::Mutex::new(Vec::new())));
     let rate = RedriveRate::default().rows_max(1_000).per_second(100);
-    let telling = Arc::clone(&told);
-    let progress = move |so_far| telling.lock().unwrap().push((so_far, began.elapsed().as_secs()));
+    let recorder = Arc::clone(&reported);
+    let progress = move |so_far| recorder.lock().unwrap().push((so_far, began.elapsed().as_secs()));
     let moved = admin(&store).redrive_all(&DeadLetterFilter::new(), rate, progress).await.unwrap();
     assert_eq!(moved, 250);
-    assert_eq!(*told.lock().unwrap(), [(100, 0), (200, 1), (250, 2)]);
+    assert_eq!(*reported.lock().unwrap(), [(100, 0), (200, 1), (250, 2)]);
     assert_eq!((store.live_rows().len(), store.dead_letter_rows().len()), (250, 0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn one_transaction_moves_no_more_than_it_may_whatever_is_asked_for() {
-    let (store, most, told) = (MemoryStore::new(), REDRIVE_ROWS_MAX, std::sync::Mutex::new(Vec::new()));
-    let tell = |so_far| told.lock().unwrap().push(so_far);
-    let steps = || std::mem::take(&mut *told.lock().unwrap());
+    let (store, most, reported) = (MemoryStore::new(), REDRIVE_ROWS_MAX, std::sync::Mutex::new(Vec::new()));
+    let record = |so_far| reported.lock().unwrap().push(so_far);
+    let steps = || std::mem::take(&mut *reported.lock().unwrap());
     for _ in 0..=most {
         dead_letter(&store).await;
         send(&store).await;
@@ -58,18 +58,18 @@ async fn one_transaction_moves_no_more_than_it_may_whatever_is_asked_for() {
     let (admin, rate) = (admin_of_confirmed(&store), RedriveRate::default().rows_max(usize::MAX).per_second(u32::MAX));
     let unprocessed = UnprocessedFilter::of("orders").older_than(Duration::ZERO);
     tokio::time::advance(Duration::from_secs(1)).await;
-    admin.resend_all(&unprocessed, rate, tell).await.unwrap();
+    admin.resend_all(&unprocessed, rate, record).await.unwrap();
     assert_eq!(steps(), [most, most + 1]);
-    admin.redrive_all(&DeadLetterFilter::everything(), rate, tell).await.unwrap();
+    admin.redrive_all(&DeadLetterFilter::everything(), rate, record).await.unwrap();
     assert_eq!(steps(), [most, most + 1]);
     for _ in 0..=most {
         dead_letter(&store).await;
     }
-    admin.purge_all(&DeadLetterFilter::everything(), tell).await.unwrap();
+    admin.purge_all(&DeadLetterFilter::everything(), record).await.unwrap();
     assert_eq!(steps(), [most, most + 1]);
 }
 
-/// Each is given up again as soon as it is back, as while the receiver still refuses it.
+/// Each message is dead-lettered again as soon as it is redriven, as while the receiver still refuses it.
 #[tokio::test(start_paused = true)]
 async fn a_redrive_ends_when_messages_are_dead_lettered_again() {
     let store = MemoryStore::new();
@@ -79,7 +79,7 @@ async fn a_redrive_ends_when_messages_are_dead_lettered_again() {
     tokio::time::advance(Duration::from_secs(1)).await;
     let dead_letter_again = async {
         loop {
-            // Behind the millisecond that still counts as before.
+            // After the millisecond that still counts as before the call.
             tokio::time::sleep(Duration::from_millis(5)).await;
             let rows = store.live_rows();
             let dead = rows
@@ -92,7 +92,7 @@ async fn a_redrive_ends_when_messages_are_dead_lettered_again() {
     let (admin, all) = (admin(&store), DeadLetterFilter::new());
     let moved = tokio::select! {
         moved = admin.redrive_all(&all, rate, |_| ()) => moved.unwrap(),
-        () = dead_letter_again => unreachable!("it goes on for ever"),
+        () = dead_letter_again => unreachable!("the loop never ends"),
     };
     assert_eq!(moved, 30, "each once");
 }
@@ -144,7 +144,7 @@ async fn only_what_is_configured_is_paused_and_what_is_paused_resumed() {
         paused.iter().map(|paused| (&*paused.topic, paused.since <= store.now())).collect::<Vec<_>>(),
         [("orders", true)]
     );
-    // Somebody else's configuration has it no more.
+    // Another process no longer configures the topic.
     let other = Outbox::builder().topic(Topic::new("invoices")).build().unwrap().admin(store.clone());
     other.resume("orders").await.unwrap();
     assert_eq!(admin.paused().await.unwrap(), []);
@@ -193,7 +193,7 @@ async fn late_messages_are_listed_and_resent() {
     assert!(!unconfirmed.is_retriable());
 }
 
-/// Each is sent at once, and unprocessed again from then on.
+/// Each is sent at once, and is unprocessed again from then on.
 #[tokio::test(start_paused = true)]
 async fn resending_ends_when_messages_stay_unprocessed() {
     let store = MemoryStore::new();
@@ -214,7 +214,7 @@ async fn resending_ends_when_messages_stay_unprocessed() {
     let everything = UnprocessedFilter::of("orders").older_than(Duration::ZERO);
     let sent_again = tokio::select! {
         moved = admin.resend_all(&everything, rate, |_| ()) => moved.unwrap(),
-        () = send_at_once => unreachable!("it goes on for ever"),
+        () = send_at_once => unreachable!("the loop never ends"),
         () = tokio::time::sleep(Duration::from_secs(60)) => panic!("it does not end"),
     };
     assert_eq!(sent_again, 30);
@@ -297,7 +297,7 @@ async fn an_empty_filter_purges_nothing() {
     assert_eq!(admin.purge_all(&DeadLetterFilter::everything(), none).await.unwrap(), 1);
 }
 
-/// Fixed in width, and shown as what it says.
+/// Two bytes, shown as degrees.
 struct Celsius;
 
 impl Codec<Reading> for Celsius {
@@ -351,7 +351,7 @@ async fn a_payload_is_shown_by_the_codec_of_its_type() {
     assert_eq!(raw(b"as is").unwrap(), "as is");
 }
 
-/// By key, in which of 32 lanes its message is.
+/// The lane of each key's message, out of 32.
 async fn lanes_of(store: &MemoryStore, keys: &[&str]) -> Vec<Option<u16>> {
     let scans: Vec<LaneScan> = (0..32).map(|lane| LaneScan { lane, after: 0, rows_max: 99 }).collect();
     let entries = store.lane_entries(&"orders".into(), &scans).await.unwrap();
@@ -359,7 +359,7 @@ async fn lanes_of(store: &MemoryStore, keys: &[&str]) -> Vec<Option<u16>> {
     keys.iter().map(|key| of(key).map(|entry| scans[entry.scan].lane)).collect()
 }
 
-/// The lanes that a letter and a sent message were in are nobody's by now, or have an order of their own.
+/// The lanes that a dead letter and a sent message were in no longer exist, or have later messages.
 #[tokio::test]
 async fn requeued_messages_go_to_the_current_lane_of_their_key() {
     let with = |topic: Topic| Outbox::builder().topic(topic).build().unwrap();

@@ -5,18 +5,18 @@ use diesel_async::{AsyncConnectionCore, RunQueryDsl};
 
 use super::statement::{Dialect, Inserted, Insertion};
 
-/// A database that the outbox can write to through a connection `C` of diesel-async.
+/// A database that the outbox can write to through a diesel-async connection `C`.
 ///
-/// Implemented for Diesel's backends, once for every connection of theirs: bare ones and those of bb8, deadpool, mobc and
-/// other pools. There is nothing to implement or call here; its methods are private to the outbox and change without
-/// notice.
+/// Implemented for Diesel's backends, once for all of their connections: plain ones and those of bb8, deadpool, mobc
+/// and other pools. There is nothing to implement or call here. Its methods are private to the outbox and change
+/// without notice.
 #[diagnostic::on_unimplemented(
     message = "the outbox cannot write to `{Self}` through `{C}`",
     note = "enable the feature `postgres`, `mysql` or `sqlite` of diesel-outbox",
     note = "connections of Diesel itself take the methods that do not end in `_async`"
 )]
 pub trait AsyncOutboxBackend<C>: Dialect {
-    /// Inserts the rows in one statement; one [`Inserted`] for each.
+    /// Inserts the rows in one statement; returns an [`Inserted`] for each.
     #[doc(hidden)]
     fn insert_async<'a>(
         conn: &'a mut C,

@@ -4,17 +4,17 @@ use diesel::result::QueryResult;
 
 use super::statement::{Dialect, Inserted, Insertion};
 
-/// A database that the outbox can write to through a connection `C` of Diesel.
+/// A database that the outbox can write to through a Diesel connection `C`.
 ///
-/// Implemented for Diesel's backends, once for every connection of theirs: bare ones, r2d2's, and those of other crates.
-/// There is nothing to implement or call here; its methods are private to the outbox and change without notice.
+/// Implemented for Diesel's backends, once for all of their connections: plain ones, r2d2's, and those of other crates.
+/// There is nothing to implement or call here. Its methods are private to the outbox and change without notice.
 #[diagnostic::on_unimplemented(
     message = "the outbox cannot write to `{Self}` through `{C}`",
     note = "enable the feature `postgres`, `mysql` or `sqlite` of diesel-outbox",
     note = "connections of diesel-async take the methods that end in `_async`"
 )]
 pub trait OutboxBackend<C>: Dialect {
-    /// Inserts the rows in one statement; one [`Inserted`] for each.
+    /// Inserts the rows in one statement; returns an [`Inserted`] for each.
     #[doc(hidden)]
     fn insert(conn: &mut C, insertion: Insertion<'_>) -> QueryResult<Vec<Inserted>>;
 }

@@ -1,4 +1,4 @@
-//! An event, encoded and checked: everything that can be refused is refused before the first await.
+//! An event, encoded and checked. Everything that can be refused is refused before the first await.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -10,7 +10,7 @@ use crate::limits::{DELAY_MAX, HEADER_NAME_BYTES_MAX, HEADER_NAME_SHOWN_CHARS_MA
 use crate::message::{Delivery, Envelope, Headers, MessageId, OutboxMessage};
 use crate::topic::Topic;
 
-/// Header names that begin so are the outbox's own.
+/// Header names with this prefix are the outbox's own.
 const RESERVED_PREFIX: &str = "outbox-";
 
 /// A message ready to be written.
@@ -21,11 +21,11 @@ pub(crate) struct Encoded {
     pub(crate) staleness: Duration,
     pub(crate) message_id: MessageId,
     pub(crate) key: Option<String>,
-    /// Never later on an ordered topic.
+    /// Always immediate on an ordered topic.
     pub(crate) delivery: Delivery,
-    /// On an ordered topic.
+    /// Set on an ordered topic.
     pub(crate) lane: Option<u16>,
-    /// What the transaction locks before, where the topic serializes its keys.
+    /// The lock that the transaction takes first, if the topic serializes its keys.
     #[cfg_attr(
         all(feature = "sqlite", not(any(feature = "postgres", feature = "mysql"))),
         expect(dead_code, reason = "SQLite has one lock for all writers")
@@ -33,10 +33,10 @@ pub(crate) struct Encoded {
     pub(crate) key_lock: Option<i64>,
     pub(crate) kind: String,
     pub(crate) headers: Headers,
-    /// The headers as their column holds them.
+    /// The headers in the form of their column.
     pub(crate) headers_json: String,
     pub(crate) payload: Option<Vec<u8>>,
-    /// Payload, key and headers.
+    /// The size of payload, key and headers.
     pub(crate) bytes: usize,
 }
 
@@ -77,7 +77,7 @@ impl Encoded {
         })
     }
 
-    /// The message as a transport gets it.
+    /// The message in the form that a transport gets.
     pub(crate) fn into_envelope(self, created_at: SystemTime) -> Envelope {
         let mut envelope = Envelope::new(self.message_id, self.topic, created_at);
         envelope.key = self.key;
@@ -122,9 +122,9 @@ fn delivery(topic: &Topic, wanted: Delivery) -> Result<Delivery, EnqueueError> {
     }
 }
 
-/// The same in every process that enqueues: two keys with one number wait for each other, and nothing else.
+/// The same in every process that enqueues. Keys with equal numbers wait for each other, which only costs time.
 fn key_lock(topic: &str, key: &str) -> i64 {
-    // No topic holds a slash.
+    // A topic name contains no slash.
     i64::from_ne_bytes(fnv1a(&format!("{topic}/{key}")).to_ne_bytes())
 }
 
@@ -138,7 +138,7 @@ fn check_text(topic: &str, key: Option<&str>, kind: &str) -> Result<(), EnqueueE
             return Err(EnqueueError::Nul { topic: topic(), field: "key" });
         }
     }
-    // Bytes bound characters from above, so most kinds are never counted.
+    // The byte length bounds the character count, so most kinds are never counted.
     if kind.len() > KIND_CHARS_MAX && kind.chars().count() > KIND_CHARS_MAX {
         return Err(EnqueueError::KindTooLong { topic: topic(), chars: kind.chars().count() });
     }

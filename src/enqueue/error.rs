@@ -1,10 +1,10 @@
 use crate::codec::CodecError;
 use crate::limits::{DELAY_MAX, HEADER_NAME_BYTES_MAX, KEY_BYTES_MAX, KIND_CHARS_MAX};
 
-/// Why a message was refused. Nothing of it is written.
+/// Why a message was refused. Nothing of it was written.
 ///
-/// It travels inside [`diesel::result::Error`], so that `?` works in every transaction closure and callers' retry loops
-/// still see the database's own errors; [`EnqueueError::of`] finds it again.
+/// It travels inside [`diesel::result::Error`]. So `?` works in every transaction closure, and callers' retry loops
+/// still see the database's own errors. [`EnqueueError::of`] extracts it.
 ///
 /// ```
 /// use diesel_outbox::EnqueueError;
@@ -16,27 +16,27 @@ use crate::limits::{DELAY_MAX, HEADER_NAME_BYTES_MAX, KEY_BYTES_MAX, KIND_CHARS_
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EnqueueError {
-    /// The topic is none of the outbox's.
+    /// The outbox has no such topic.
     #[error(
-        "topic {topic:?} is not configured: add it with `Outbox::builder().topic(..)`; configured are {configured:?}"
+        "topic {topic:?} is not configured: add it with `Outbox::builder().topic(..)`; the configured topics are {configured:?}"
     )]
     UnknownTopic {
         /// The message's topic.
         topic: String,
-        /// The topics there are.
+        /// The configured topics.
         configured: Vec<String>,
     },
-    /// Payload, key and headers are too large together.
+    /// Payload, key and headers together are too large.
     #[error(
-        "the message for topic {topic:?} has {bytes} bytes of payload, key and headers, and {bytes_max} is the most: \
+        "the message for topic {topic:?} has {bytes} bytes of payload, key and headers, but {bytes_max} is the limit: \
          send a reference to the data, or raise `Topic::message_bytes_max` and the broker's limit with it"
     )]
     TooLarge {
         /// The message's topic.
         topic: String,
-        /// What it has.
+        /// Its size.
         bytes: usize,
-        /// What it may have.
+        /// The limit.
         bytes_max: usize,
     },
     /// The topic is ordered by key, and the message has none.
@@ -57,15 +57,15 @@ pub enum EnqueueError {
         /// The message's topic.
         topic: String,
     },
-    /// The delivery lies too far ahead.
-    #[error("the message for topic {topic:?} is to be delivered in more than {DELAY_MAX:?}: give a shorter delay")]
+    /// The delivery is too far in the future.
+    #[error("the message for topic {topic:?} is delayed by more than {DELAY_MAX:?}: use a shorter delay")]
     DelayTooLong {
         /// The message's topic.
         topic: String,
     },
     /// The key is too long.
     #[error(
-        "the key of the message for topic {topic:?} has {bytes} bytes, and {KEY_BYTES_MAX} is the most: hash it, or use an id"
+        "the key of the message for topic {topic:?} has {bytes} bytes, but {KEY_BYTES_MAX} is the limit: hash it, or use an id"
     )]
     KeyTooLong {
         /// The message's topic.
@@ -75,7 +75,7 @@ pub enum EnqueueError {
     },
     /// The kind is too long.
     #[error(
-        "the kind of the message for topic {topic:?} has {chars} characters, and {KIND_CHARS_MAX} is the most: shorten it"
+        "the kind of the message for topic {topic:?} has {chars} characters, but {KIND_CHARS_MAX} is the limit: shorten it"
     )]
     KindTooLong {
         /// The message's topic.
@@ -83,14 +83,14 @@ pub enum EnqueueError {
         /// The kind's length.
         chars: usize,
     },
-    /// A text holds U+0000.
+    /// A text contains U+0000.
     #[error(
-        "the {field} of the message for topic {topic:?} holds a NUL, which PostgreSQL cannot store as text: remove or encode it"
+        "the {field} of the message for topic {topic:?} contains a NUL, which PostgreSQL cannot store as text: remove or encode it"
     )]
     Nul {
         /// The message's topic.
         topic: String,
-        /// Which text: `key` or `kind`.
+        /// The text: `key` or `kind`.
         field: &'static str,
     },
     /// A header cannot be sent.
@@ -100,7 +100,7 @@ pub enum EnqueueError {
         topic: String,
         /// The header's name.
         name: String,
-        /// What is wrong with it.
+        /// The problem.
         problem: HeaderProblem,
     },
     /// The event's codec failed.
@@ -108,7 +108,7 @@ pub enum EnqueueError {
     Codec {
         /// The message's topic.
         topic: String,
-        /// What the codec says.
+        /// The codec's error.
         source: CodecError,
     },
     /// The outbox was built with [`require_transaction`](crate::OutboxBuilder::require_transaction), and none is open.
@@ -120,20 +120,20 @@ pub enum EnqueueError {
         /// The message's topic.
         topic: String,
     },
-    /// The half message has a mark already. The broker asked about it before its transaction had marked it, and was told to
-    /// drop it; or an earlier attempt with the same half message marked it and committed, although its COMMIT was not answered.
+    /// The half message already has a mark. Either the broker asked about it before its transaction marked it, and was
+    /// told to drop it. Or an earlier attempt with it marked it and committed, although its COMMIT got no answer.
     #[error(
-        "the half message for topic {topic:?} has a mark already: the broker asked about it first, which it does after some \
-         seconds, and dropped it, or an earlier attempt with it has committed; let the closure return its error, look whether \
-         that attempt's data is there, and if not begin again with a new half message"
+        "the half message for topic {topic:?} already has a mark: either the broker asked about it first, which it does after \
+         some seconds, and dropped it, or an earlier attempt with it has committed; let the closure return its error, check \
+         whether that attempt's data is there, and if not, begin again with a new half message"
     )]
     HalfMessageDropped {
         /// The message's topic.
         topic: String,
     },
-    /// The transaction that was begun is over while the connection still counts it as open: after a deadlock, `OR ROLLBACK`,
-    /// `RAISE(ROLLBACK)`, a statement that commits implicitly, or a raw `COMMIT` or `ROLLBACK`. The message would have been
-    /// committed without its business data.
+    /// The transaction is over, but the connection still counts it as open. The cause is a deadlock, `OR ROLLBACK`,
+    /// `RAISE(ROLLBACK)`, a statement that commits implicitly, or a raw `COMMIT` or `ROLLBACK`. The message would have
+    /// been committed without its business data.
     #[error(
         "the transaction of the message for topic {topic:?} is already over (a deadlock or a failed statement rolled it back, \
          a statement such as DDL committed it, or raw SQL ended it): let the closure return its error, and run the whole \
@@ -143,12 +143,12 @@ pub enum EnqueueError {
         /// The message's topic.
         topic: String,
     },
-    /// The database answered "ok" to the INSERT and stored no row: a trigger, a rule or a view of the application's kept it
-    /// out. The message would have vanished.
+    /// The database answered "ok" to the INSERT and stored no row: a trigger, a rule or a view of the application
+    /// removed it. The message would have been lost.
     #[error(
         "the database stored no row for the message for topic {topic:?}, or for one that was written with it, and reported no \
          error: a trigger, a rule or a view on the outbox's table removes rows (BEFORE INSERT returning NULL, RAISE(IGNORE)); \
-         let the closure return its error, and take that off the table"
+         let the closure return its error, and remove it from the table"
     )]
     RowRemoved {
         /// The message's topic.
@@ -157,7 +157,7 @@ pub enum EnqueueError {
 }
 
 impl EnqueueError {
-    /// The refusal inside a Diesel error, where it is one.
+    /// The refusal inside a Diesel error, if there is one.
     pub fn of(error: &diesel::result::Error) -> Option<&Self> {
         match error {
             diesel::result::Error::SerializationError(source) => source.downcast_ref(),
@@ -179,13 +179,13 @@ pub enum HeaderProblem {
     /// It has no name.
     #[error("has no name: give it one")]
     NoName,
-    /// Its name begins like those the outbox adds itself.
-    #[error("begins with \"outbox-\", which the outbox keeps for its own headers: choose another name")]
+    /// Its name has the prefix of the outbox's own headers.
+    #[error("begins with \"outbox-\", which is reserved for the outbox's own headers: choose another name")]
     Reserved,
     /// Its name is too long.
     #[error("has a name of more than {HEADER_NAME_BYTES_MAX} bytes: shorten it")]
     NameTooLong,
-    /// Its name holds U+0000, which ends a header's name in librdkafka.
+    /// Its name contains U+0000, which would end the name in librdkafka.
     #[error("has a NUL in its name: remove it")]
     Nul,
 }

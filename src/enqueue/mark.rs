@@ -1,4 +1,4 @@
-//! The mark of a half message: the INSERT that its transaction begins with.
+//! The mark of a half message: an INSERT that comes first in its transaction.
 
 #[cfg(feature = "async")]
 use std::future::Future;
@@ -21,9 +21,9 @@ pub struct Mark<'a> {
     pub(crate) topic: &'a str,
 }
 
-/// A database whose transactions can mark half messages through a connection `C` of Diesel.
+/// A database whose transactions can mark half messages through a Diesel connection `C`.
 ///
-/// Implemented for Diesel's backends, for every connection of theirs. There is nothing to implement or call here.
+/// Implemented for Diesel's backends, for all of their connections. There is nothing to implement or call here.
 #[diagnostic::on_unimplemented(
     message = "no half message can be marked in `{Self}` through `{C}`",
     note = "enable the feature `postgres`, `mysql` or `sqlite` of diesel-outbox",
@@ -34,9 +34,9 @@ pub trait MarkBackend<C>: Dialect {
     fn mark(conn: &mut C, mark: Mark<'_>) -> QueryResult<usize>;
 }
 
-/// A database whose transactions can mark half messages through a connection `C` of diesel-async.
+/// A database whose transactions can mark half messages through a diesel-async connection `C`.
 ///
-/// Implemented for Diesel's backends, for every connection of theirs. There is nothing to implement or call here.
+/// Implemented for Diesel's backends, for all of their connections. There is nothing to implement or call here.
 #[cfg(feature = "async")]
 #[diagnostic::on_unimplemented(
     message = "no half message can be marked in `{Self}` through `{C}`",
@@ -49,7 +49,7 @@ pub trait AsyncMarkBackend<C>: Dialect {
 }
 
 impl Mark<'_> {
-    /// The INSERT, around the id as `bind_id` binds it and around what the topic stands between.
+    /// The INSERT. `bind_id` binds the id.
     fn walk<'b, DB: Backend + HasSqlType<Text>>(
         &'b self,
         mut out: AstPass<'_, 'b, DB>,
@@ -118,7 +118,7 @@ macro_rules! bytes {
 
 #[cfg(feature = "postgres")]
 marks!(diesel::pg::Pg, |out, id| out.push_bind_param::<diesel::sql_types::Uuid, Uuid>(id), [""; 2]);
-// A deadlock or DDL may have ended the transaction unseen, and the mark would be committed by itself.
+// A deadlock or DDL may have ended the transaction unnoticed, and the mark would commit by itself.
 #[cfg(feature = "mysql")]
 marks!(diesel::mysql::Mysql, bytes!(), [super::statement::mysql::GUARD_BEGIN, super::statement::mysql::GUARD_END]);
 #[cfg(feature = "sqlite")]

@@ -1,9 +1,9 @@
-//! Writing messages: an event becomes a checked [`Encoded`](encode::Encoded) message, and that a row.
+//! Writes messages: an event becomes a checked [`Encoded`](encode::Encoded) message, and then a row.
 //!
-//! One statement text per outbox, backend and number of rows, so that the driver's statement cache holds it and an
+//! There is one statement text per outbox, backend and number of rows. So the driver's statement cache keeps it, and an
 //! enqueue is one round trip.
 
-// Without a database there is no statement, and nothing that one is made of.
+// Without a database feature no statement exists, and this code is unused.
 #![cfg_attr(not(any(feature = "postgres", feature = "mysql", feature = "sqlite")), allow(unused))]
 
 #[cfg(feature = "async")]

@@ -3,23 +3,23 @@ use crate::injected_bugs::{InjectedBug, is_injected};
 use crate::limits::{HOOK_REFS_MAX, INLINE_ROWS_MAX};
 use crate::relay::direct::queue::count_lost;
 
-/// What one connection enqueued in its open transaction, and how deep each row stands in it.
+/// The rows that a connection enqueued in its open transaction, and the savepoint depth of each.
 #[derive(Debug, Default)]
 pub(super) struct Buffer {
     pub(super) pending: Vec<Pending>,
-    /// For each open savepoint, from depth 2 on: how many rows there were when it began.
+    /// For each open savepoint, from depth 2 on: the number of rows when it began.
     savepoints: Vec<usize>,
-    /// The COMMIT or RELEASE that was announced and has not ended yet.
+    /// The announced COMMIT or RELEASE that has not ended yet.
     committing: Option<AnnouncedCommit>,
-    /// How many statements began, but for COMMITs that were announced.
+    /// How many statements began, without announced COMMITs.
     statements: u64,
-    /// How many had begun when the last rows were written.
+    /// The number of statements begun when the last rows were written.
     written_at: u64,
-    /// Statements sent together with the announced COMMIT and before it: their ends come first.
+    /// Statements that are sent with the announced COMMIT and before it: their ends come first.
     statements_before_commit: usize,
     /// Whether the outermost transaction is one of `begin_test_transaction`, which never commits.
     in_test_transaction: bool,
-    /// Whether the open transaction met a deadlock.
+    /// Whether the open transaction had a deadlock.
     deadlocked: bool,
     begun: TransactionState,
 }
@@ -37,24 +37,24 @@ enum TransactionState {
 #[derive(Debug, Clone, Copy)]
 struct AnnouncedCommit {
     depth: u32,
-    /// Whether a statement began behind it that is a COMMIT and nothing else.
+    /// Whether a pure COMMIT statement began after the announcement.
     has_begun: bool,
 }
 
-/// How a statement ended.
+/// The result of a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StatementResult {
-    /// Without an error, which alone proves nothing.
+    /// No error, which alone proves nothing.
     Success,
-    /// Nobody knows, as when the connection broke.
+    /// Unknown, for instance because the connection broke.
     Unknown,
-    /// It was not done.
+    /// It was not executed.
     Failed,
 }
 
 impl Buffer {
-    /// Keeps rows that were written at `depth`, after so many statements had begun. What is too much is left to the sweeper,
-    /// and counted.
+    /// Keeps rows that were written at `depth`, and the statement count from before. Rows beyond the limit are left to
+    /// the sweeper, and counted.
     pub(super) fn push(&mut self, mut rows: Vec<Pending>, depth: u32, in_test_transaction: bool, before: u64) {
         self.in_test_transaction = in_test_transaction;
         let alone = self.statements == before + 1;
@@ -64,7 +64,7 @@ impl Buffer {
         self.written_at = self.statements;
         let room = if alone { INLINE_ROWS_MAX.saturating_sub(self.pending.len()) } else { 0 };
         clear_inline(rows.iter_mut().skip(room));
-        // Installed inside a transaction, the hook has not seen its savepoints begin; there was nothing then.
+        // A hook that was installed inside a transaction missed its savepoints; no rows existed then.
         let savepoints = depth.saturating_sub(1) as usize;
         if self.savepoints.len() < savepoints {
             self.savepoints.resize(savepoints, self.pending.len());
@@ -93,7 +93,7 @@ impl Buffer {
         self.committing = Some(AnnouncedCommit { depth, has_begun: false });
     }
 
-    /// The beginning of any statement; `is_commit` says whether it is a COMMIT and nothing else.
+    /// A statement begins; `is_commit` tells whether it is a pure COMMIT.
     pub(super) fn start(&mut self, is_commit: impl FnOnce() -> bool) {
         match &mut self.committing {
             Some(announced) if self.statements_before_commit == 0 && !announced.has_begun && is_commit() => {
@@ -106,7 +106,7 @@ impl Buffer {
         }
     }
 
-    /// COMMIT is on its way: what stands before its rows can be read meanwhile.
+    /// The COMMIT is being sent: the relay can already read the rows before these.
     fn announce(&mut self) {
         for Pending { row, link, .. } in self.pending.iter_mut().take(INLINE_ROWS_MAX) {
             if let Some(link) = link.as_ref().filter(|_| row.lane.is_some()) {
@@ -115,12 +115,12 @@ impl Buffer {
         }
     }
 
-    /// How many statements began so far.
+    /// How many statements have begun.
     pub(super) fn statements(&self) -> u64 {
         self.statements
     }
 
-    /// Says that the COMMIT announced next is sent together with `statements` before it.
+    /// The COMMIT announced next is sent together with `statements` before it.
     #[cfg(any(test, all(feature = "async", feature = "postgres")))]
     pub(super) fn expect_statements_before_commit(&mut self, statements: usize) {
         self.statements_before_commit = statements;
@@ -136,7 +136,7 @@ impl Buffer {
         }
     }
 
-    /// The end of any statement; of interest is the one behind an announced COMMIT or RELEASE.
+    /// A statement ended. What matters is the one after an announced COMMIT or RELEASE.
     pub(super) fn finish(&mut self, ending: StatementResult) {
         if self.begun == TransactionState::Announced {
             self.begun =
@@ -150,7 +150,7 @@ impl Buffer {
         self.committing = None;
         let may_be_done = ending != StatementResult::Failed;
         if depth <= 1 {
-            // Where the INSERT succeeded the transaction was not aborted, and where nothing came between, COMMIT did commit.
+            // The INSERT succeeded, so the transaction was not aborted; nothing came between, so the COMMIT did commit.
             if !(has_begun && ending == StatementResult::Success && self.statements == self.written_at) {
                 self.discard_inline();
             }
@@ -166,7 +166,7 @@ impl Buffer {
         }
     }
 
-    /// The commit of what is here will not be proven: the relay has to read it.
+    /// The commit of these rows will not be verified: the relay must read them.
     fn discard_inline(&mut self) {
         clear_inline(self.pending.iter_mut().take(INLINE_ROWS_MAX));
     }
@@ -202,14 +202,14 @@ impl Buffer {
     }
 }
 
-/// Hands refs of rows over, in place of the rows.
+/// Hands over references to the rows instead of the rows.
 fn clear_inline<'p>(rows: impl Iterator<Item = &'p mut Pending>) {
     if !is_injected(InjectedBug::CommitBelieved) {
         rows.for_each(|pending| pending.row.inline = None);
     }
 }
 
-/// A connection discarded in mid-COMMIT: the COMMIT may have happened.
+/// A connection that was discarded during COMMIT: the COMMIT may have happened.
 impl Drop for Buffer {
     fn drop(&mut self) {
         self.resolve_unknown_commit();

@@ -1,4 +1,4 @@
-//! Finding the hook on a connection, and putting it there.
+//! Finds the hook on a connection, and installs it.
 
 use std::any::TypeId;
 #[cfg(all(feature = "async", feature = "postgres"))]
@@ -17,14 +17,14 @@ use super::pending::{Pending, deliver};
 use super::{CommitHook, Probe};
 use crate::relay::direct::queue::count_lost;
 
-/// What the outbox needs of a connection, sync or async.
+/// What the outbox needs from a connection, sync or async.
 pub(crate) trait Conn {
     fn instrumentation(&mut self) -> &mut dyn Instrumentation;
     fn install(&mut self, hook: CommitHook);
     fn status(&mut self) -> &mut TransactionManagerStatus;
 }
 
-/// A connection of Diesel.
+/// A Diesel connection.
 pub(crate) struct SyncConn<'c, C>(pub(crate) &'c mut C);
 
 impl<C: Connection> Conn for SyncConn<'_, C> {
@@ -39,7 +39,7 @@ impl<C: Connection> Conn for SyncConn<'_, C> {
     }
 }
 
-/// A connection of diesel-async.
+/// A diesel-async connection.
 #[cfg(feature = "async")]
 pub(crate) struct AsyncConn<'c, C>(pub(crate) &'c mut C);
 
@@ -56,18 +56,18 @@ impl<C: diesel_async::AsyncConnection> Conn for AsyncConn<'_, C> {
     }
 }
 
-/// Where a connection stands, as its transaction manager counts.
+/// A connection's transaction depth, as its transaction manager counts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Depth {
-    /// 0 outside a transaction, 1 inside one, one more for each savepoint.
+    /// 0 outside a transaction, 1 inside one, plus one for each savepoint.
     pub(crate) depth: u32,
-    /// Whether the outermost is one of `begin_test_transaction`, which never commits.
+    /// Whether the outermost transaction is one of `begin_test_transaction`, which never commits.
     pub(crate) in_test_transaction: bool,
 }
 
 impl Depth {
     /// # Errors
-    /// [`Error::BrokenTransactionManager`]: nobody knows where this connection stands.
+    /// [`Error::BrokenTransactionManager`]: the depth of this connection is unknown.
     pub(crate) fn of(conn: &mut impl Conn) -> QueryResult<Self> {
         match conn.status() {
             TransactionManagerStatus::Valid(ValidTransactionManagerStatus { in_transaction: None, .. }) => {
@@ -80,19 +80,19 @@ impl Depth {
         }
     }
 
-    /// The depth at which what is written now counts as committed: 0, but 1 for an application's test.
+    /// The depth at which a written row counts as committed: 0, or 1 in an application's test.
     pub(crate) fn committed_depth(self) -> u32 {
         u32::from(self.in_test_transaction)
     }
 
-    /// Whether the end of this transaction is what makes its rows count.
+    /// Whether the end of this transaction commits its rows.
     pub(crate) fn is_outermost(self) -> bool {
         self.depth == self.committed_depth() + 1
     }
 }
 
-/// How many statements the hook saw begin; installs it where the connection has no instrumentation. `None` where it has one of
-/// the application's.
+/// How many statements the hook has seen begin. Installs the hook if the connection has no instrumentation. `None` if
+/// it has the application's own.
 pub(crate) fn statements(conn: &mut impl Conn) -> Option<u64> {
     if is_none(conn.instrumentation()) {
         conn.install(CommitHook::new());
@@ -100,8 +100,8 @@ pub(crate) fn statements(conn: &mut impl Conn) -> Option<u64> {
     conn.instrumentation().downcast_ref::<CommitHook>().map(|hook| hook.buffer.statements())
 }
 
-/// Keeps rows until their transaction ends, with what [`statements`] said before they were written; outside one hands them over at
-/// once, because no COMMIT will follow.
+/// Keeps rows until their transaction ends, with the count of [`statements`] from before they were written. Outside a
+/// transaction it hands them over at once, because no COMMIT will follow.
 pub(crate) fn hold_until_commit(conn: &mut impl Conn, rows: Vec<Pending>, at: Depth, before: Option<u64>) {
     if rows.is_empty() {
         return;
@@ -115,8 +115,8 @@ pub(crate) fn hold_until_commit(conn: &mut impl Conn, rows: Vec<Pending>, at: De
     }
 }
 
-/// Announces the COMMIT of the outermost transaction as a transaction manager does, with `statements` that are sent with it
-/// and end before it.
+/// Announces the COMMIT of the outermost transaction as a transaction manager does. `statements` are sent together with
+/// it and end before it.
 #[cfg(all(feature = "async", feature = "postgres"))]
 pub(crate) fn announce_commit(conn: &mut impl Conn, statements: usize) {
     let instrumentation = conn.instrumentation();
@@ -132,8 +132,8 @@ pub(crate) fn announce_rollback(conn: &mut impl Conn) {
     conn.instrumentation().on_connection_event(InstrumentationEvent::rollback_transaction(NonZeroU32::MIN));
 }
 
-/// Announces a statement of our own that is expected to fail. The hook keeps it to itself; an instrumentation of the
-/// application's without the hook sees it.
+/// Announces one of our statements that is expected to fail. The hook hides it; an application's instrumentation
+/// without the hook sees it.
 pub(crate) fn expect_probe(conn: &mut impl Conn, probe: &'static str) {
     statements(conn);
     if let Some(hook) = conn.instrumentation().downcast_mut::<CommitHook>() {
@@ -141,7 +141,7 @@ pub(crate) fn expect_probe(conn: &mut impl Conn, probe: &'static str) {
     }
 }
 
-/// Whether the hook saw a transaction begin, and neither COMMIT nor ROLLBACK of it.
+/// Whether the hook saw a transaction begin, but neither its COMMIT nor its ROLLBACK.
 pub(crate) fn has_begun(conn: &mut impl Conn) -> bool {
     conn.instrumentation().downcast_ref::<CommitHook>().is_some_and(|hook| hook.buffer.has_begun())
 }
@@ -151,7 +151,7 @@ pub(crate) fn is_deadlocked(conn: &mut impl Conn) -> bool {
     conn.instrumentation().downcast_ref::<CommitHook>().is_some_and(|hook| hook.buffer.is_deadlocked())
 }
 
-/// Diesel's stand-in for "none" is private; its type can still be told.
+/// Diesel's placeholder for "none" is private, but its type can be recognised.
 fn is_none(instrumentation: &dyn Instrumentation) -> bool {
     let none: TypeId = DynInstrumentation::none().as_any().type_id();
     instrumentation.as_any().type_id() == none
@@ -161,7 +161,7 @@ fn warn_without_hook(rows: &[Pending]) {
     static WARNED: Once = Once::new();
     WARNED.call_once(|| {
         tracing::warn!(
-            "a connection has an instrumentation of the application's, so the outbox cannot see its commits: messages wait \
+            "a connection has the application's own instrumentation, so the outbox cannot see its commits: messages wait \
              for the sweeper. Install both: `conn.set_instrumentation(outbox.commit_hook().chain(mine))`"
         );
     });

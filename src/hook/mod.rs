@@ -1,13 +1,14 @@
-//! The commit hook: Diesel's [`Instrumentation`] of one connection, which hands rows to the relay when their transaction
+//! The commit hook: Diesel's [`Instrumentation`] of one connection. It hands rows to the relay when their transaction
 //! ends.
 //!
-//! Events only decide *when to look*. None of them proves a commit: PostgreSQL answers "ok" to the COMMIT of an aborted
-//! transaction, InnoDB rolls a whole transaction back while its session goes on, and diesel-async reports a failing
-//! `INSERT .. RETURNING` as a success. So the hook hands over in every doubtful case, and the relay reads the rows before
-//! it sends them. Savepoints are followed only to spare reads that would find nothing.
+//! Events only decide *when* the relay reads the rows. An event alone does not prove a commit. PostgreSQL answers "ok"
+//! to the COMMIT of an aborted transaction. InnoDB rolls a whole transaction back while its session continues.
+//! diesel-async reports a failing `INSERT .. RETURNING` as a success. So the hook hands rows over whenever the result
+//! is in doubt, and the relay reads them before it sends them. Savepoints are tracked only to avoid reads that would
+//! find nothing.
 //!
-//! One order of statements is a proof, on PostgreSQL: an INSERT of ours that succeeded, right behind it COMMIT, and no error. Such
-//! rows, where they are small, go to the relay themselves and are not read.
+//! On PostgreSQL, one order of statements does prove a commit: our INSERT succeeded, COMMIT followed at once, and
+//! neither failed. Such rows, if they are small, go to the relay inline and are not read.
 
 mod buffer;
 mod connection;
@@ -33,8 +34,8 @@ use self::buffer::{Buffer, StatementResult};
 
 /// The commit hook of one connection.
 ///
-/// A connection without instrumentation gets it at its first enqueue. Where the application has an instrumentation of its
-/// own, install the two together, once per connection:
+/// A connection without instrumentation gets the hook at its first enqueue. If the application has its own
+/// instrumentation, install both together, once per connection:
 ///
 /// ```
 /// use diesel::connection::InstrumentationEvent;
@@ -47,7 +48,8 @@ use self::buffer::{Buffer, StatementResult};
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// It belongs to its connection: taken off and put back, or swapped with another one's, it has not seen what happened meanwhile.
+/// The hook belongs to its connection. If it is removed and put back, or swapped with another one, it has missed what
+/// happened meanwhile.
 #[derive(Default)]
 pub struct CommitHook {
     buffer: Buffer,
@@ -55,12 +57,12 @@ pub struct CommitHook {
     probe: Probe,
 }
 
-/// A statement of our own that is expected to fail: nobody is to count it or to log its error.
+/// One of our statements that is expected to fail: it is neither counted nor logged.
 #[derive(Debug, Default, PartialEq, Eq)]
 enum Probe {
     #[default]
     None,
-    /// It comes next, unless its future was dropped.
+    /// It is the next statement, unless its future was dropped.
     Expected(&'static str),
     Begun,
 }
@@ -83,7 +85,7 @@ impl CommitHook {
         Self::default()
     }
 
-    /// Passes every event on to `mine`, after the hook has seen it. A second call replaces the first's: events cannot be
+    /// Passes every event on to `mine`, after the hook has seen it. A second call replaces the first: events cannot be
     /// copied for two.
     #[must_use]
     pub fn chain(mut self, mine: impl Instrumentation) -> Self {
@@ -120,8 +122,8 @@ impl Instrumentation for CommitHook {
     }
 }
 
-/// Whether a COMMIT that ended with `error` may have happened all the same, as when the connection broke behind it. No
-/// error is no proof of success, but some errors are proofs of failure.
+/// Whether a COMMIT that ended with `error` may still have happened, for instance if the connection broke after it. No
+/// error proves success, but some errors prove failure.
 pub(crate) fn may_have_committed(error: &Error) -> bool {
     use DatabaseErrorKind as Kind;
     match error {
@@ -141,7 +143,7 @@ pub(crate) fn may_have_committed(error: &Error) -> bool {
     }
 }
 
-/// diesel-async gives MySQL's deadlock no kind of its own; the text is the server's, and English unless it was set
+/// diesel-async has no error kind for MySQL's deadlock. The text is the server's, and English unless configured
 /// otherwise.
 fn is_deadlock(error: &Error) -> bool {
     match error {

@@ -10,24 +10,24 @@ use crate::relay::direct::queue::{HandedOver, Link};
 #[derive(Debug)]
 pub(crate) struct Pending {
     pub(crate) row: HandedOver,
-    /// Whom to hand it to; each row has its own, because several outboxes may write through one connection.
+    /// The relay to hand it to. Each row has its own, because several outboxes may write through one connection.
     pub(crate) link: Option<Arc<Link>>,
-    /// Where an application's test collects it.
+    /// Where an application's test records it.
     pub(crate) record: Option<Box<RecordedMessage>>,
 }
 
-/// A message on its way to an application's test.
+/// A message recorded for an application's test.
 #[derive(Debug)]
 pub(crate) struct RecordedMessage {
     pub(crate) to: Arc<TestRecorder>,
     pub(crate) envelope: Envelope,
 }
 
-/// What an application's test collects.
+/// Records messages for an application's test.
 #[derive(Debug, Default)]
 pub(crate) struct TestRecorder {
     committed: Mutex<Vec<Envelope>>,
-    /// Messages whose commit could not be seen.
+    /// Messages whose commit could not be observed.
     unseen: AtomicUsize,
 }
 
@@ -45,7 +45,7 @@ impl TestRecorder {
     }
 }
 
-/// Hands rows over whose transaction ended, perhaps with success. Never waits, never panics.
+/// Hands over rows whose transaction ended, perhaps with success. Never waits, never panics.
 pub(crate) fn deliver(rows: Vec<Pending>) {
     if rows.is_empty() {
         return;
@@ -73,7 +73,7 @@ pub(crate) fn deliver(rows: Vec<Pending>) {
 }
 
 fn hand_over(link: &Link, rows: Vec<HandedOver>) {
-    // One increment for each run of a topic: a transaction seldom has more than one or two.
+    // One increment for each run of rows of a topic: a transaction seldom has more than one or two.
     for run in rows.chunk_by(|one, next| one.topic == next.topic) {
         let topic = run[0].topic.to_string();
         ::metrics::counter!(metrics::HANDED_OVER, "topic" => topic).increment(run.len() as u64);

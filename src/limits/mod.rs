@@ -1,6 +1,6 @@
-//! Every bound and default, each with its argument.
+//! Every bound and default, and why it has its value.
 //!
-//! The values are defaults of [`Limits`] and can be changed per relay; the constants bound what is fixed.
+//! Fields of [`Limits`] are defaults that each relay can change; constants are fixed.
 
 mod http;
 mod kafka;

@@ -1,12 +1,13 @@
-//! Of the relay.
+//! Limits of the relay.
 
 use std::time::Duration;
 
-/// Rows that go to a transport in one call. So many that a client can make large requests of them, so few that the first
-/// is not long kept back: the books of a hundred rows take a third of a millisecond.
+/// Rows that go to a transport in one call: enough for large requests, few enough that the first is not delayed. The
+/// bookkeeping of a hundred rows takes a third of a millisecond.
 pub const SEND_BATCH_ROWS_MAX: usize = 100;
 
-/// The longest grace of a shutdown: more counts as this. A day, so that `Duration::MAX` is an instant of this century.
+/// The longest grace of a shutdown; longer ones are cut to this. A day, because `Duration::MAX` cannot be added to an
+/// instant.
 pub const SHUTDOWN_GRACE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Bounds and times of one relay.
@@ -19,84 +20,87 @@ pub const SHUTDOWN_GRACE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// How long a held row belongs to its holder. 30 s outlasts a broker's leader election and the delivery time-out;
-    /// it is also what a crash in mid-send delays those rows.
+    /// How long a leased row belongs to its holder. 30 s outlasts a broker's leader election and the delivery time-out;
+    /// a crash in mid-send delays those rows by as much.
     pub lease_duration: Duration,
-    /// Safety distance kept from the end of a term: round trips and clock reads fit into it many times.
+    /// Safety distance before the end of a lease: round trips and clock reads fit into it many times.
     pub term_margin_duration: Duration,
-    /// How long a claim transaction stays open for outcomes once its rows are read. 250 ms: in the healthy case all outcomes are there after
-    /// milliseconds; a longer one would hold back vacuum and pin a connection during an outage.
+    /// How long a claim transaction stays open for outcomes after its rows are read. In the healthy case all outcomes
+    /// arrive within milliseconds; more than 250 ms would hold back vacuum and pin a connection during an outage.
     pub claim_window_duration: Duration,
-    /// For how long from its begin a claim may send what it has locked; the database ends it a second later where nobody does.
-    /// What is read later is given back, and the next claim is half as large. 2 s: a claim of 2,000 rows takes some 10 ms beside its
-    /// database, and on processors that are busy, over a slow line or from another continent a hundred times that. A longer one would
-    /// keep rows of a process that stands still from the others for longer.
+    /// How long after its begin a claim may send the rows it has locked; the database ends an abandoned claim a second
+    /// later. Rows read later are given back, and the next claim is half as large. A claim of 2,000 rows takes some 10
+    /// ms next to its database, and a hundred times that on busy processors, over a slow line or from another
+    /// continent: 2 s. A longer term would keep a stalled process's rows from the others for longer.
     pub claim_term_duration: Duration,
     /// Rows of one claim. 2,000 drain a backlog a tenth faster than 1,000, because two workers then wait less for each
     /// other's database and broker; [`claim_bytes_max`](Self::claim_bytes_max) bounds the memory.
     pub claim_rows_max: usize,
     /// Bytes of one claim, so that rows of 50 kB do not take 50 MB a batch.
     pub claim_bytes_max: usize,
-    /// Claims open at once, for each transport. Two overlap sending with reading (75,000 against 127,000 msg/s); a third
-    /// gains nothing. Workers shared by transports would spend a claim window each on the slowest of them.
+    /// Claims open at once, per transport. Two overlap sending with reading (127,000 against 75,000 msg/s); a third
+    /// gains nothing. If transports shared workers, each worker would spend a claim window on the slowest transport.
     pub claim_workers: usize,
-    /// Refs waiting for confirm, for each transport. At 16,384 a queue that drains at all drains within t/2.
+    /// Refs that wait for confirm, per transport. A queue of 16,384 that drains at all drains within t/2.
     pub queue_refs_max: usize,
-    /// Rows of one confirm: beyond 500 the cost per row no longer falls.
+    /// Rows of one confirm: beyond 500, the cost per row no longer falls.
     pub confirm_rows_max: usize,
-    /// How long a confirm waits for company where the processors are the limit and that is seen to help ([`LINGER_TRIAL_PAIRS`]): 10 ms. Rows
-    /// that come meanwhile share one read and one request to the broker, which saves the business more than it costs the row. At 5 ms the
-    /// business keeps 0.05 less of its transactions beside a Kafka on the same processors. Zero: it never waits.
+    /// How long a confirm lingers for more rows while the processors are the limit, if that is measured to help
+    /// ([`LINGER_TRIAL_PAIRS`]). Rows that arrive meanwhile share one read and one request to the broker, which saves
+    /// the business more than it costs the row. With 5 ms in place of 10 ms, the business loses 0.05 of its
+    /// transactions beside a Kafka on the same processors. Zero: it never lingers.
     pub confirm_linger_max: Duration,
-    /// Messages in flight in all, sent but not settled. 20,000 keep a broker at full speed and bound the memory.
+    /// Messages in flight in all: sent, but not settled. 20,000 keep a broker at full speed and bound the memory.
     ///
-    /// Several transports have equal shares of it, so that one that answers slowly or not at all takes nothing from the
-    /// others; what a transport has no use for ([`in_flight_max`](crate::transport::Transport::in_flight_max)) goes to
-    /// the rest. Fixed shares and no common pool: at full speed a transport holds two claims and a confirm group, 4,500,
-    /// which is below its share for up to four of them, and what lies beyond is only ever filled by one that stands still.
+    /// Several transports have equal shares, so that a slow or silent one takes nothing from the others. A transport
+    /// that needs less ([`in_flight_max`](crate::transport::Transport::in_flight_max)) leaves the rest to the others.
+    /// The shares are fixed: at full speed a transport holds two claims and a confirm batch, 4,500, which is below its
+    /// share with up to four transports. Only a stalled one would fill more.
     pub in_flight_max: usize,
-    /// Bytes in flight in all, in equal shares; with rows of 50 kB this bounds the memory, not the count.
+    /// Bytes in flight in all, in equal shares. With rows of 50 kB this bounds the memory, not the count.
     pub in_flight_bytes_max: usize,
     /// Rows of one settle.
     pub settle_rows_max: usize,
-    /// How long the settler waits for company before it writes a small group. Nobody waits for the row to go, while each
-    /// write is a commit; the price is a few more duplicates after a crash. 50 ms make groups of 400 at 8,000 rows a
-    /// second, where a row costs a tenth of what it costs alone, and of 60 at 1,500.
+    /// How long the settler lingers before it writes a small batch. Nobody waits for the row to go, while each write is
+    /// a commit; the price is a few more duplicates after a crash. 50 ms make batches of 400 at 8,000 rows a second,
+    /// where a row costs a tenth of what it costs alone, and of 60 at 1,500.
     pub settle_linger_duration: Duration,
-    /// Settles at once: one that groups while the other writes.
+    /// Settles at once: one collects while the other writes.
     pub settle_workers: usize,
-    /// The longest sleep of the sweeper while nothing is due: bounds how late a row written by another node is seen. 1.1 s: an idle
-    /// relay then sends less than one statement a second, with what it removes and renews each minute.
+    /// The longest sleep of the poller while nothing is due: bounds how late a row of another node is seen. 1.1 s, so
+    /// that an idle relay sends less than one statement a second, including its prunes and renewals each minute.
     pub poll_interval: Duration,
-    /// Slack of the watermark: a row whose `due_at` was set this long before its COMMIT is still seen at once. Later is a row
-    /// that commits that long after it was due, which is t behind its enqueue, and is found by a look from the beginning
-    /// ([`FULL_SCAN_PAUSE_FACTOR`]). 3 s, which is about how long a claim can keep a row locked at most
-    /// ([`claim_term_duration`](Self::claim_term_duration) and the second after which the database ends it). Not more, because each look, and
-    /// the first claim of each pass, goes over the rows of this time where somebody's old snapshot keeps what was deleted: of 3 s at 8,300 a
-    /// second, 0.6 times the pages of the claim itself.
+    /// Slack of the watermark: a row whose `due_at` was set this long before its COMMIT is still seen at once. A row
+    /// that commits this long after it was due (which is t after its enqueue) is found by a full scan
+    /// ([`FULL_SCAN_PAUSE_FACTOR`]). 3 s is about how long a claim can keep a row locked
+    /// ([`claim_term_duration`](Self::claim_term_duration), plus the second after which the database ends it). Not
+    /// more, because each poll, and the first claim of each pass, walks over the rows of this time if an old snapshot
+    /// keeps deleted ones: with 3 s at 8,300 rows a second, 0.6 times the pages of the claim itself.
     pub watermark_slack_duration: Duration,
-    /// How often held rows are looked through for leases near their end.
+    /// How often leases are checked for those near their end.
     pub extend_interval: Duration,
-    /// First wait of a probe after the breaker opened; doubles up to [`probe_interval_max`](Self::probe_interval_max).
+    /// First wait between probes after the breaker opened; doubles up to
+    /// [`probe_interval_max`](Self::probe_interval_max).
     pub probe_interval_min: Duration,
-    /// Longest wait between probes: bounds how long a broker is back before it is used again.
+    /// Longest wait between probes: bounds how long after its return a broker is used again.
     pub probe_interval_max: Duration,
-    /// How long a topic that the broker refuses (unknown, not authorized) is left alone before one more try.
+    /// How long the relay backs off from a topic that the broker refuses (unknown, not authorized) before it tries once
+    /// more.
     pub topic_back_off_duration: Duration,
-    /// How long a node owns a lane of an ordered topic without a sign of life: what a crash delays the lane, besides
-    /// [`poll_interval`](Self::poll_interval) and, on one that is not fenced, the delivery time-out and
+    /// How long a node owns a lane of an ordered topic without renewing it: how long a crash delays the lane, besides
+    /// [`poll_interval`](Self::poll_interval) and, if it is not fenced, the delivery time-out and
     /// [`term_margin_duration`](Self::term_margin_duration). Renewed after a third of it.
     pub lane_lease_duration: Duration,
-    /// For how long a node's broker may be down, or its reads of lanes fail, before it leaves its lanes to the other nodes,
+    /// How long a node's broker may be down, or its reads of lanes fail, before it leaves its lanes to the other nodes,
     /// if there are any: longer than an election takes.
     pub lane_yield_duration: Duration,
     /// How long such a node sleeps before it tries again.
     pub lane_sleep_duration: Duration,
-    /// How often a relay looks for what is kept no longer. A minute: retentions end with a day, and a look costs a handful of
-    /// statements that find nothing; one, where there is no history.
+    /// How often a relay removes expired rows. A minute: retentions end with a day, and a check costs a handful of
+    /// statements that find nothing; one, without a history.
     pub prune_interval: Duration,
-    /// Rows that [`Relay::backlog`](crate::relay::Relay::backlog) counts of a topic, and dead letters of it. Measured:
-    /// 1 to 2 µs each, so 20 ms for a topic that has as many, and only then.
+    /// Live rows, and dead letters, that [`Relay::backlog`](crate::relay::Relay::backlog) counts per topic. Measured: 1
+    /// to 2 µs each, so 20 ms for a topic that has as many, and only then.
     pub backlog_count_max: usize,
 }
 
@@ -133,118 +137,121 @@ impl Default for Limits {
     }
 }
 
-/// How long a batch lingers where the processors are busy, within [`Limits::confirm_linger_max`]. Without it an application that could
-/// commit 5,000 messages a second beside Kafka on two processors committed 4,500.
+/// How long a batch lingers while the processors are busy, within [`Limits::confirm_linger_max`]. Without it, an
+/// application that could commit 5,000 messages a second beside Kafka on two processors committed 4,500.
 pub const CONFIRM_LINGER_SHORT: Duration = Duration::from_millis(2);
 
-/// How often the relay asks how long its thread waits for a processor. To ask takes 10 µs.
+/// How often the relay reads how long its thread waits for a processor. A read takes 10 µs.
 pub const RUN_QUEUE_INTERVAL: Duration = Duration::from_millis(10);
 
-/// What it was told last counts for this part of what it goes by: a load that begins is seen within 100 ms, and a single thread that was
-/// late is not.
+/// The weight of the last read in the moving average, as 1/n: load that begins is noticed within 100 ms, and a single
+/// late thread is not.
 pub const RUN_QUEUE_SMOOTHING: u32 = 8;
 
-/// From such a wait on the processors are the limit. Measured on two: 10 to 25 µs at 200 to 2,000 messages a second, 85 to 130 at 5,000 and
-/// at full load, with 10 to 20 % of the time idle.
+/// From this wait on, the processors are the limit. Measured on two: 10 to 25 µs at 200 to 2,000 messages a second, 85
+/// to 130 at 5,000 and at full load, with 10 to 20 % of the time idle.
 pub const RUN_QUEUE_BUSY: Duration = Duration::from_micros(40);
 
-/// Below such a wait they no longer are.
+/// Below this wait they no longer are.
 pub const RUN_QUEUE_IDLE: Duration = Duration::from_micros(25);
 
 /// How long the processors must be busy before the long linger is tried: a pause of the broker is shorter.
 pub const LINGER_TRIAL_DELAY: Duration = Duration::from_secs(1);
 
-/// How long batches linger long, or short, before the other is tried. Only its second half counts: whoever was held up in the window before is late
-/// in the first.
+/// The length of a window with long, or short, lingers. Only its second half counts: rows that were delayed by the
+/// window before arrive in the first.
 pub const LINGER_TRIAL_WINDOW: Duration = Duration::from_millis(150);
 
-/// How many windows with a long linger are compared with as many with short ones: 2.4 seconds in all, or half of that where it is plain.
+/// How many windows with a long linger are compared with as many with short ones: 2.4 seconds in all, or half of that
+/// if the result is clear.
 pub const LINGER_TRIAL_PAIRS: u32 = 8;
 
-/// How many of them must have brought more rows: by chance 6 of 8 do once in 7 times. [`LINGER_TRIAL_GAIN_MIN`] has to be met, too.
+/// In how many pairs more rows must arrive with long lingers: by chance, 6 of 8 happen once in 7 trials.
+/// [`LINGER_TRIAL_GAIN_MIN`] must be met, too.
 pub const LINGER_TRIAL_WINS_MIN: u32 = 6;
 
-/// How many times as many rows must arrive with a long linger. They brought 14 % beside a Kafka on the same processors; rows on a schedule of
-/// their own differ by less than 2 %.
+/// The factor by which more rows must arrive with a long linger. Beside a Kafka on the same processors it was 1.14;
+/// rows on a schedule of their own differ by less than 2 %.
 pub const LINGER_TRIAL_GAIN_MIN: f64 = 1.10;
 
-/// How long a finding counts at first, ..
+/// How long a result counts at first.
 pub const LINGER_TRIAL_VALID_MIN: Duration = Duration::from_secs(10);
 
-/// .. and in the end, when it has been the same each time: a trial then takes 2 to 4 % of the time.
+/// How long it counts after repeated equal results: a trial then takes 2 to 4 % of the time.
 pub const LINGER_TRIAL_VALID_MAX: Duration = Duration::from_secs(60);
 
-/// How often a relay that found no table of paused topics looks for it again: a statement a minute is nothing, and whoever has
-/// just run the migration need not restart anything.
+/// How often a relay that found no table of paused topics checks for it again: a statement a minute costs nothing, and
+/// after the migration nobody has to restart anything.
 pub const PAUSE_TABLE_RECHECK: Duration = Duration::from_secs(60);
 
-/// Calls of a blocking relay that are answered side by side, and as many that wait for that: each has a thread that waits for
-/// its answer, and more are no help to anybody.
+/// Calls of a blocking relay that are answered at once, and as many that may queue: each has a thread that waits, and
+/// more would help nobody.
 pub const BLOCKING_CALLS_MAX: usize = 64;
 
-/// How often a caller who waits for a blocking relay's answer looks whether its thread still runs. A request that is sent while the
-/// thread ends can stay in the channel, neither taken nor dropped, and its answer would be waited for in vain.
+/// How often a caller that waits for a blocking relay's answer checks whether its thread still runs. A request that is
+/// sent while the thread ends can stay in the channel, neither taken nor dropped, and its answer would never come.
 pub const BLOCKING_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How long the thread of a blocking relay waits at its end for statements under way, which take milliseconds. A listener to dead
-/// letters that takes longer is left behind.
+/// How long the thread of a blocking relay waits at its end for running statements, which take milliseconds. A
+/// dead-letter callback that takes longer is left behind.
 pub const THREAD_END_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The longest that a relay's start waits for a transport to make or check its topics: creation in a slow cluster and a few
-/// look-ups. One that takes longer counts as away, and the others do not wait for it.
+/// The longest that a relay's start waits for a transport to create or check its topics: creation in a slow cluster and
+/// a few look-ups. A slower transport counts as down, and the others do not wait for it.
 pub const PREPARE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// From hand-over to outcome at most of a transport into memory, by default: as this library sets Kafka's client, below the lease.
+/// The longest time from hand-over to outcome in a memory transport, by default: as this library sets Kafka's client,
+/// below the lease.
 pub const MEMORY_DELIVERY_TIMEOUT: Duration = Duration::from_secs(25);
 
-/// How often delivered rows are tried again that somebody holds locked, or that the database refuses to remove. Nothing waits
-/// for them but their place among those in flight.
+/// How often delivered rows are retried that somebody has locked, or that the database refuses to remove. They only
+/// occupy places in flight.
 pub const SETTLE_RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The first wait before a write is tried again that the database could not do: a deadlock is over at once. Doubles up to
+/// The first wait before a write that the database could not do is retried: a deadlock is over at once. Doubles up to
 /// [`WRITE_RETRY_MAX`].
 pub const WRITE_RETRY_MIN: Duration = Duration::from_millis(50);
 
-/// The longest of those waits: a database that is away is looked for no more often.
+/// The longest of those waits: a database that is down is not tried more often.
 pub const WRITE_RETRY_MAX: Duration = Duration::from_secs(5);
 
-/// The shortest sleep between two looks for what is due, so that rows due one after the other cost no statement each: what falls
-/// due within it is found by one look.
+/// The shortest sleep between two polls, so that rows that become due one after the other do not cost a statement each:
+/// one poll finds all that become due in between.
 pub const POLL_INTERVAL_MIN: Duration = Duration::from_millis(5);
 
-/// How long messages go to a transport one by one after a call of it that panicked: what it panicked at is tried again within
-/// [`TEMPORARY_WAIT_MAX`](super::TEMPORARY_WAIT_MAX) and a half, and in a group it would fail its neighbours once more. One by one they
-/// cost a client some of its batches, and nothing else.
+/// How long a transport gets messages one by one after it panicked: the message that caused the panic is retried within
+/// one and a half times [`TEMPORARY_WAIT_MAX`](super::TEMPORARY_WAIT_MAX), and in a batch it would fail its neighbours
+/// once more. One by one costs a client some of its batching, and nothing else.
 pub const SEND_ONE_BY_ONE_DURATION: Duration = Duration::from_secs(60);
 
-/// For how much longer than [`delivery_timeout`](crate::transport::Transport::delivery_timeout) a message may be without an answer until
-/// the relay goes by that there will be none, and extends its lease no more: the transport has forgotten it. Five minutes, because one that is
-/// only slower than it says, or whose process stood still, would have it sent twice.
+/// How much longer than [`delivery_timeout`](crate::transport::Transport::delivery_timeout) a message may go without an
+/// answer before the relay assumes that none will come, and stops extending its lease. Five minutes: a transport that
+/// is only slower than it states, or whose process was suspended, must not cause a second send.
 pub const ANSWER_GRACE: Duration = Duration::from_secs(300);
 
-/// How many times as long as a look from the beginning took, the relay leaves it at looks from the watermark: 2 % of a core of the
-/// database at most. Such a look finds what was committed late, or before a clock that went back, and walks over every index entry
-/// that vacuum was kept from. One that takes 0.3 ms is each look; with 3 million such entries it takes 0.4 s, and is one in 20 s.
+/// A full scan pauses for this many times its duration: it uses 2 % of a database core at most. It finds rows that were
+/// committed late, or before a clock went back, and walks over every dead index entry. A scan of 0.3 ms replaces each
+/// poll; with 3 million such entries it takes 0.4 s and runs every 20 s.
 pub const FULL_SCAN_PAUSE_FACTOR: u32 = 50;
 
-/// How long the relay waits for a look from the beginning before it looks from the watermark beside it. Where there is nothing in its
-/// way it takes below a millisecond, and is the only statement.
+/// How long the poller waits for a full scan before it polls from the watermark beside it. With nothing in its way, the
+/// scan takes below a millisecond and is the only statement.
 pub const FULL_SCAN_WAIT_MAX: Duration = Duration::from_millis(100);
 
-/// How far back the relay looks once a look from the beginning came to its deadline; a quarter of it each time that does, too, down to
-/// [`FULL_SCAN_DEPTH_MIN`]. An hour of what was committed late, in place of none.
+/// How far back the scan goes after a full scan timed out; a quarter of that after each further time-out, down to
+/// [`FULL_SCAN_DEPTH_MIN`]. It still finds an hour of late commits, instead of none.
 pub const FULL_SCAN_DEPTH: Duration = Duration::from_secs(3_600);
 
-/// The least of that, and how far back a relay looks at its start until it knows a watermark: 300,000 messages at 5,000 a second, which
-/// is 50 ms.
+/// The shortest depth, and how far back a relay polls at its start until it knows a watermark: 300,000 messages at
+/// 5,000 a second, which take 50 ms.
 pub const FULL_SCAN_DEPTH_MIN: Duration = Duration::from_secs(60);
 
-/// How long after such a deadline the relay tries again from the beginning.
+/// How long after such a time-out the relay tries again from the beginning.
 pub const FULL_SCAN_RETRY_INTERVAL: Duration = Duration::from_secs(900);
 
-/// The furthest that a look looks ahead or back: what is due later is told by none. A thousand years, which every database can add to
-/// its clock.
+/// The furthest that a poll looks ahead or back; rows due later are not reported. A thousand years, which every
+/// database can add to its clock.
 pub const POLL_AHEAD_MAX: Duration = Duration::from_secs(1_000 * 365 * 24 * 3_600);
 
-/// How long a task that panicked waits: what it panicked at may be the next thing it meets.
+/// How long a task that panicked waits: the cause may be the next thing it meets.
 pub const TASK_RESTART_DELAY: Duration = Duration::from_secs(1);

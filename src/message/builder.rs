@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use super::{Delivery, Headers, OutboxMessage};
 use crate::codec::CodecError;
 
-/// A message put together by hand: any topic, any bytes, or a tombstone.
+/// A message built by hand: any topic, any bytes, or a tombstone.
 ///
 /// ```
 /// use diesel_outbox::{Message, OutboxMessage};
@@ -27,7 +27,7 @@ pub struct Message {
 }
 
 impl Message {
-    /// A message for `topic`: without kind, key or headers, and without payload until one is given (a tombstone).
+    /// A message for `topic`, without kind, key, headers or payload. Without a payload it is a tombstone.
     pub fn to(topic: impl Into<String>) -> Self {
         Self {
             topic: topic.into(),
@@ -39,56 +39,56 @@ impl Message {
         }
     }
 
-    /// Sends it to another topic.
+    /// Changes the topic.
     #[must_use]
     pub fn redirect(mut self, topic: impl Into<String>) -> Self {
         self.topic = topic.into();
         self
     }
 
-    /// Says what happened.
+    /// Sets the kind: what happened.
     #[must_use]
     pub fn kind(mut self, kind: impl Into<String>) -> Self {
         self.kind = kind.into();
         self
     }
 
-    /// Says what the message is about.
+    /// Sets the key: what the message is about.
     #[must_use]
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
         self
     }
 
-    /// Adds a header behind those it has.
+    /// Appends a header.
     #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<Vec<u8>>) -> Self {
         self.headers.push(name, value);
         self
     }
 
-    /// Gives it these headers in place of those it has.
+    /// Replaces the headers.
     #[must_use]
     pub fn replace_headers(mut self, headers: Headers) -> Self {
         self.headers = headers;
         self
     }
 
-    /// Gives the payload; without one the message is a tombstone.
+    /// Sets the payload; without one the message is a tombstone.
     #[must_use]
     pub fn payload_bytes(mut self, payload: impl Into<Vec<u8>>) -> Self {
         self.payload = Some(payload.into());
         self
     }
 
-    /// Sends it so long after it was enqueued.
+    /// Sends it this long after it was enqueued.
     #[must_use]
     pub fn delay(mut self, delay: Duration) -> Self {
         self.delivery = Delivery::After(delay);
         self
     }
 
-    /// Sends it when this moment has come by the database's clock; at once where it is over.
+    /// Sends it at this time by the database's clock; at once if the time is past.
     #[must_use]
     pub fn deliver_at(mut self, at: SystemTime) -> Self {
         self.delivery = Delivery::At(at);
@@ -125,7 +125,7 @@ impl OutboxMessage for Message {
     }
 }
 
-// As an envelope: the payload is the application's data and has no place in a log.
+// As for an envelope: the payload is the application's data and must not be logged.
 impl fmt::Debug for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Message")

@@ -1,19 +1,19 @@
-//! When a message is to be sent.
+//! When a message is sent.
 
 use std::time::{Duration, SystemTime};
 
-/// When a message is to be sent, if not at once.
+/// When a message is sent.
 ///
-/// Whichever it is, the database's clock decides when the time has come.
+/// In each case the database's clock decides.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Delivery {
     /// Right after COMMIT. The default.
     #[default]
     Now,
-    /// So long after the INSERT, which is not long before COMMIT. Counted in whole milliseconds.
+    /// This long after the INSERT, which comes shortly before COMMIT. Counted in whole milliseconds.
     After(Duration),
-    /// Not before this moment; at once where it is over.
+    /// Not before this time; at once if it is past.
     At(SystemTime),
 }
 

@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use super::{Headers, MessageId};
 
-/// A message as a transport gets it.
+/// A message in the form that a transport gets.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Envelope {
@@ -22,14 +22,14 @@ pub struct Envelope {
     pub payload: Option<Vec<u8>>,
     /// When the row was written, by the database's clock.
     pub created_at: SystemTime,
-    /// When a [delayed](crate::guide::delayed) message was to be sent, by the database's clock.
+    /// When a [delayed](crate::guide::delayed) message was due, by the database's clock.
     pub deliver_at: Option<SystemTime>,
-    /// Which attempt this is, from 1.
+    /// The number of this attempt, from 1.
     pub attempt: u32,
 }
 
 impl Envelope {
-    /// A first attempt at a message without key, kind, headers or payload; set what it has.
+    /// The first attempt of a message without key, kind, headers or payload; set the fields it has.
     ///
     /// ```
     /// use std::time::SystemTime;
@@ -52,14 +52,14 @@ impl Envelope {
         }
     }
 
-    /// Bytes of payload, key and headers: what the limits on size count.
+    /// The size of payload, key and headers in bytes, as the size limits count it.
     pub fn size_bytes(&self) -> usize {
         let headers: usize = self.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
         self.payload.as_ref().map_or(0, Vec::len) + self.key.as_ref().map_or(0, String::len) + headers
     }
 }
 
-// The payload is the application's data and has no place in a log.
+// The payload is the application's data and must not be logged.
 impl fmt::Debug for Envelope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Envelope")

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Deserialize, Serialize};
 
-/// Headers of a message: ordered, repeatable, with bytes as values.
+/// A message's headers: ordered, with bytes as values. A name may repeat.
 ///
 /// ```
 /// use diesel_outbox::Headers;
@@ -21,12 +21,12 @@ impl Headers {
         Self(Vec::new())
     }
 
-    /// Adds a header behind those that are there, also where the name is there already.
+    /// Appends a header, even if the name exists already.
     pub fn push(&mut self, name: impl Into<String>, value: impl Into<Vec<u8>>) {
         self.0.push((name.into(), value.into()));
     }
 
-    /// The first value under `name`.
+    /// The first value of `name`.
     pub fn get(&self, name: &str) -> Option<&[u8]> {
         self.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
@@ -46,9 +46,11 @@ impl Headers {
         self.0.is_empty()
     }
 
-    /// The form of the `headers` column: a JSON array of `[name, value]`, or `[name, {"b64": ..}]` where the value is no text.
+    /// The form of the `headers` column: a JSON array of `[name, value]`, or `[name, {"b64": ..}]` if the value is not
+    /// text.
     ///
-    /// An array and not an object, because names repeat and order counts; text where it is text, because rows are for people too.
+    /// An array and not an object, because names may repeat and order matters. Text stays text, because people read
+    /// rows too.
     ///
     /// ```
     /// use diesel_outbox::Headers;
@@ -66,10 +68,10 @@ impl Headers {
         serde_json::to_string(&column).unwrap_or_else(|error| unreachable!("strings always encode as JSON: {error}"))
     }
 
-    /// Reads the form of the `headers` column.
+    /// Parses the form of the `headers` column.
     ///
     /// # Errors
-    /// When the text is not of that form.
+    /// Returns an error if the text does not have that form.
     pub fn from_json(column: &str) -> Result<Self, HeaderError> {
         if column == "[]" {
             return Ok(Self::new());
@@ -80,9 +82,9 @@ impl Headers {
         headers.collect::<Result<_, HeaderError>>().map(Self)
     }
 
-    /// What may be shown of a column: the names, or how large what is no headers is.
+    /// What may be shown of a column: the names, or the size if it cannot be parsed.
     pub(crate) fn shown(column: &str) -> Result<Self, String> {
-        Self::from_json(column).map_err(|_| format!("{} bytes that are no headers", column.len()))
+        Self::from_json(column).map_err(|_| format!("{} bytes that are not headers", column.len()))
     }
 }
 
@@ -90,14 +92,14 @@ impl Headers {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HeaderError {
-    /// It is no JSON array of pairs. What the JSON library says of it would hold a value, which has no place in a log.
-    #[error("the headers column is no JSON array of [name, value]: something else is at or before byte {column}")]
+    /// It is not a JSON array of pairs. The JSON library's own message could contain a value, which must not be logged.
+    #[error("the headers column is not a JSON array of [name, value]: the error is at or before byte {column}")]
     Json {
-        /// Up to where it was read, in bytes from 1.
+        /// Where parsing stopped, in bytes from 1.
         column: usize,
     },
-    /// A value under `b64` is no base64.
-    #[error("a header's b64 value is no base64: {0}")]
+    /// A value under `b64` is not base64.
+    #[error("a header's b64 value is not base64: {0}")]
     Base64(#[source] base64::DecodeError),
 }
 
@@ -111,7 +113,7 @@ enum Value {
 impl From<&[u8]> for Value {
     fn from(bytes: &[u8]) -> Self {
         match std::str::from_utf8(bytes) {
-            // PostgreSQL's jsonb and text refuse U+0000, so a value with one travels as base64.
+            // PostgreSQL's jsonb and text refuse U+0000, so such a value is stored as base64.
             Ok(text) if !text.contains('\0') => Self::Text(text.to_owned()),
             _ => Self::Bytes { b64: BASE64.encode(bytes) },
         }
@@ -133,7 +135,7 @@ impl<N: Into<String>, V: Into<Vec<u8>>> FromIterator<(N, V)> for Headers {
     }
 }
 
-// Values can hold tokens and personal data: names are enough to recognise a message in a log.
+// Values can hold tokens and personal data. Names are enough to recognise a message in a log.
 impl fmt::Debug for Headers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.0.iter().map(|(name, _)| name)).finish()

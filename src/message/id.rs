@@ -3,10 +3,10 @@ use std::str::FromStr;
 
 use uuid::Uuid;
 
-/// The identity of a message: a UUID of version 7, made when it is enqueued and the same in every copy ever sent.
+/// The identity of a message: a UUID of version 7, made when it is enqueued and the same in every copy.
 ///
-/// Consumers recognise a duplicate by it. Ids made by one process are in the order they were made
-/// ([RFC 9562, section 5.7](https://www.rfc-editor.org/rfc/rfc9562#section-5.7)).
+/// Consumers recognise duplicates by it. Ids of one process sort in the order they were made ([RFC 9562, section
+/// 5.7](https://www.rfc-editor.org/rfc/rfc9562#section-5.7)).
 ///
 /// ```
 /// use diesel_outbox::MessageId;

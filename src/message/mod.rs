@@ -1,4 +1,4 @@
-//! What an application publishes: the [`OutboxMessage`] trait, the hand-made [`Message`], and the parts of both.
+//! What an application publishes: the [`OutboxMessage`] trait, the hand-built [`Message`], and their parts.
 
 mod builder;
 mod delayed;
@@ -20,7 +20,7 @@ use crate::codec::CodecError;
 
 /// An event that can be enqueued.
 ///
-/// Usually derived; write it by hand where the topic is chosen at run time or the payload is not one `serde` makes.
+/// Usually derived. Implement it by hand if the topic is chosen at run time, or if `serde` does not make the payload.
 ///
 /// ```
 /// use std::borrow::Cow;
@@ -48,10 +48,10 @@ use crate::codec::CodecError;
     note = "add `#[derive(serde::Serialize, diesel_outbox::OutboxMessage)]` and `#[outbox(topic = \"..\")]` to it"
 )]
 pub trait OutboxMessage {
-    /// The topic, where it is the same for every value of the type; `None` where [`topic`](Self::topic) chooses it.
+    /// The topic, if it is the same for every value of the type; `None` if [`topic`](Self::topic) chooses it.
     const TOPIC: Option<&'static str>;
 
-    /// What happened, as consumers tell events of one topic apart, such as `order.placed`.
+    /// What happened, such as `order.placed`. Consumers tell the events of a topic apart by it.
     const KIND: &'static str;
 
     /// Every kind that a value of the type may have.
@@ -62,12 +62,12 @@ pub trait OutboxMessage {
         Cow::Borrowed(Self::TOPIC.unwrap_or_default())
     }
 
-    /// What happened; [`KIND`](Self::KIND) unless the value itself knows better.
+    /// What happened; [`KIND`](Self::KIND) by default.
     fn kind(&self) -> Cow<'_, str> {
         Cow::Borrowed(Self::KIND)
     }
 
-    /// What the message is about; decides the partition, and later the order.
+    /// What the message is about. It decides the partition, and on an ordered topic the order.
     fn key(&self) -> Option<Cow<'_, str>> {
         None
     }
@@ -80,25 +80,25 @@ pub trait OutboxMessage {
     /// The encoded event; `None` is a tombstone, a message without payload.
     ///
     /// # Errors
-    /// Whatever the codec says of the value; [`enqueue`](crate::Outbox::enqueue) hands it to its caller.
+    /// Returns the codec's error; [`enqueue`](crate::Outbox::enqueue) passes it to its caller.
     fn payload(&self) -> Result<Option<Vec<u8>>, CodecError>;
 
-    /// A payload of such an event as people read it ([`Admin::payload_text`](crate::admin::Admin::payload_text)): what the codec
-    /// makes of it. Without it they get the bytes.
+    /// A payload of such an event in readable form, for [`Admin::payload_text`](crate::admin::Admin::payload_text). The
+    /// codec makes it. If it fails, people see the bytes.
     ///
     /// # Errors
-    /// The payload is none of such an event; or the type shows none.
+    /// Returns an error if the payload is not of such an event, or if the type has no readable form.
     fn payload_text(payload: &[u8]) -> Result<String, CodecError> {
         let _ = payload;
-        Err(CodecError::new("its type shows no text: implement `OutboxMessage::payload_text`"))
+        Err(CodecError::new("its type has no readable form: implement `OutboxMessage::payload_text`"))
     }
 
-    /// When it is to be sent; right after COMMIT, unless the value itself knows better.
+    /// When it is sent; right after COMMIT by default.
     fn delivery(&self) -> Delivery {
         Delivery::Now
     }
 
-    /// The same event, sent so long after it was enqueued: from a millisecond to a century. Not for an
+    /// The same event, sent this long after it was enqueued: from a millisecond to a century. Not for an
     /// [ordered](crate::Topic::ordered_by_key) topic, where a later message would overtake it.
     ///
     /// ```
@@ -131,7 +131,7 @@ pub trait OutboxMessage {
         Delayed::new(self, Delivery::After(delay))
     }
 
-    /// The same event, sent when this moment has come by the database's clock; at once where it is over. Not for an
+    /// The same event, sent at this time by the database's clock; at once if the time is past. Not for an
     /// [ordered](crate::Topic::ordered_by_key) topic.
     fn deliver_at(self, at: SystemTime) -> Delayed<Self>
     where

@@ -1,5 +1,5 @@
-//! Tells the application of messages that were given up. On a thread of its own and from a bounded queue: what a callback does, and
-//! how long it takes, holds nothing up.
+//! Tells the application which messages were dead-lettered. The callbacks run on a thread of their own and are fed from
+//! a bounded queue, so a slow callback delays nothing else.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -17,7 +17,8 @@ use crate::message::MessageId;
 use crate::metrics;
 use crate::store::dead_letter::reason_word;
 
-/// A message that a relay gave up. Told by [`RelayBuilder::on_dead_letter`](super::RelayBuilder::on_dead_letter).
+/// A message that a relay dead-lettered. Passed to
+/// [`RelayBuilder::on_dead_letter`](super::RelayBuilder::on_dead_letter).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeadLetterEvent {
@@ -25,15 +26,15 @@ pub struct DeadLetterEvent {
     pub topic: Arc<str>,
     /// Its message id.
     pub message_id: MessageId,
-    /// What happened; empty where the row could not be decoded.
+    /// The message's kind; empty if the row could not be decoded.
     pub kind: String,
-    /// Why it was given up: a word (`refused`, `attempts`, `poisoned`), a colon, and the last error.
+    /// Why it was dead-lettered: a word (`refused`, `attempts`, `poisoned`), a colon, and the last error.
     pub reason: String,
-    /// How often it was tried, the last time included; 0 where the row could not be decoded.
+    /// How often it was tried, including the last time; 0 if the row could not be decoded.
     pub attempts: u32,
 }
 
-/// More messages were given up within a window than a threshold allows. Told by
+/// More messages were dead-lettered within a window than the threshold allows. Passed to
 /// [`RelayBuilder::dead_letter_alert`](super::RelayBuilder::dead_letter_alert).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -42,20 +43,20 @@ pub struct DeadLetterAlert {
     pub letters_max: u16,
     /// The window.
     pub window_duration: Duration,
-    /// The message with which it was passed.
+    /// The message that exceeded the threshold.
     pub last: DeadLetterEvent,
 }
 
 type Callback<T> = Arc<dyn Fn(&T) + Send + Sync>;
 
-/// Who is to be told of what.
+/// The application's callbacks.
 #[derive(Default, Clone)]
 pub(crate) struct Callbacks {
     pub(crate) on_dead_letter: Option<Callback<DeadLetterEvent>>,
     pub(crate) alert: Option<AlertThreshold>,
 }
 
-/// When somebody is to be alerted.
+/// When the application is alerted.
 #[derive(Clone)]
 pub(crate) struct AlertThreshold {
     pub(crate) letters_max: u16,
@@ -91,12 +92,12 @@ impl DeadLetterCallbacks {
         Self { callbacks, clock, state: Mutex::default(), arrived: Notify::new(), emptied: Notify::new() }
     }
 
-    /// Whether anybody listens: otherwise nothing needs to be known of a message for it.
+    /// Whether there are callbacks. Without any, the engine keeps no message details for them.
     pub(crate) fn has_callbacks(&self) -> bool {
         self.callbacks.on_dead_letter.is_some() || self.callbacks.alert.is_some()
     }
 
-    /// Messages were given up, and are among the dead letters. Counts them. Never waits.
+    /// Counts messages that were dead-lettered and queues them for the callbacks. Never waits.
     pub(crate) fn notify(&self, letters: impl IntoIterator<Item = DeadLetterEvent>) {
         let letters = letters.into_iter().inspect(count_dead_letter);
         if !self.has_callbacks() {
@@ -109,7 +110,7 @@ impl DeadLetterCallbacks {
             if let Some(threshold) = &self.callbacks.alert
                 && state.alert_window.exceeds(threshold, now)
             {
-                // Before all letters and outside of their bound: there is one in a window.
+                // Ahead of all letters and not counted against their bound: there is one alert per window.
                 state.queue.push_front(Notification::Alert(threshold.alert(letter.clone())));
             }
             if self.callbacks.on_dead_letter.is_some() {
@@ -121,7 +122,7 @@ impl DeadLetterCallbacks {
         self.arrived.notify_one();
     }
 
-    /// Waits until everything is told. Cancel safe.
+    /// Waits until every callback has run. Cancel safe.
     pub(crate) async fn all_notified(&self) {
         loop {
             let emptied = self.emptied.notified();
@@ -153,7 +154,7 @@ impl DeadLetterCallbacks {
 }
 
 impl State {
-    /// Returns how many were lost by it.
+    /// Returns how many notifications were dropped to make room.
     fn push(&mut self, notification: Notification) -> u64 {
         let is_full = self.queue.len() >= DEAD_LETTER_CALLBACKS_QUEUE_MAX;
         if !is_full {
@@ -174,7 +175,7 @@ pub(crate) async fn run(callbacks: Arc<DeadLetterCallbacks>, stop: Arc<Stop>) {
             }
         }
         let callbacks = callbacks.callbacks.clone();
-        // Not on a thread of the runtime: a callback may write a file, or wait for a pager.
+        // Not on a runtime thread: a callback may write a file or call a pager.
         let ends = Arc::clone(&stop);
         let call = move || {
             let in_time = notifications.iter().take_while(|_| !ends.has_reached(Stage::Ending));
@@ -187,14 +188,14 @@ pub(crate) async fn run(callbacks: Arc<DeadLetterCallbacks>, stop: Arc<Stop>) {
 }
 
 impl Callbacks {
-    /// Calls who wants to hear it; `false` where that panicked.
+    /// Runs the callbacks; `false` if one panicked.
     fn call(&self, notification: &Notification) -> bool {
         let called = catch_unwind(AssertUnwindSafe(|| match notification {
             Notification::Letter(letter) => self.on_dead_letter.iter().for_each(|callback| callback(letter)),
             Notification::Alert(alert) => self.alert.iter().for_each(|threshold| (threshold.on_alert)(alert)),
         }));
         if called.is_err() {
-            tracing::error!(?notification, "a dead-letter callback panicked: it goes on with the next");
+            tracing::error!(?notification, "a dead-letter callback panicked: continuing with the next notification");
         }
         called.is_ok()
     }
@@ -208,14 +209,14 @@ impl AlertThreshold {
             ?window_duration,
             topic = &*last.topic,
             reason = last.reason,
-            "more messages are given up than the alert allows"
+            "more messages were dead-lettered than the alert allows"
         );
         ::metrics::counter!(metrics::DEAD_LETTER_ALERTS).increment(1);
         DeadLetterAlert { letters_max, window_duration, last }
     }
 }
 
-/// When the last messages were given up: as many as pass the threshold.
+/// When the last messages were dead-lettered: as many as exceed the threshold.
 #[derive(Debug, Default)]
 struct AlertWindow {
     at: VecDeque<BootInstant>,
@@ -223,7 +224,7 @@ struct AlertWindow {
 }
 
 impl AlertWindow {
-    /// Notes one, and says whether somebody is to be alerted: once for each window.
+    /// Notes one message. Returns whether to alert: once per window.
     fn exceeds(&mut self, threshold: &AlertThreshold, now: BootInstant) -> bool {
         let enough = usize::from(threshold.letters_max) + 1;
         self.at.push_back(now);
@@ -287,7 +288,11 @@ mod tests {
         let (mut window, began) = (AlertWindow::default(), SystemClock.now());
         let mut exceeds = |second| window.exceeds(&threshold, began + Duration::from_secs(second));
         assert_eq!([0, 59, 61].map(&mut exceeds), [false; 3], "never three within a minute");
-        assert_eq!([62, 63, 100].map(&mut exceeds), [true, false, false], "59, 61 and 62, and told already");
+        assert_eq!(
+            [62, 63, 100].map(&mut exceeds),
+            [true, false, false],
+            "59, 61 and 62 exceed it; then it has alerted already"
+        );
         assert_eq!([121, 122, 123].map(&mut exceeds), [false, true, false], "a minute later it goes on");
         assert_eq!([400, 401].map(&mut exceeds), [false; 2]);
     }

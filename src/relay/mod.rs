@@ -1,13 +1,14 @@
-//! The engine: takes what was committed and sees to it that it is sent.
+//! The engine: takes committed rows and makes sure that they are sent.
 //!
 //! ```text
-//! commit hook ─ queue ─ dispatcher ─ confirm ─┐                       ┌─ settler ─ settle, fail, dead
+//! commit hook ─ queue ─ dispatcher ─ confirm ─┐                       ┌─ settler ─ settle, fail, dead-letter
 //!                                             ├─ transport ─ outcomes ┤
-//! poller ─ (what is due) ─ sweeper ─ claim ────┘                       └─ the claim's own transaction
+//! poller ─ (what is due) ─ sweeper ─ claim ───┘                       └─ the claim's own transaction
 //! ```
 //!
-//! Ordered topics have a way of their own, see `lanes`. The lease renewer extends leases, the prober looks for a sign of life while the breaker is open. The engine knows the two
-//! ports and no adapter. A relay has an engine for each of its transports; the poller looks for all of them.
+//! Ordered topics take another path, see `lanes`. The lease renewer extends leases. The prober checks the broker while
+//! the breaker is open. The engine knows only the store and transport traits, and no adapter. A relay has one engine
+//! per transport, and one poller for all of them.
 
 mod api;
 mod dead_letter_callbacks;
@@ -49,38 +50,40 @@ use crate::store::StoreError;
 
 /// A running relay. Made by [`RelayBuilder::start`].
 ///
-/// Dropping it without [`shutdown`](Self::shutdown) is like a crash, only gentler: open claims still end by themselves,
-/// and what was in flight is found again by a sweeper, possibly as a duplicate.
+/// Dropping it without [`shutdown`](Self::shutdown) is a gentler crash: open claims still finish, and a sweeper later
+/// finds what was in flight and may send it a second time.
 pub struct Relay {
     engines: Arc<Engines>,
     link: Arc<Link>,
-    /// Claim workers end by themselves and are never aborted, so that no claim is left open.
+    /// Claim workers end on their own and are never aborted, so no claim is left open.
     sweepers: JoinSet<()>,
     others: JoinSet<()>,
 }
 
 impl Relay {
-    /// Waits until everything handed over so far has been sent and settled, at most `within`; says whether it has.
+    /// Waits until everything handed over so far has been sent and settled, for `within` at most. Returns whether it
+    /// has.
     ///
-    /// What was handed over and then left to the sweepers, in an outage say, is asked for in the database, once for each poll
-    /// interval; the last [`in_flight_max`](crate::Limits::in_flight_max) and [`queue_refs_max`](crate::Limits::queue_refs_max)
-    /// of those are known. What is of a paused topic is left out: it waits for the end of the pause.
+    /// Rows that were handed over and then left to the sweepers, for example in an outage, are looked up in the
+    /// database once per poll interval. Only the last [`in_flight_max`](crate::Limits::in_flight_max) and
+    /// [`queue_refs_max`](crate::Limits::queue_refs_max) of them are remembered. Rows of a paused topic are ignored:
+    /// they wait until it is resumed.
     ///
     /// # Cancel safety
-    /// Cancelling stops the waiting only.
+    /// Cancelling stops only the waiting.
     pub async fn flush(&self, within: Duration) -> bool {
         self.engines.flush(within).await
     }
 
-    /// How it goes.
+    /// The relay's current status.
     pub fn status(&self) -> RelayStatus {
         health::status::snapshot(&self.engines)
     }
 
-    /// Counts what waits in the tables, and what is dead. [`status`](Self::status) knows of this process only, and of
+    /// Counts what waits in the tables, and the dead letters. [`status`](Self::status) knows of this process only, and of
     /// nothing that its relay is not configured for.
     ///
-    /// Every relay of the same tables tells the same. Each call sets the gauges `outbox_live_rows`, `outbox_due_rows` and
+    /// Every relay on the same tables reports the same counts. Each call sets the gauges `outbox_live_rows`, `outbox_due_rows` and
     /// `outbox_dead_letters`.
     ///
     /// # Cost
@@ -115,8 +118,8 @@ impl Relay {
         health::backlog::count(&self.engines).await
     }
 
-    /// Ends: takes nothing new, sends and settles what is here, at most for `grace` (at least for the claim window, and for
-    /// a day at most), and reports what was left. What was left is found again by a sweeper.
+    /// Shuts down: takes nothing new, sends and settles what is in hand for `grace` at most (at least for the claim
+    /// window, at most for a day), and reports what was left. A sweeper finds the rest later.
     ///
     /// # Cancel safety
     /// Cancelling it is like dropping the relay.

@@ -1,15 +1,15 @@
-//! The ways a row can come to the transport.
+//! The paths by which a row reaches the transport.
 
-/// Which way a row came to the transport.
+/// By which path a row reached the transport.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Path {
-    /// With its row, straight from the transaction that proved its commit.
+    /// Inline: the row came straight from the transaction, and its commit is verified.
     Direct,
     /// Through the hook and the confirm read.
     Confirmed,
     /// Found by the sweeper.
     Swept,
-    /// Read from its lane, by the owner of that.
+    /// Read from its lane by the lane's owner.
     Lane,
 }
 

@@ -1,6 +1,6 @@
-//! The pruner: removes what is kept no longer, a bounded step at a time, and makes room for what comes.
+//! The pruner: removes expired history, dead letters and marks in bounded steps, and creates partitions ahead of time.
 //!
-//! One in every relay, and each removes what any of them has kept: what is locked by one is passed over by the others.
+//! Every relay has one, and each removes rows of all relays. It skips rows that another one has locked.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::metrics;
 use crate::retention::DAY;
 use crate::store::{HistoryStore, SchemaProblem, StoreError};
 
-/// For how many days topics keep what was sent, each number once.
+/// The retentions of all topics in days, without duplicates.
 pub(crate) fn days(engines: &Engines) -> Vec<u32> {
     let days: BTreeSet<u32> = engines.topics().filter_map(|topic| topic.topic.keep()).map(|keep| keep.days).collect();
     days.into_iter().collect()
@@ -33,20 +33,21 @@ pub(crate) async fn run(engines: Arc<Engines>) {
     }
 }
 
-/// How long it rests after a round that left something.
+/// How long to pause after a round that left something.
 fn pause_after(took: Duration) -> Duration {
     (took * PRUNE_PAUSE_FACTOR).max(PRUNE_PAUSE_MIN)
 }
 
-/// One step of each kind; says whether more is left. A step that fails keeps no other back, and is tried again in the next round.
+/// One step of each kind. Returns whether more is left. A step that fails does not stop the others and is retried in
+/// the next round.
 pub(crate) async fn run_once(engines: &Engines) -> bool {
     let Some(store) = engines.store.history() else { return false };
     let mut more = false;
     let days = days(engines);
     if !days.is_empty() {
-        log_failure("room could not be made in the history", store.ensure_partitions(&days).await);
+        log_failure("history partitions could not be created: trying again", store.ensure_partitions(&days).await);
     }
-    // Also where no topic keeps any more: what was kept before goes with its day. Its tables may never have been there.
+    // Also if no topic keeps history any more: older rows still expire. The tables may never have existed.
     let is_absent =
         async || matches!(store.check_history().await, Err(StoreError::Schema(SchemaProblem::NotMigrated { .. })));
     if !days.is_empty() || !is_absent().await {
@@ -68,13 +69,15 @@ async fn prune(store: &dyn HistoryStore) -> Result<(usize, bool), StoreError> {
     store.prune(PRUNE_ROWS_MAX).await.map(|pruned| (pruned.rows, pruned.more))
 }
 
-/// More may be left where a step did all that it may.
+/// A step that removed as much as it may has probably left more.
 fn with_more(removed: Result<usize, StoreError>) -> Result<(usize, bool), StoreError> {
     removed.map(|rows| (rows, rows >= PRUNE_ROWS_MAX))
 }
 
 fn note(what: &'static str, removed: Result<(usize, bool), StoreError>) -> bool {
-    let Some((rows, more)) = log_failure("what is kept no longer could not be removed", removed) else { return false };
+    let Some((rows, more)) = log_failure("expired rows could not be removed: trying again", removed) else {
+        return false;
+    };
     ::metrics::counter!(metrics::PRUNED, "what" => what).increment(rows as u64);
     more
 }

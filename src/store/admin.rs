@@ -1,4 +1,4 @@
-//! The part of the port that people need: what is done to single messages beside the running relays.
+//! The part of the store interface for admin operations: what is done to single messages while relays run.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use super::dead_letter::{DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLett
 use super::requeue::{MessageKey, Requeue};
 use crate::message::{Envelope, MessageId};
 
-/// A database whose messages can be looked at and changed by hand. From [`Store::admin`](super::Store::admin).
+/// A database whose messages can be inspected and changed by hand. From [`Store::admin`](super::Store::admin).
 ///
-/// Every write is safe beside running relays: it takes what nobody holds, and says where somebody does.
+/// Every write is safe while relays run: it changes only what nobody holds, and reports when somebody does.
 ///
 /// # Errors
 /// As for [`Store`](super::Store).
@@ -22,14 +22,14 @@ use crate::message::{Envelope, MessageId};
 /// A dropped future may or may not have had its effect.
 #[async_trait]
 pub trait AdminStore: fmt::Debug + Send + Sync {
-    /// Removes a delayed message that no claim has taken yet: of epoch 0, and not locked.
+    /// Removes a delayed message that no claim has taken yet: one with epoch 0 that is not locked.
     async fn cancel(&self, message: MessageId) -> Result<CancelOutcome, StoreError>;
 
-    /// Makes a live message due now, under the next epoch, that nobody holds and nobody would send for longer than
-    /// `lease`: delayed and of epoch 0, or due later than any lease lasts. Not in a lane.
+    /// Makes a live message due now, under the next epoch, if nobody holds it and nobody would send it within `lease`: it is
+    /// delayed with epoch 0, or due later than any lease lasts. Not in a lane.
     async fn send_now(&self, message: MessageId, lease: Duration) -> Result<SendNowOutcome, StoreError>;
 
-    /// Dead letters behind `after`, at most `rows_max`, by topic, time of death and message id.
+    /// Dead letters after `after`, at most `rows_max`, by topic, time of death and message id.
     async fn dead_letters(
         &self,
         filter: &DeadLetterFilter,
@@ -37,7 +37,7 @@ pub trait AdminStore: fmt::Debug + Send + Sync {
         rows_max: usize,
     ) -> Result<Vec<DeadLetter>, StoreError>;
 
-    /// As [`dead_letters`](Self::dead_letters), without what they carry.
+    /// Like [`dead_letters`](Self::dead_letters), but only their positions.
     async fn dead_letter_cursors(
         &self,
         filter: &DeadLetterFilter,
@@ -48,47 +48,46 @@ pub trait AdminStore: fmt::Debug + Send + Sync {
     /// One dead letter.
     async fn find_dead_letter(&self, message: MessageId) -> Result<Option<DeadLetter>, StoreError>;
 
-    /// The database's clock.
+    /// The current time of the database's clock.
     async fn now(&self) -> Result<SystemTime, StoreError>;
 
-    /// Counts dead letters by topic and by the word in front of their reason. Reads all of them, without payloads.
+    /// Counts dead letters by topic and reason word. Reads all of them, without payloads.
     async fn count_dead_letters(&self) -> Result<Vec<DeadLetterCount>, StoreError>;
 
-    /// What the lanes of these dead letters depend on. What is not dead is left out.
+    /// What determines the lanes of these dead letters. Messages that are not dead letters are left out.
     async fn dead_letter_keys(&self, messages: &[MessageId]) -> Result<Vec<MessageKey>, StoreError>;
 
-    /// Moves dead letters back to the live messages, and returns those moved: due now, `attempts` and `failures` 0, under the
-    /// next epoch. Each under its old id, by which a late acknowledgement settles it; in a lane under a new one, so behind
-    /// every message of its key, and several in the order of their old ids. The lane is the one said, whichever it was in: its
-    /// topic may have another number of them by now, or none.
+    /// Moves dead letters back to the live messages: due now, `attempts` and `failures` 0, under the next epoch. Returns those
+    /// moved. Outside of lanes a row keeps its row id, so a late acknowledgement still settles it. In a lane it gets a new row id,
+    /// after every message of its key; several keep the order of their old ids. The lane is the one given, because the topic's lane
+    /// count may have changed.
     ///
-    /// What another session has locked is passed over.
+    /// Rows that another session has locked are skipped.
     async fn redrive(&self, requeues: &[Requeue]) -> Result<Vec<MessageId>, StoreError>;
 
     /// Removes dead letters, whichever copy of their messages they are of; returns how many.
     async fn purge(&self, messages: &[MessageId]) -> Result<usize, StoreError>;
 
-    /// Removes a dead letter and writes another message in its place, due now or at the tail of its lane, in one transaction.
-    /// Says whether the letter was there; where it was not, or another session has it locked, nothing is written.
+    /// Removes a dead letter and writes another message in its place, due now or at the end of its lane, in one transaction.
+    /// Returns whether the dead letter was there. If it was not, or another session has it locked, nothing is written.
     ///
-    /// The envelope's `created_at` and `attempt` are not looked at: it is a new row, written now and tried never.
+    /// The envelope's `created_at` and `attempt` are ignored: this is a new row, written now and never tried.
     async fn replace(&self, letter: MessageId, by: &Envelope, lane: Option<u16>) -> Result<bool, StoreError>;
 
-    /// Pauses a topic: from the next [`poll`](super::Store::poll) on every relay leaves it alone. One that is paused stays as
-    /// it is.
+    /// Pauses a topic: from the next [`poll`](super::Store::poll) on, every relay skips it. Pausing a paused topic changes nothing.
     ///
     /// # Errors
-    /// [`SchemaProblem::NotMigrated`](super::SchemaProblem::NotMigrated) where there is no place to keep it.
+    /// [`SchemaProblem::NotMigrated`](super::SchemaProblem::NotMigrated) if the table of paused topics is missing.
     async fn pause(&self, topic: &Arc<str>) -> Result<(), StoreError>;
 
-    /// Ends a pause; says whether there was one.
+    /// Ends a pause; returns whether there was one.
     async fn resume(&self, topic: &Arc<str>) -> Result<bool, StoreError>;
 
     /// The paused topics, by name.
     async fn paused(&self) -> Result<Vec<PausedTopic>, StoreError>;
 }
 
-/// A topic that relays leave alone.
+/// A topic that relays skip.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PausedTopic {
@@ -101,14 +100,14 @@ pub struct PausedTopic {
 /// What became of a message that was to be cancelled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CancelOutcome {
-    /// It is gone, and no relay sends it any more.
+    /// It is removed, and no relay sends it.
     Cancelled {
         /// Its topic.
         topic: Arc<str>,
     },
-    /// A relay has it in hand, or had.
+    /// A relay holds it, or has held it.
     AlreadyClaimed,
-    /// No delayed message of that id is there.
+    /// There is no delayed message of that id.
     NotFound,
 }
 
@@ -117,8 +116,8 @@ pub enum CancelOutcome {
 pub enum SendNowOutcome {
     /// It is due.
     Due,
-    /// It is due already, a relay has it in hand, or it will be tried within a lease.
+    /// It is due already, a relay holds it, or it will be tried within a lease.
     Soon,
-    /// No live message of that id is there, outside of lanes.
+    /// There is no live message of that id outside of lanes.
     NotFound,
 }

@@ -1,4 +1,4 @@
-//! A dead letter as people look at it, and how they look for it.
+//! A dead letter with all its columns, and how to find it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use crate::codec::CodecError;
 use crate::message::{HeaderError, Headers, Message, MessageId};
 
-/// A message that was given up, with everything that is known of it.
+/// A dead-lettered message, with everything that is known of it.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeadLetter {
@@ -17,37 +17,37 @@ pub struct DeadLetter {
     pub message_id: MessageId,
     /// Its topic.
     pub topic: Arc<str>,
-    /// On an ordered topic, the lane of its key.
+    /// The lane it was in, on an ordered topic.
     pub lane: Option<u16>,
-    /// What it is about.
+    /// Its key: what it is about.
     pub key: Option<String>,
-    /// What happened.
+    /// Its kind: what happened.
     pub kind: String,
-    /// Its headers as their column holds them: of a poisoned message they may be no headers at all.
+    /// Its headers as stored. Those of a poisoned message may not be valid headers.
     pub headers_json: String,
     /// Its payload; `None` is a tombstone.
     pub payload: Option<Vec<u8>>,
     /// When it was enqueued, by the database's clock.
     pub created_at: SystemTime,
-    /// When it was given up, by the database's clock.
+    /// When it was dead-lettered, by the database's clock.
     pub dead_at: SystemTime,
     /// Attempts spent before the last one.
     pub attempts: u32,
     /// Failures before the last one.
     pub failures: u32,
-    /// The last of them, oldest first.
+    /// The last failures, oldest first.
     pub errors: Vec<FailureNote>,
-    /// Why it was given up: a word, a colon, and the error of the last attempt.
+    /// Why it was dead-lettered: a word, a colon, and the error of the last attempt.
     pub reason: String,
 }
 
-/// A failed send, as it was noted on its row.
+/// A failed send, as recorded on its row.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct FailureNote {
-    /// When, by the database's clock: an instant of RFC 3339 in UTC.
+    /// When, by the database's clock: an RFC 3339 timestamp in UTC.
     pub at: String,
-    /// Its class.
+    /// The class of the failure.
     pub class: String,
     /// What happened.
     pub error: String,
@@ -57,23 +57,23 @@ impl DeadLetter {
     /// Its headers.
     ///
     /// # Errors
-    /// The column holds no headers: the message was given up because of that.
+    /// The column holds no valid headers: the message was dead-lettered because of that.
     pub fn headers(&self) -> Result<Headers, HeaderError> {
         Headers::from_json(&self.headers_json)
     }
 
-    /// The event, of a payload that the JSON codec wrote. A tombstone is read as `null`.
+    /// The event, for a payload that the JSON codec wrote. A tombstone is read as `null`.
     ///
     /// # Errors
-    /// The payload is no JSON of the type.
+    /// The payload is not JSON of this type.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, CodecError> {
         serde_json::from_slice(self.payload.as_deref().unwrap_or(b"null")).map_err(CodecError::new)
     }
 
-    /// The same message once more, to be edited: for [`Admin::redrive_edited`](crate::admin::Admin::redrive_edited).
+    /// The same message again, to be edited: for [`Admin::redrive_edited`](crate::admin::Admin::redrive_edited).
     ///
     /// # Errors
-    /// The column holds no headers: put the message together by hand.
+    /// The column holds no valid headers: build the message by hand.
     pub fn to_message(&self) -> Result<Message, HeaderError> {
         let message = Message::to(&*self.topic).kind(&*self.kind).replace_headers(self.headers()?);
         let message = match &self.key {
@@ -86,18 +86,18 @@ impl DeadLetter {
         })
     }
 
-    /// The word in front of the reason: `refused`, `attempts`, `poisoned`.
+    /// The first word of the reason: `refused`, `attempts`, `poisoned`.
     pub fn reason_word(&self) -> &str {
         reason_word(&self.reason)
     }
 
-    /// Behind which letters a next page begins.
+    /// The position of this dead letter, after which a next page begins.
     pub fn cursor(&self) -> DeadLetterCursor {
         DeadLetterCursor { topic: Arc::clone(&self.topic), dead_at: self.dead_at, message_id: self.message_id }
     }
 }
 
-// Without payload and without the values of headers, as everywhere. Headers that are none may be anything, so only their size is shown.
+// Without the payload and header values, as everywhere. Invalid headers may contain anything, so only their size is shown.
 impl fmt::Debug for DeadLetter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DeadLetter")
@@ -118,12 +118,12 @@ impl fmt::Debug for DeadLetter {
     }
 }
 
-/// What stands before the first colon.
+/// The part before the first colon.
 pub(crate) fn reason_word(reason: &str) -> &str {
     reason.split(':').next().unwrap_or_default()
 }
 
-/// Which dead letters: those that all of its conditions hold for. All of them, where there is none.
+/// Selects dead letters: those that meet all of its conditions. Without a condition, all of them.
 ///
 /// ```
 /// use diesel_outbox::admin::DeadLetterFilter;
@@ -138,68 +138,68 @@ pub struct DeadLetterFilter {
     pub(crate) reason: Option<Arc<str>>,
     pub(crate) dead_from: Option<SystemTime>,
     pub(crate) dead_before: Option<SystemTime>,
-    /// Said in so many words, and not by saying nothing.
+    /// Whether every dead letter was asked for explicitly.
     is_everything: bool,
 }
 
 impl DeadLetterFilter {
-    /// Every dead letter, to be narrowed. What cannot be undone wants a condition, or [`everything`](Self::everything).
+    /// Every dead letter, to be narrowed. What cannot be undone requires a condition, or [`everything`](Self::everything).
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Every dead letter, and meant so: [`Admin::purge_all`](crate::admin::Admin::purge_all) takes no other filter without a
-    /// condition.
+    /// Every dead letter, explicitly. Without a condition, [`Admin::purge_all`](crate::admin::Admin::purge_all) accepts only this
+    /// filter.
     pub fn everything() -> Self {
         Self { is_everything: true, ..Self::default() }
     }
 
-    /// Whether somebody may have forgotten to say which.
+    /// Whether somebody may have forgotten the condition.
     pub(crate) fn has_no_condition(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Whether no letter can be found by it, whatever there is.
+    /// Whether the filter can match no dead letter at all.
     pub(crate) fn is_impossible(&self) -> bool {
         self.dead_from.zip(self.dead_before).is_some_and(|(from, before)| from >= before)
     }
 
-    /// Of one topic.
+    /// Only of this topic.
     #[must_use]
     pub fn topic(mut self, topic: impl Into<Arc<str>>) -> Self {
         self.topic = Some(topic.into());
         self
     }
 
-    /// Of one kind.
+    /// Only of this kind.
     #[must_use]
     pub fn kind(mut self, kind: impl Into<Arc<str>>) -> Self {
         self.kind = Some(kind.into());
         self
     }
 
-    /// Of one key.
+    /// Only of this key.
     #[must_use]
     pub fn key(mut self, key: impl Into<Arc<str>>) -> Self {
         self.key = Some(key.into());
         self
     }
 
-    /// Whose reason begins with this word, such as `refused`.
+    /// Only those whose reason begins with this word, such as `refused`.
     #[must_use]
     pub fn reason(mut self, word: impl Into<Arc<str>>) -> Self {
         self.reason = Some(word.into());
         self
     }
 
-    /// Given up at this moment or later.
+    /// Dead-lettered at this moment or later.
     #[must_use]
     pub fn dead_from(mut self, from: SystemTime) -> Self {
         self.dead_from = Some(from);
         self
     }
 
-    /// Given up before this moment.
+    /// Dead-lettered before this moment.
     #[must_use]
     pub fn dead_before(mut self, before: SystemTime) -> Self {
         self.dead_before = Some(before);
@@ -207,7 +207,7 @@ impl DeadLetterFilter {
     }
 }
 
-/// A place among the dead letters, which are in the order of topic, time of death and message id.
+/// A position among the dead letters, which are ordered by topic, time of death and message id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeadLetterCursor {
     pub(crate) topic: Arc<str>,
@@ -215,13 +215,13 @@ pub struct DeadLetterCursor {
     pub(crate) message_id: MessageId,
 }
 
-/// How many dead letters there are of a topic for one reason.
+/// How many dead letters a topic has for one reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeadLetterCount {
     /// The topic.
     pub topic: Arc<str>,
-    /// The word in front of their reason.
+    /// Their reason word.
     pub reason: String,
     /// How many.
     pub count: usize,

@@ -1,4 +1,4 @@
-//! From the columns of a row to a message: each row on its own, so that one that cannot be read stops no other.
+//! From the columns of a row to a message. Each row is decoded on its own, so one unreadable row stops no other.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::message::{Envelope, Headers};
 
 pub(crate) type DecodeError = Box<dyn Error + Send + Sync>;
 
-/// The columns without which nothing could be done with a row, and the rest as far as it could be read.
+/// The columns that every operation on a row needs, and the rest as far as it could be read.
 #[derive(Debug)]
 pub(crate) struct RawRow {
     pub(crate) key: RowKey,
@@ -25,7 +25,7 @@ pub(crate) struct RawRow {
 pub(crate) struct RawBody {
     pub(crate) key: Option<String>,
     pub(crate) kind: String,
-    /// `None` where there are none.
+    /// `None` if there are none.
     pub(crate) headers: Option<String>,
     pub(crate) payload: Option<Vec<u8>>,
     pub(crate) created_at: SystemTime,
@@ -55,13 +55,13 @@ impl RawBody {
     }
 }
 
-/// What follows an epoch, as the statements count it.
+/// The next epoch, as the SQL statements compute it.
 #[cfg(any(feature = "mysql", feature = "sqlite"))]
 pub(crate) fn next_epoch(epoch: i32) -> i32 {
     epoch % i32::MAX + 1
 }
 
-/// A count that only somebody else's UPDATE can have made negative.
+/// A count. Only an UPDATE from outside can have made it negative.
 fn count(column: i32) -> u32 {
     u32::try_from(column).unwrap_or(0)
 }

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 type Source = Box<dyn std::error::Error + Send + Sync>;
 
-/// Why a store could not do what it was asked.
+/// Why a store call failed.
 ///
 /// ```
 /// use std::time::Duration;
@@ -13,22 +13,22 @@ type Source = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The database cannot be reached, or the pool gave no connection.
+    /// The database cannot be reached, or the pool provided no connection.
     #[error("the database cannot be reached: {0}")]
     Unreachable(#[source] Source),
-    /// The statement did not answer in time, or the server gave it up as slow; its connection is not used again.
+    /// The statement did not answer in time, or the server cancelled it as slow. Its connection is not used again.
     #[error("the database did not answer within {after:?}")]
     TimedOut {
         /// The client-side deadline.
         after: Duration,
     },
     /// A deadlock, a lock time-out, a serialization failure or a busy database: the same statement may succeed next time.
-    #[error("the database could not run the statement now: {0}")]
+    #[error("the database cannot run the statement now: {0}")]
     Conflict(#[source] Source),
-    /// The tables are missing, of another version, or not what a relay can work with.
+    /// The tables are missing, have another version, or do not fit the relay.
     #[error("{0}")]
     Schema(SchemaProblem),
-    /// The statement failed, and would again.
+    /// The statement failed, and would fail again.
     #[error("the statement failed: {0}")]
     Statement(#[source] Source),
 }
@@ -42,7 +42,7 @@ impl StoreError {
         }
     }
 
-    /// Of a missing table, with the migration that makes it; every other error as it is.
+    /// Adds the migration that creates the table to the error of a missing table. Other errors stay as they are.
     #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
     pub(crate) fn with_migration(self, migration: &'static str) -> Self {
         match self {
@@ -58,49 +58,49 @@ impl StoreError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SchemaProblem {
-    /// A table is not there.
+    /// A table is missing.
     Missing {
         /// Its name with its schema.
         table: String,
     },
-    /// A table is not there that a later migration makes, and that only those need who use what it is for.
+    /// A table is missing that a later migration creates, and that only some features need.
     NotMigrated {
         /// Its name with its schema.
         table: String,
         /// The migration.
         migration: &'static str,
     },
-    /// A table is there, but of another version.
+    /// A table exists, but in another version.
     Version {
         /// Its name with its schema.
         table: String,
-        /// The version found; `None` where the table carries no mark of ours.
+        /// The version found; `None` if the table has no version comment of this library.
         found: Option<u32>,
         /// The version needed.
         needed: u32,
     },
-    /// A topic's lanes are of another number than configured.
+    /// A topic has another number of lanes than configured.
     LaneCount {
         /// The topic.
         topic: String,
         /// The lanes it has.
         found: usize,
-        /// The lanes it is to have.
+        /// The configured lanes.
         configured: u16,
     },
     /// A topic has rows that were written for another number of lanes.
     LaneOfRow {
         /// The topic.
         topic: String,
-        /// The lanes it is to have.
+        /// The configured lanes.
         configured: u16,
     },
-    /// A topic without order has rows in lanes, which nobody would read.
+    /// An unordered topic has rows in lanes, which nobody would read.
     OrderedRows {
         /// The topic.
         topic: String,
     },
-    /// A setting under which statements would do something else than they say.
+    /// A setting that changes what the statements mean.
     Setting {
         /// What was found.
         found: String,
@@ -115,7 +115,7 @@ impl fmt::Display for SchemaProblem {
             Self::Missing { table } => write!(
                 f,
                 "the table {table} is missing: run the outbox's migrations (diesel_outbox::migrations, or copy their SQL), \
-                 or name the schema and prefix it has with Outbox::builder().tables(..)"
+                 or set its schema and prefix with Outbox::builder().tables(..)"
             ),
             Self::NotMigrated { table, migration } => write!(
                 f,
@@ -123,18 +123,19 @@ impl fmt::Display for SchemaProblem {
             ),
             Self::Version { table, found: Some(found), needed } => write!(
                 f,
-                "the table {table} is of version {found}, this release needs {needed}: run the outbox's migrations of this release"
+                "the table {table} is of version {found}, but this release needs {needed}: run the outbox's migrations of this release"
             ),
             Self::Version { table, found: None, needed } => write!(
                 f,
-                "the table {table} carries no version mark of diesel-outbox (needed: {needed}): it is somebody else's table \
-                 or was made without the outbox's migrations"
+                "the table {table} carries no version mark of diesel-outbox (needed: {needed}): it is another table of that \
+                 name, or was created without the outbox's migrations. Run the migrations, or set another schema or prefix"
             ),
             Self::LaneCount { topic, found, configured } => write!(
                 f,
-                "the ordered topic {topic:?} has {found} lanes, and {configured} are configured: keys would change their lane \
-                 and overtake their own messages. Configure .lanes({found}); to change it, stop what enqueues to the topic, let \
-                 the relays drain it, stop them, delete its rows from the table of lanes, and start everything with the new number"
+                "the ordered topic {topic:?} has {found} lanes, and {configured} are configured: keys would change lanes \
+                 and their messages would lose their order. Configure .lanes({found}). To change the number, stop everything that \
+                 enqueues to the topic, let the relays drain it, stop them, delete its rows from the table of lanes, and start \
+                 everything with the new number"
             ),
             Self::LaneOfRow { topic, configured } => write!(
                 f,
@@ -144,7 +145,7 @@ impl fmt::Display for SchemaProblem {
             Self::OrderedRows { topic } => write!(
                 f,
                 "the topic {topic:?} is not ordered, and has messages that were enqueued while it was: nobody would send them. \
-                 Let a relay with .ordered_by_key() drain them; or give their order up, and set lane = -1 where \
+                 Let a relay with .ordered_by_key() drain them; or give up their order, and set lane = -1 where \
                  topic = '{topic}' in the table of messages"
             ),
             Self::Setting { found, remedy } => write!(f, "{found}: {remedy}"),

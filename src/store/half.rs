@@ -1,4 +1,4 @@
-//! The part of the port that half messages need: what became of their transactions.
+//! The part of the store interface for half messages: what became of their transactions.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use async_trait::async_trait;
 use super::StoreError;
 use crate::message::MessageId;
 
-/// A database that also says what became of half messages. From [`Store::halves`](super::Store::halves).
+/// A database that also records what became of half messages. From [`Store::halves`](super::Store::halves).
 ///
-/// The transaction of a half message writes a **mark**: a row under the message's id, which is there when it committed and
-/// at no other time. Whoever finds none writes a **void** one, so that the transaction can commit no more.
+/// The transaction of a half message writes a **mark**: a row under the message's id, which exists only if the transaction
+/// committed. A reader that finds none writes a **void** mark, so that the transaction can no longer commit.
 ///
 /// # Errors
 /// As for [`Store`](super::Store).
@@ -21,16 +21,16 @@ use crate::message::MessageId;
 /// As for [`Store`](super::Store): every call may be repeated.
 #[async_trait]
 pub trait HalfStore: fmt::Debug + Send + Sync {
-    /// Looks whether the table is there and of this version.
+    /// Checks that the table exists and has this version.
     ///
     /// # Errors
-    /// [`StoreError::Schema`]: it is not.
+    /// [`StoreError::Schema`]: it does not.
     async fn check_marks(&self) -> Result<(), StoreError>;
 
-    /// Those of `messages` whose marks are committed and not void. One statement that waits for nobody.
+    /// Returns those of `messages` whose marks are committed and not void. One statement that waits for no lock.
     async fn marked(&self, messages: &[MessageId]) -> Result<Vec<MessageId>, StoreError>;
 
-    /// What became of a message's transaction; where nothing did, nothing can any more.
+    /// What became of a message's transaction. If it has written no mark, it can no longer commit.
     async fn decide(&self, message: MessageId, topic: &Arc<str>) -> Result<Decision, StoreError>;
 
     /// Removes marks; returns how many.
@@ -45,8 +45,8 @@ pub trait HalfStore: fmt::Debug + Send + Sync {
 pub enum Decision {
     /// It committed.
     Committed,
-    /// It did not, and cannot any more.
+    /// It did not, and no longer can.
     RolledBack,
-    /// It has written its mark and is neither committed nor rolled back.
+    /// It has written its mark, and has neither committed nor rolled back.
     Open,
 }

@@ -1,12 +1,12 @@
-//! What a read could see of transactions.
+//! Which transactions a read could see.
 
-/// Which transactions a read could see, in a database that numbers them when they first write.
+/// The transactions that a read could see, in a database that numbers them at their first write.
 ///
-/// A row may appear behind higher ids as long as a transaction is open that was when those were read: once all of them have
-/// ended, none does.
+/// A row may still appear below ids already read while a transaction is open that was open at that read. Once all of those have
+/// ended, none can.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Horizon {
-    /// Every transaction with a lower number had ended: what they committed was seen.
+    /// Every transaction with a lower number had ended. What they committed was visible.
     pub ended_below: u64,
     /// No transaction with this number or a higher one had begun.
     pub begun_below: u64,

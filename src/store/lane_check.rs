@@ -1,4 +1,4 @@
-//! That a topic has as many lanes as it is to have, and its rows are in those of their keys.
+//! Checks that a topic has the configured number of lanes, and that its rows are in the lanes of their keys.
 
 use super::lanes::LaneCount;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
@@ -8,9 +8,9 @@ use crate::lane::lane_of;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 use crate::limits::LANE_SAMPLE_ROWS_MAX;
 
-/// That the rows of a topic without lanes were written for as many as it is to have: none is beyond, where nobody would read it, and
-/// the first ones of each lane belong there. Of each, because half the keys of twice as many lanes are in those in which they
-/// belong.
+/// Checks that the rows of a topic whose lanes do not exist yet were written for this number of lanes. No row may be beyond, where
+/// nobody would read it. The first rows of each lane must belong there: of each lane, because with twice as many lanes half the
+/// keys stay where they are.
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 pub(crate) async fn check_existing_rows(
     store: &impl LaneStore,
@@ -26,7 +26,7 @@ pub(crate) async fn check_existing_rows(
     check_lanes_of_keys(wanted, entries.iter().map(|entry| (scans[entry.scan].lane, entry.key.as_deref())))
 }
 
-/// That rows are in the lanes of their keys.
+/// Checks that rows are in the lanes of their keys.
 pub(crate) fn check_lanes_of_keys<'k>(
     wanted: &LaneCount,
     mut rows: impl Iterator<Item = (u16, Option<&'k str>)>,
@@ -42,7 +42,7 @@ fn lane_count_mismatch(wanted: &LaneCount) -> StoreError {
     StoreError::Schema(SchemaProblem::LaneOfRow { topic: wanted.topic.to_string(), configured: wanted.lanes })
 }
 
-/// That a topic has as many lanes as it is to have.
+/// Checks that a topic has the configured number of lanes.
 pub(crate) fn check_lane_count(wanted: &LaneCount, found: usize) -> Result<(), StoreError> {
     if found == usize::from(wanted.lanes) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! The part of the port that ordered topics need: who owns which lane, and the rows of a lane.
+//! The part of the store interface for ordered topics: who owns which lane, and the rows of a lane.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,9 +11,8 @@ use crate::lane::NodeId;
 
 /// A database that also holds the lanes of ordered topics. From [`Store::lanes`](super::Store::lanes).
 ///
-/// A lane has one owner at a time, by a lease on the database's clock, and a fence that grows with every owner. What is
-/// written about a lane's rows, except that they were delivered, names owner and fence, and changes nothing where they are
-/// others by now.
+/// A lane has one owner at a time, by a lease on the database's clock, and a fence that grows with every owner. Every write about a
+/// lane's rows, except settling, names owner and fence, and changes nothing if they have changed.
 ///
 /// # Errors
 /// As for [`Store`](super::Store).
@@ -22,33 +21,33 @@ use crate::lane::NodeId;
 /// As for [`Store`](super::Store): every call may be repeated.
 #[async_trait]
 pub trait LaneStore: fmt::Debug + Send + Sync {
-    /// Looks whether the tables are there, gives each topic its lanes where it has none yet, and compares their number.
+    /// Checks that the tables exist, creates the lanes of each topic that has none yet, and compares their number.
     ///
     /// # Errors
-    /// [`StoreError::Schema`]: a table is missing; a topic has another number of lanes; or it has rows whose lane is not
-    /// that of their key, so they were written with another number.
+    /// [`StoreError::Schema`]: a table is missing; a topic has another number of lanes; or a row is not in the lane of its key, so
+    /// it was written for another number of lanes.
     async fn prepare_lanes(&self, topics: &[LaneCount]) -> Result<(), StoreError>;
 
-    /// Whether any row of a topic has a lane, of the table of messages alone.
+    /// Whether any row of a topic is in a lane. Reads the table of messages only.
     async fn has_ordered_rows(&self, topic: &Arc<str>) -> Result<bool, StoreError>;
 
-    /// Who owns what of a topic, and which nodes share it. Reads, and writes nothing.
+    /// Who owns which lane of a topic, and which nodes share them. Writes nothing.
     async fn read_lanes(&self, topic: &Arc<str>) -> Result<LaneView, StoreError>;
 
-    /// Notes that the node is there (or no longer), extends and releases what it owns, and takes what is free up to its
-    /// share, in one transaction that no other node's runs beside. Returns what is then: each lane that is the node's own was leased
-    /// in this call.
+    /// Registers the node (or removes it), renews and releases the lanes it owns, and takes free lanes up to its share. All in one
+    /// transaction that runs alone among all nodes. Returns the state afterwards: each lane that is the node's own was leased in
+    /// this call.
     async fn balance_lanes(&self, spec: &LaneBalanceSpec) -> Result<LaneView, StoreError>;
 
-    /// The rows of lanes behind an id, by scan and then by id: without what they carry. What one scan finds was there at one
-    /// moment: a row with every row that was committed before it.
+    /// The rows of lanes after an id, by scan and then by id, without payload and headers. Each scan is a snapshot: it finds a row
+    /// together with every row committed before it.
     async fn lane_entries(&self, topic: &Arc<str>, scans: &[LaneScan]) -> Result<Vec<LaneEntry>, StoreError>;
 
-    /// Those of the rows that are still there, by id.
+    /// Those of the rows that still exist, by id.
     async fn lane_rows(&self, topic: &Arc<str>, rows: &[RowKey]) -> Result<Vec<Loaded>, StoreError>;
 
-    /// Notes failures of rows whose lane the node owns under that fence: the next epoch, the error kept, and due as before,
-    /// because their lane's owner does the waiting. Returns those noted.
+    /// Records failures of rows whose lane the node owns under that fence: stores the error under the next epoch. `due_at` stays,
+    /// because the lane's owner does the waiting. Returns the rows recorded.
     async fn fail_in_lanes(
         &self,
         topic: &Arc<str>,
@@ -56,8 +55,7 @@ pub trait LaneStore: fmt::Debug + Send + Sync {
         failed: &[WithFence<Failed>],
     ) -> Result<Vec<RowKey>, StoreError>;
 
-    /// Moves given-up rows to the dead letters, where the node owns their lane under that fence. Returns those that left
-    /// the live table.
+    /// Moves rows to the dead letters, if the node owns their lane under that fence. Returns those that left the live table.
     async fn dead_letter_from_lanes(
         &self,
         topic: &Arc<str>,
@@ -66,7 +64,7 @@ pub trait LaneStore: fmt::Debug + Send + Sync {
     ) -> Result<Vec<RowKey>, StoreError>;
 }
 
-/// How many lanes a topic is to have.
+/// The configured number of lanes of a topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LaneCount {
     /// The topic.
@@ -75,31 +73,31 @@ pub struct LaneCount {
     pub lanes: u16,
 }
 
-/// A lane held under a fence.
+/// A lane owned under a fence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OwnedLane {
-    /// Which one.
+    /// The lane's number.
     pub lane: u16,
-    /// Under which fence.
+    /// The fence.
     pub fence: i64,
 }
 
-/// What a node wants of a topic's lanes.
+/// What a node asks for of a topic's lanes.
 #[derive(Debug, Clone)]
 pub struct LaneBalanceSpec {
     /// The topic.
     pub topic: Arc<str>,
     /// The node.
     pub node: NodeId,
-    /// What it holds and wants to keep.
+    /// The lanes that it owns and wants to keep.
     pub renew: Vec<OwnedLane>,
-    /// What it gives up. Nothing of these lanes may be in flight.
+    /// The lanes that it releases. None of their rows may be in flight.
     pub release: Vec<OwnedLane>,
-    /// Whether it counts among the nodes that share the lanes, and takes what is free up to its share.
+    /// Whether it shares the lanes with other nodes, and takes free ones up to its share.
     pub joins: bool,
-    /// How long lanes are leased, and the node counts as there.
+    /// How long lanes are leased, and the node counts as alive.
     pub lease_duration: Duration,
-    /// For how long the next owner of a lane sends nothing whose owner let its lease end: what that one had in flight may
+    /// How long the next owner of a lane sends nothing if the previous owner let its lease expire: what that one had in flight may
     /// still arrive.
     pub quiet_duration: Duration,
 }
@@ -109,7 +107,7 @@ pub struct LaneBalanceSpec {
 pub struct LaneView {
     /// Every lane, by number.
     pub lanes: Vec<LaneState>,
-    /// The nodes that are there, sorted.
+    /// The live nodes, sorted.
     pub nodes: Vec<NodeId>,
 }
 
@@ -118,17 +116,17 @@ pub struct LaneView {
 pub struct LaneState {
     /// Its number.
     pub lane: u16,
-    /// Who owned it last; `None` where it was handed over since.
+    /// Its last owner; `None` once that one has released it.
     pub owner: Option<NodeId>,
     /// Grows with every owner.
     pub fence: i64,
-    /// How long it stays the owner's; zero where anybody may take it.
+    /// How long the owner's lease still lasts; zero if anybody may take the lane.
     pub expires_in: Duration,
-    /// For how long its owner is to send nothing.
+    /// How long its owner must still send nothing.
     pub quiet_for: Duration,
 }
 
-/// What a look reads: a lane, or a node where the number is -1.
+/// A row of a lane view: a lane, or a node if the number is -1.
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 #[derive(Debug)]
 pub(crate) struct LaneViewRow {
@@ -154,8 +152,8 @@ impl LaneView {
         view
     }
 
-    /// How many lanes are a node's part: the lanes divided by the nodes, and one more for the first of them where that does
-    /// not come out even. None for a node that is not there.
+    /// How many lanes a node may own: the lanes divided by the nodes, with one extra for the first nodes if that leaves a
+    /// remainder. Zero for a node that is not alive.
     pub fn share_of(&self, node: NodeId) -> usize {
         let (lanes, nodes) = (self.lanes.len(), self.nodes.len());
         match self.nodes.iter().position(|there| *there == node) {
@@ -172,42 +170,42 @@ pub struct LaneScan {
     pub lane: u16,
     /// Only rows with a higher id.
     pub after: i64,
-    /// At most so many.
+    /// At most this many rows.
     pub rows_max: usize,
 }
 
-/// A row of a lane, without what it carries.
+/// A row of a lane, without payload and headers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LaneEntry {
-    /// Which of the scans found it, counted from 0.
+    /// The index of the scan that found it.
     pub scan: usize,
     /// Which row.
     pub row: RowKey,
-    /// Its key. A row that somebody wrote without one stands for itself under no key.
+    /// Its key. A row that somebody wrote without a key has no order with others.
     pub key: Option<String>,
-    /// Bytes of its payload.
+    /// Size of its payload in bytes.
     pub bytes: usize,
-    /// How long ago it was enqueued, by the database's clock: at most that. Transactions that were open then may still bring
-    /// rows with lower ids. [`Duration::MAX`] where ids become visible in their order.
+    /// The most time that can have passed since it was enqueued, by the database's clock. Transactions open at that time may still
+    /// commit rows with lower ids. [`Duration::MAX`] if ids become visible in their order.
     pub age: Duration,
-    /// What could be seen when it was read; `None` in a database that does not tell.
+    /// What was visible when it was read; `None` if the database does not report it.
     pub horizon: Option<Horizon>,
 }
 
-/// Something about a row, valid only as long as its lane is held under the fence.
+/// A statement about a row, valid only while its lane is owned under the fence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WithFence<T> {
     /// The lane's fence.
     pub fence: i64,
-    /// What about the row.
+    /// The statement.
     pub value: T,
 }
 
-/// What a keep does to one lane.
+/// What balancing does to one lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LaneWrite {
     pub(crate) lane: u16,
-    /// Its fence from now on.
+    /// Its new fence.
     pub(crate) fence: i64,
     pub(crate) change: LaneChange,
 }
@@ -215,14 +213,14 @@ pub(crate) struct LaneWrite {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LaneChange {
     Renew = 0,
-    /// Taken from nobody, or from ourselves.
+    /// Taken when free, or from ourselves.
     Take = 1,
-    /// Taken from somebody who let it expire. The statements know it by its number, and the next.
+    /// Taken from an owner whose lease expired. The SQL statements use these numbers.
     TakeOver = 2,
     Release = 3,
 }
 
-/// What `keep` does to lanes that nobody else can write meanwhile. The same for every store.
+/// What balancing does to lanes that nobody else can write meanwhile. The same for every store.
 pub(crate) fn plan_balance(now: &LaneView, spec: &LaneBalanceSpec) -> Vec<LaneWrite> {
     let is = |held: &[OwnedLane], lane: &LaneState| held.contains(&OwnedLane { lane: lane.lane, fence: lane.fence });
     let (mut writes, mut free) = (Vec::new(), Vec::new());
@@ -232,12 +230,12 @@ pub(crate) fn plan_balance(now: &LaneView, spec: &LaneBalanceSpec) -> Vec<LaneWr
             Some(owner) if owner == spec.node && is(&spec.release, lane) => {
                 writes.push(write(lane.fence, LaneChange::Release));
             }
-            // Nobody took it meanwhile, or the fence were another, so an expired lane may be extended, too.
+            // Nobody has taken it, or the fence would differ. So even an expired lane may be renewed.
             Some(owner) if owner == spec.node && is(&spec.renew, lane) => {
                 writes.push(write(lane.fence, LaneChange::Renew));
             }
-            // Taken by a call whose answer was lost, or not renewed in time. Beyond its share as well: what is told as the node's own
-            // has to be leased anew, or it would go on there while others may take it. What is too much is handed over next.
+            // Taken by a call whose answer was lost, or not renewed in time. Leased anew even beyond the share: the node treats it
+            // as its own, so nobody else may take it. The excess is released next.
             Some(owner) if owner == spec.node => writes.push(write(lane.fence + 1, LaneChange::Take)),
             Some(_) if lane.expires_in.is_zero() => free.push(write(lane.fence + 1, LaneChange::TakeOver)),
             Some(_) => {}
@@ -250,7 +248,7 @@ pub(crate) fn plan_balance(now: &LaneView, spec: &LaneBalanceSpec) -> Vec<LaneWr
     writes
 }
 
-/// What is after `writes`, where `now` was before.
+/// The lanes after `writes`, given the lanes before.
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 pub(crate) fn apply_writes(mut now: LaneView, spec: &LaneBalanceSpec, writes: &[LaneWrite]) -> LaneView {
     for write in writes {

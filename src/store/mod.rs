@@ -1,8 +1,8 @@
-//! The port to the database: what the relay asks of it, and nothing about how.
+//! The interface to the database: what the relay needs from it, independent of how.
 //!
-//! A store holds rows in one column's regime: a row may be taken by a sweeper from its `due_at` on; until then it
-//! belongs to whoever set it. Every instant is of the database's clock, every write of an outcome names
-//! `(id, message_id)` (or the message id and where the row stands, as long as it is locked there), and a write under an epoch changes nothing where the row has another one.
+//! One column rules: from a row's `due_at` on a sweeper may take it; until then it belongs to whoever set that. Every instant is of
+//! the database's clock. Every write of an outcome names `(id, message_id)`, or the message id and the row's physical position
+//! while the row is locked. A write under an epoch changes nothing if the row's epoch differs.
 
 mod admin;
 pub(crate) mod dead_letter;
@@ -75,96 +75,93 @@ use crate::naming::TableNames;
 
 /// A database that holds an outbox.
 ///
-/// To implement one, write `#[async_trait]` ([`diesel_outbox::async_trait`](crate::async_trait)) over it, and hold it to the
-/// public conformance suite (feature `testing`). Every method is bounded in time by the
-/// implementation ([`STATEMENT_TIMEOUT`](crate::limits::STATEMENT_TIMEOUT)); after a time-out the connection is never reused; it keeps
-/// its place in the pool until the server has answered.
+/// To implement one, use `#[async_trait]` ([`diesel_outbox::async_trait`](crate::async_trait)) and run the public conformance suite
+/// (feature `testing`). The implementation bounds every method in time ([`STATEMENT_TIMEOUT`](crate::limits::STATEMENT_TIMEOUT)).
+/// After a time-out the connection is never reused, and keeps its place in the pool until the server has answered.
 ///
 /// # Errors
-/// Where a method says nothing else, that the database could not be asked, did not answer in time, or refused ([`StoreError`]).
+/// Unless a method says otherwise: the database could not be reached, did not answer in time, or refused ([`StoreError`]).
 ///
 /// # Cancel safety
-/// A dropped future may or may not have had its effect: all statements are written so that repeating them is harmless.
+/// A dropped future may or may not have had its effect. Repeating any statement is harmless.
 #[async_trait]
 pub trait Store: fmt::Debug + Send + Sync + 'static {
-    /// Says where the tables are. [`RelayBuilder::store`](crate::relay::RelayBuilder::store) passes on the names that its
-    /// outbox writes to, before any other call; a store that nobody told works on the default ones.
+    /// Sets the names of the tables. [`RelayBuilder::store`](crate::relay::RelayBuilder::store) passes on the names of its outbox
+    /// before any other call; without that, a store uses the default names.
     ///
-    /// Without a default, so that no implementation overlooks it: rows would be written under one name and looked for
-    /// under another, in silence where both are there. A store that has no tables does nothing.
+    /// There is no default method, so that no implementation forgets it: rows would silently be written under one name and read
+    /// under another. A store without tables does nothing.
     fn use_tables(&mut self, names: &TableNames);
 
-    /// Looks whether the tables are there and of this version, and whether the database keeps what it commits.
+    /// Checks that the tables exist and have this version, and that the database keeps what it commits.
     ///
     /// # Errors
-    /// [`StoreError::Schema`] says what is missing; anything else means that the database could not be asked.
+    /// [`StoreError::Schema`] says what is missing; any other error means that the database could not be reached.
     async fn check(&self) -> Result<Vec<StoreWarning>, StoreError>;
 
-    /// Reads handed-over rows by primary key: those of `refs` that are there, never claimed (`epoch` 0), and not delayed.
+    /// Reads handed-over rows by primary key: those of `refs` that exist, were never claimed (`epoch` 0), and are not delayed.
     ///
-    /// This read, and not the commit hook, is the proof that a transaction committed.
+    /// This read, not the commit hook, proves that a transaction committed.
     async fn confirm(&self, refs: &[RowRef]) -> Result<Vec<Confirmed>, StoreError>;
 
-    /// Those of `refs` that are there still, whoever has them and whatever they wait for.
+    /// Those of `refs` that still exist, whoever holds them and whatever they wait for.
     async fn remaining(&self, refs: &[RowRef]) -> Result<Vec<RowKey>, StoreError>;
 
-    /// Takes due rows of one topic, oldest first, passing over what others hold locked.
+    /// Takes due rows of one topic, oldest first, and skips rows that others have locked.
     async fn claim(&self, spec: &ClaimSpec) -> Result<Claim, StoreError>;
 
     /// Removes delivered rows, whatever their epoch, and returns those that were removed.
     ///
-    /// With [`Locking::Skip`] rows locked by others are passed over and not returned; with [`Locking::Wait`] they are
-    /// waited for.
+    /// With [`Locking::Skip`], rows that others have locked are skipped and not returned. With [`Locking::Wait`], the call waits
+    /// for them.
     async fn settle(&self, rows: &[RowKey], locking: Locking) -> Result<Vec<RowKey>, StoreError>;
 
-    /// Removes delivered rows that meanwhile became dead letters; returns how many. By id and message id: a message that was sent
-    /// again died under another id, and that dead letter is of the later copy.
+    /// Removes delivered rows that were dead-lettered meanwhile; returns how many. By id and message id: a message that was
+    /// requeued has another row id, and its dead letter belongs to the later copy.
     async fn settle_dead_letters(&self, rows: &[RowKey]) -> Result<usize, StoreError>;
 
     /// Extends the lease of held rows to `lease` from now; returns those extended.
     async fn extend(&self, held: &[Held], lease: Duration) -> Result<Vec<RowKey>, StoreError>;
 
-    /// Notes failures: due after the wait, under the next epoch, with the error kept. Returns those noted.
+    /// Records failures: due after the wait, under the next epoch, with the error stored. Returns the rows recorded.
     async fn fail(&self, failed: &[Failed]) -> Result<Vec<RowKey>, StoreError>;
 
-    /// Moves given-up rows to the dead letters. Returns those that left the live table: where the message is a dead letter
-    /// already, that one stays as it is and the row goes all the same.
+    /// Moves rows to the dead letters. Returns those that left the live table. If the message is a dead letter already, that dead
+    /// letter stays and the row is removed all the same.
     async fn dead_letter(&self, dead: &[NewDeadLetter]) -> Result<Vec<RowKey>, StoreError>;
 
-    /// When the earliest row of each topic is due, and which of them are paused. One statement: an idle relay asks for nothing
-    /// else, and bounds it, so it has to read no index entry outside of these bounds.
+    /// When the earliest row of each topic is due, and which topics are paused. One statement, and the only one of an idle relay.
+    /// The caller bounds the range, so index entries outside of it need not be read.
     async fn poll(&self, spec: &PollSpec) -> Result<PollResult, StoreError>;
 
-    /// Counts live rows and dead letters: of every topic that has any, also of those that no relay is configured for.
+    /// Counts live rows and dead letters of every topic that has any, including topics that no relay is configured for.
     ///
-    /// For people and alerts: never called by the relay itself. Counting a topic's live rows, oldest first, stops at
-    /// `count_max`, and so does counting its dead letters; indexes are read for it, and no payloads.
+    /// For people and alerts: the relay itself never calls it. Counting a topic's live rows, oldest first, stops at `count_max`,
+    /// and so does counting its dead letters. Reads indexes, no payloads.
     async fn backlog(&self, count_max: usize) -> Result<Vec<TopicBacklog>, StoreError>;
 
-    /// The part of the port that ordered topics need; `None` in a store that knows no lanes, with which a relay of an
-    /// ordered topic does not start.
+    /// The operations for ordered topics. `None` in a store without lanes; a relay of an ordered topic then does not start.
     fn lanes(&self) -> Option<&dyn LaneStore> {
         None
     }
 
-    /// The part of the port that half messages need; `None` in a store that keeps no marks of them.
+    /// The operations for half messages; `None` in a store without half messages.
     fn halves(&self) -> Option<&dyn HalfStore> {
         None
     }
 
-    /// The part of the port that topics need which keep what was sent, or age dead letters out; `None` in a store that keeps
-    /// nothing, with which a relay of such a topic does not start.
+    /// The operations for topics that keep sent messages, or delete old dead letters. `None` in a store without a history; a relay
+    /// of such a topic then does not start.
     fn history(&self) -> Option<&dyn HistoryStore> {
         None
     }
 
-    /// The part of the port by which relays wake each other; `None` in a store whose relays find what others committed by
-    /// their poll.
+    /// The operations by which relays wake each other. `None` in a store whose relays find the commits of others only by polling.
     fn notices(&self) -> Option<&dyn NoticeStore> {
         None
     }
 
-    /// The part of the port by which people look after single messages; `None` in a store that has none of it.
+    /// The operations on single messages, for [`Admin`](crate::admin::Admin); `None` in a store that has none.
     fn admin(&self) -> Option<&dyn AdminStore> {
         None
     }
@@ -173,40 +170,39 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 /// What to claim.
 #[derive(Debug, Clone)]
 pub struct ClaimSpec {
-    /// Of which topic.
+    /// The topic.
     pub topic: Arc<str>,
-    /// Rows due at or before this are known to be gone or held: a hint that spares walking over dead index entries.
+    /// Rows due at or before this are known to be gone or held. A hint that saves reading dead index entries.
     pub after: Option<DueWatermark>,
-    /// At most so many rows.
+    /// At most this many rows.
     pub rows_max: usize,
-    /// At most so many bytes of payload, but always one row.
+    /// At most this many bytes of payload, but always one row.
     pub bytes_max: usize,
-    /// How long locked rows stay locked; the store makes the database end the claim soon after by itself.
+    /// How long locked rows stay locked. The database ends the claim by itself soon after.
     pub lock_duration: Duration,
-    /// How long rows are leased, by a store that leases at the claim and for what is held at its close.
+    /// How long rows are leased: by a store that leases at the claim, and for rows in flight at its close.
     pub lease_duration: Duration,
     /// Slack of the watermark that the claim returns.
     pub watermark_slack_duration: Duration,
-    /// How the close keeps what was delivered; `None` where it deletes. Only for a store with a
-    /// [history](Store::history).
+    /// How the close keeps delivered rows; `None` if it deletes them. Only for a store with a [history](Store::history).
     pub keep: Option<Keep>,
 }
 
-/// Claimed rows, and what to do with them in the end.
+/// Claimed rows, and the handle that closes the claim.
 #[derive(Debug)]
 pub struct Claim {
     /// The rows, oldest first.
     pub rows: Vec<Loaded>,
-    /// How the rows are held until the batch is closed.
+    /// How the rows are held until the claim is closed.
     pub mode: ClaimMode,
-    /// Where the next claim may begin: nothing of the topic is left below it, claimed, locked by others or free. Told also
-    /// where the claim was cut, if the store can, so that a drain does not walk over what it has removed.
+    /// Where the next claim may begin: the topic has no row below it, held or free. Also returned if the claim was cut, if the
+    /// store can, so that a drain does not walk over the rows it has removed.
     pub watermark: Option<DueWatermark>,
-    /// Just below the last row claimed, if the store can tell: the next claim of the same pass may begin there, and need
-    /// not walk over what this one holds or has removed. Unlike the watermark it passes by what others hold, so the end
-    /// of a pass begins at the watermark again.
+    /// Just below the last row claimed, if the store knows it. The next claim of the same run may begin there, and skip what this
+    /// one holds or has removed. It also passes rows that others hold, which the watermark does not, so a new run begins at the
+    /// watermark.
     pub reached: Option<DueWatermark>,
-    /// Whether the claim took all that was due and free: neither its rows nor its bytes cut it.
+    /// Whether the claim took all rows that were due and free, and was cut by no limit.
     pub found_all: bool,
     /// Closes the claim.
     pub handle: Box<dyn ClaimHandle>,
@@ -215,21 +211,21 @@ pub struct Claim {
 /// How the rows of an open claim are held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClaimMode {
-    /// By row locks of an open transaction: until its term is over.
+    /// By row locks of an open transaction, until its time is over.
     Locked,
-    /// By a lease that the claim wrote (`epoch` is already the new one): until it ends.
+    /// By a lease that the claim wrote (`epoch` is the new one), until it expires.
     Leased,
 }
 
-/// An open claim. Dropping it gives its rows back; leased ones when their lease ends.
+/// An open claim. Dropping it releases its rows: locked ones at once, leased ones when their lease expires.
 #[async_trait]
 pub trait ClaimHandle: fmt::Debug + Send {
-    /// Ends the claim in one transaction: `delivered` rows are removed; `held` ones, handed to the transport and not yet
-    /// answered, become leased under the next epoch; every other row is given back: unwritten where it was locked, due now
-    /// and under the next epoch where the claim had leased it.
+    /// Ends the claim in one transaction. `delivered` rows are removed. `held` ones, handed to the transport and not answered yet,
+    /// become leased under the next epoch. Every other row is released: unwritten if it was locked, due now under the next epoch if
+    /// the claim had leased it.
     ///
     /// # Errors
-    /// Nothing may be assumed of any row then: what was delivered must be settled outside, by id.
+    /// Then nothing may be assumed of any row: what was delivered must be settled separately, by id.
     ///
     /// # Cancel safety
     /// As after an error.
@@ -239,47 +235,47 @@ pub trait ClaimHandle: fmt::Debug + Send {
 /// What closing a claim did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Closed {
-    /// Rows removed: each of those that were delivered once at most, and no others.
+    /// Rows removed: each at most once, and no others than the delivered ones.
     pub settled: Vec<RowKey>,
-    /// Rows now leased, each under its new epoch.
+    /// Rows that are now leased, each under its new epoch.
     pub held: Vec<Held>,
 }
 
-/// For how long a row has waited that has been due for so long. One that is due for longer than messages live was made so by
-/// somebody's own hand (PostgreSQL's `-infinity`, the year 0): it is due, and how long it has waited is not told by that.
+/// How long a row has been overdue. A row that is due for longer than messages live was set so by hand (PostgreSQL's `-infinity`,
+/// the year 0). It is due, but that says nothing about how long it has waited.
 pub(crate) fn overdue(by: Duration) -> Duration {
     if by > DELAY_MAX { Duration::ZERO } else { by }
 }
 
-/// What of a topic is in the tables.
+/// How many rows and dead letters a topic has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopicBacklog {
     /// The topic.
     pub topic: Arc<str>,
-    /// Rows not settled yet: those that are due, those that somebody holds or that wait for their next attempt, and those
-    /// of an ordered topic, which are the owner's of their lane and never due.
+    /// Rows not settled yet: due ones, held ones, those that wait for their next attempt, and those of an ordered topic, which are
+    /// never due.
     pub live: usize,
     /// Those of them that are due. Nobody holds them, except for an open claim that has just locked them.
     pub due: usize,
-    /// For how long the oldest of them has been due; zero where none is. A relay adds what it knows of its lanes.
+    /// How long the oldest of them has been due; zero if none is. A relay adds what it knows of its lanes.
     pub overdue_by: Duration,
     /// Dead letters.
     pub dead: usize,
 }
 
-/// A setting of the database under which a guarantee does not hold.
+/// A setting of the database that breaks a guarantee.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StoreWarning {
-    /// A crash of the database can lose commits it has answered, and with them the proof that a message was to be sent.
+    /// A crash of the database can lose answered commits, and with them the proof that a message was to be sent.
     NotDurable {
-        /// The setting that says so.
+        /// The setting at fault.
         setting: &'static str,
     },
-    /// Several nodes of the database take writes, and row locks hold on one of them only: relays on two nodes send the same messages,
-    /// and the ids that order lanes are not in the order of the commits.
+    /// Several nodes of the database accept writes, but row locks hold on one of them only. Relays on two nodes send the same
+    /// messages, and the ids that order lanes are not in commit order.
     MultiplePrimaries {
-        /// The setting that says so.
+        /// The setting at fault.
         setting: &'static str,
     },
 }
@@ -290,15 +286,15 @@ impl fmt::Display for StoreWarning {
             Self::NotDurable { setting } => {
                 write!(
                     f,
-                    "{setting}: a crash of the database can lose commits, so a message may be sent whose row is gone"
+                    "{setting}: a crash of the database can lose commits, so a message may be sent whose transaction is then lost"
                 )
             }
             Self::MultiplePrimaries { setting } => {
                 write!(
                     f,
-                    "{setting}: several nodes may take writes, and a row lock holds on one of them only. Let every relay, and whatever \
-                     enqueues to ordered topics, reach one and the same node: otherwise each swept message may be sent twice, and a key \
-                     may lose its order"
+                    "{setting}: several nodes accept writes, but a row lock holds on one of them only. Connect every relay, and \
+                     everything that enqueues to ordered topics, to the same node: otherwise swept messages may be sent twice, and a \
+                     key may lose its order"
                 )
             }
         }

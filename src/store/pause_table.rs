@@ -1,4 +1,4 @@
-//! Whether the table of paused topics is there. It comes by a migration of its own, and relays work without it.
+//! Whether the table of paused topics exists. A later migration creates it, and relays work without it.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -7,10 +7,10 @@ use tokio::time::Instant;
 use super::{SchemaProblem, StoreError};
 use crate::limits::PAUSE_TABLE_RECHECK;
 
-/// The migration that makes it.
+/// The migration that creates it.
 const MIGRATION: &str = "0000outbox04_paused_topics";
 
-/// What a store knows of the table.
+/// What a store knows about the table.
 #[derive(Debug, Default)]
 pub(crate) struct PauseTable(Mutex<TableState>);
 
@@ -23,8 +23,8 @@ enum TableState {
 }
 
 impl PauseTable {
-    /// Whether a look can ask for pauses: a statement that names a missing table fails as a whole. `check` is run where that
-    /// is not known, and now and then where the table was missing.
+    /// Whether a poll can ask for pauses: a statement that names a missing table fails as a whole. Runs `check` if that is unknown,
+    /// and now and then if the table was missing.
     pub(crate) async fn exists(&self, check: impl Future<Output = Result<(), StoreError>>) -> Result<bool, StoreError> {
         let state = *self.state();
         match state {
@@ -41,9 +41,9 @@ impl PauseTable {
         Ok(exists)
     }
 
-    /// Notes how a look went: one that failed for good may have missed the table.
-    pub(crate) fn record<T>(&self, looked: &Result<T, StoreError>) {
-        if matches!(looked, Err(StoreError::Statement(_))) {
+    /// Records the result of a poll: one that failed for good may have missed the table.
+    pub(crate) fn record<T>(&self, result: &Result<T, StoreError>) {
+        if matches!(result, Err(StoreError::Statement(_))) {
             *self.state() = TableState::Unknown;
         }
     }
@@ -53,7 +53,7 @@ impl PauseTable {
     }
 }
 
-/// The answer of a check to somebody who wants to pause: where the table is missing, with the migration.
+/// The result of a check before a pause: if the table is missing, the error names the migration.
 pub(crate) fn with_pause_migration(checked: Result<(), StoreError>) -> Result<(), StoreError> {
     checked.map_err(|error| error.with_migration(MIGRATION))
 }
@@ -64,23 +64,23 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_missing_table_is_rechecked_now_and_then() {
-        let (table, looks) = (PauseTable::default(), Mutex::new(0));
-        let look = async |found: bool| {
+        let (table, checks) = (PauseTable::default(), Mutex::new(0));
+        let poll = async |found: bool| {
             let check = async {
-                *looks.lock().unwrap() += 1;
+                *checks.lock().unwrap() += 1;
                 let missing = || StoreError::Schema(SchemaProblem::Missing { table: "outbox_paused_topics".into() });
                 if found { Ok(()) } else { Err(missing()) }
             };
             table.exists(check).await.unwrap()
         };
         for _ in 0..100 {
-            assert!(!look(false).await);
+            assert!(!poll(false).await);
         }
-        assert_eq!(*looks.lock().unwrap(), 1);
+        assert_eq!(*checks.lock().unwrap(), 1);
         tokio::time::advance(PAUSE_TABLE_RECHECK - std::time::Duration::from_millis(1)).await;
-        assert!(!look(true).await, "not yet");
+        assert!(!poll(true).await, "not yet");
         tokio::time::advance(std::time::Duration::from_millis(1)).await;
-        assert!(look(true).await && look(true).await);
-        assert_eq!(*looks.lock().unwrap(), 2);
+        assert!(poll(true).await && poll(true).await);
+        assert_eq!(*checks.lock().unwrap(), 2);
     }
 }

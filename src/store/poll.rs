@@ -1,4 +1,4 @@
-//! What is due, and when the next row is: what the relay asks all the time.
+//! What is due, and when the next row is: the relay polls for this all the time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,19 +6,19 @@ use std::time::Duration;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 use crate::limits::POLL_AHEAD_MAX;
 
-/// A `due_at` of the database's clock, as a store compares it; opaque to the relay.
+/// A `due_at` of the database's clock, in the store's own unit; opaque to the relay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DueWatermark(pub i64);
 
 impl DueWatermark {
-    /// The first mark behind this one. Behind the lowest it is the lowest: that is what `-infinity` is to PostgreSQL, and the one
-    /// above it is no instant there.
+    /// The first instant after this one, except that the lowest stays: it is PostgreSQL's `-infinity`, and the value above it is no
+    /// valid instant there.
     pub(crate) fn next(self) -> i64 {
         if self.0 == i64::MIN { i64::MIN } else { self.0.saturating_add(1) }
     }
 }
 
-/// What to look for.
+/// What to poll for.
 ///
 /// ```
 /// use diesel_outbox::store::PollSpec;
@@ -27,51 +27,50 @@ impl DueWatermark {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PollSpec {
-    /// Of which topics, and from where on.
+    /// The topics, and where the poll of each begins.
     pub topics: Vec<PollTopic>,
-    /// Rows that fall due later than this from now are not looked for: beyond them, too, there may be index entries of rows
-    /// that are gone.
+    /// Rows due later than this from now are not read: that range, too, may hold index entries of rows that are gone.
     pub ahead: Duration,
-    /// Slack of the watermark that the look returns.
+    /// Slack of the watermark that the poll returns.
     pub watermark_slack_duration: Duration,
 }
 
 impl PollSpec {
-    /// All that there is of these topics, however far ahead.
+    /// All rows of these topics, however far ahead.
     pub fn everything(topics: impl IntoIterator<Item = Arc<str>>) -> Self {
         let topics = topics.into_iter().map(|topic| PollTopic { topic, from: PollFrom::Beginning }).collect();
         Self { topics, ahead: Duration::MAX, watermark_slack_duration: Duration::ZERO }
     }
 
-    /// How far ahead, so that every database can count that far.
+    /// How far ahead, limited to what every database can compute.
     #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
     pub(crate) fn bounded_ahead(&self) -> Duration {
         self.ahead.min(POLL_AHEAD_MAX)
     }
 }
 
-/// A topic, and where its rows are looked at.
+/// A topic, and where its poll begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PollTopic {
     /// The topic.
     pub topic: Arc<str>,
-    /// From where on.
+    /// Where the poll begins.
     pub from: PollFrom,
 }
 
-/// Where a look begins.
+/// Where a poll begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PollFrom {
     /// At the first row.
     Beginning,
-    /// Behind this mark: rows due at or before it are known to be gone. A hint that spares walking over dead index entries.
+    /// After this watermark: rows due at or before it are known to be gone. A hint that saves reading dead index entries.
     After(DueWatermark),
-    /// At rows that fell due so long ago at most.
+    /// At rows that became due at most this long ago.
     Past(Duration),
 }
 
 impl PollFrom {
-    /// The first mark that is looked at, or how far back from now.
+    /// The first instant to read, or how far back from now.
     #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
     pub(crate) fn bounds(self) -> (Option<i64>, Option<Duration>) {
         match self {
@@ -82,19 +81,19 @@ impl PollFrom {
     }
 }
 
-/// What a look finds.
+/// The result of a poll.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PollResult {
-    /// When the earliest row of each topic is due; a topic without rows in that range is left out.
+    /// When the earliest row of each topic is due. A topic without rows in its range is left out.
     pub due: Vec<NextDue>,
-    /// The topics that are paused ([`AdminStore::pause`](super::AdminStore::pause)); none in a store that knows no pauses.
+    /// The paused topics ([`AdminStore::pause`](super::AdminStore::pause)); none in a store without pauses.
     pub paused: Vec<Arc<str>>,
-    /// What range of each topic was looked at: of every topic that was asked for.
+    /// The range that was read, for every topic of the poll.
     pub ranges: Vec<PollRange>,
 }
 
 impl PollResult {
-    /// What was found of each topic.
+    /// Collects the results of the topics.
     #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
     pub(crate) fn of(topics: impl IntoIterator<Item = TopicPoll>) -> Self {
         let mut result = Self::default();
@@ -107,7 +106,7 @@ impl PollResult {
     }
 }
 
-/// What a look finds of one topic.
+/// What a poll finds of one topic.
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 #[derive(Debug)]
 pub(crate) struct TopicPoll {
@@ -121,36 +120,36 @@ pub(crate) struct TopicPoll {
 pub struct NextDue {
     /// The topic.
     pub topic: Arc<str>,
-    /// How long until then; zero where it is due.
+    /// How long until the earliest is due; zero if it is due.
     pub due_in: Duration,
-    /// For how long it has been due; zero where it is not.
+    /// How long it has been due; zero if it is not.
     pub overdue_by: Duration,
-    /// How long until the earliest row falls due that is not due yet; `None` where the look found none.
+    /// How long until the earliest row that is not due yet; `None` if the poll found none.
     pub later_in: Option<Duration>,
 }
 
-/// The rows of a topic that a look went over.
+/// The rows of a topic that a poll read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PollRange {
     /// The topic.
     pub topic: Arc<str>,
-    /// Nothing at or before it was looked at.
+    /// Nothing at or before it was read.
     pub after: DueWatermark,
-    /// Where the next look and the next claim may begin. Between `after` and this there is no row, whoever holds it. A row whose
-    /// transaction is still open lies behind it, if its `due_at` was set less than the slack ago.
+    /// Where the next poll and the next claim may begin. There is no row between `after` and this, held or free. A row whose
+    /// transaction is still open is above it, if its `due_at` was set less than the slack ago.
     pub watermark: DueWatermark,
 }
 
 impl PollRange {
-    /// Of a look at `now` that began at `from`, in units of the store's marks.
+    /// The range of a poll at `now` that began at `from`, in the store's unit of instants.
     pub(crate) fn new(topic: &Arc<str>, from: i64, now: i64, first_due_at: Option<i64>, slack: i64) -> Self {
         let watermark = watermark(now, first_due_at, slack);
         Self { topic: Arc::clone(topic), after: DueWatermark(from.saturating_sub(1)), watermark }
     }
 }
 
-/// Nothing is left below the first row that is there, locked or not; and a row whose transaction is still open may have its
-/// `due_at` as far back as the slack says.
+/// No row is below the first one found, locked or not. A row whose transaction is still open may have a `due_at` as far back as the
+/// slack.
 pub(crate) fn watermark(now: i64, first_due_at: Option<i64>, slack: i64) -> DueWatermark {
     let below_first = first_due_at.map_or(i64::MAX, |first| first.saturating_sub(1));
     DueWatermark(now.saturating_sub(slack).min(below_first))

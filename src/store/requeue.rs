@@ -1,4 +1,4 @@
-//! Messages that come back from where they were kept, and the lanes they come back to.
+//! Messages that are moved back to the live table, and their lanes.
 
 use std::sync::Arc;
 
@@ -6,25 +6,25 @@ use std::sync::Arc;
 use crate::lane::lane_column;
 use crate::message::MessageId;
 
-/// What decides in which lane a kept message belongs.
+/// What determines the lane of a stored message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MessageKey {
     /// Its message id.
     pub message_id: MessageId,
     /// Its topic.
     pub topic: Arc<str>,
-    /// What it is about.
+    /// Its key: what it is about.
     pub key: Option<String>,
-    /// The lane that it was in: its key's, of as many as the topic had then.
+    /// The lane that it was in, out of as many as the topic had then.
     pub lane: Option<u16>,
 }
 
-/// A kept message that is to come back.
+/// A stored message that is to be moved back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Requeue {
     /// Its message id.
     pub message_id: MessageId,
-    /// To which lane; to none on a topic without order.
+    /// The lane to move it to; none on an unordered topic.
     pub lane: Option<u16>,
 }
 
@@ -34,7 +34,7 @@ impl Requeue {
         lane_column(self.lane)
     }
 
-    /// By message id, each once: rows are locked in that order, and one that is named twice would be written twice.
+    /// Sorted by message id, without duplicates: rows are locked in that order, and a duplicate would be written twice.
     pub(crate) fn sorted_unique(requeues: &[Self]) -> Vec<Self> {
         let mut requeues = requeues.to_vec();
         requeues.sort_unstable_by_key(|requeue| requeue.message_id);

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::message::{Envelope, MessageId};
 
-/// The identity of a row: never its `id` alone, which a database can give twice (SQLite without AUTOINCREMENT, a
-/// sequence that lags after fail-over, `TRUNCATE .. RESTART IDENTITY`).
+/// The identity of a row. The `id` alone is not enough, because a database can use one twice (SQLite without AUTOINCREMENT, a
+/// sequence that lags after failover, `TRUNCATE .. RESTART IDENTITY`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RowKey {
     /// The primary key.
@@ -14,25 +14,25 @@ pub struct RowKey {
     pub message_id: MessageId,
 }
 
-/// By the id alone, of which there is one at a time: a row is looked for in some maps on its way, and hashing both took as long
-/// as the rest of it.
+/// Hashes the id only, which is unique at any moment: a row is looked up in several maps, and hashing both fields took as long as
+/// the rest of its processing.
 impl Hash for RowKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.id.hash(state);
     }
 }
 
-/// Where enqueue wrote a row; what the hook hands over.
+/// Where enqueue wrote a row; the commit hook hands it over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RowRef {
-    /// The primary key, where the INSERT returned it: MySQL's does not.
+    /// The primary key, if the INSERT returned it: MySQL's does not.
     pub id: Option<i64>,
     /// The message.
     pub message_id: MessageId,
 }
 
 impl RowRef {
-    /// The row's identity, where its primary key is known.
+    /// The row's identity, if its primary key is known.
     pub fn key(&self) -> Option<RowKey> {
         self.id.map(|id| RowKey { id, message_id: self.message_id })
     }
@@ -51,10 +51,10 @@ pub struct Row {
     pub key: RowKey,
     /// The epoch under which it is held.
     pub epoch: i32,
-    /// Failures so far, which drive the back-off.
+    /// Failures so far, which determine the back-off.
     pub failures: u32,
-    /// Whether it has failed, the last time by a refusal (class `record_refused`): perhaps because of another record of its
-    /// batch, so it goes with nothing beside it next, whoever takes it.
+    /// Whether its last attempt was refused (class `record_refused`). Another record of its batch may have been the cause, so it is
+    /// sent alone next, whoever takes it.
     pub is_suspect: bool,
     /// The message; its `attempt` is one more than the attempts spent.
     pub envelope: Envelope,
@@ -73,12 +73,12 @@ pub struct Poisoned {
     pub error: Box<dyn std::error::Error + Send + Sync>,
 }
 
-/// A row read by a claim or a confirm: each is decoded on its own, so that one bad row stops no other.
+/// A row read by a claim or a confirm. Each is decoded on its own, so one bad row stops no other.
 #[derive(Debug)]
 pub enum Loaded {
     /// It can be sent.
     Row(Row),
-    /// It cannot be decoded, and goes to the dead letters.
+    /// It cannot be decoded, and is dead-lettered.
     Poisoned(Poisoned),
 }
 
@@ -97,7 +97,7 @@ impl Loaded {
 pub struct Confirmed {
     /// The row.
     pub row: Loaded,
-    /// What was left of its born lease when it was read; zero where that was over.
+    /// The time left of its initial lease when it was read; zero if it had expired.
     pub lease_left: Duration,
 }
 
@@ -113,28 +113,28 @@ pub struct Held {
 /// Whether a statement waits for rows that others hold locked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Locking {
-    /// Pass them over.
+    /// Skip them.
     Skip,
     /// Wait for them.
     Wait,
 }
 
-/// A failure to note on a held row.
+/// A failure to record on a held row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failed {
     /// Which one, under which epoch.
     pub held: Held,
     /// How long to wait before the next attempt.
     pub wait: Duration,
-    /// Whether an attempt is spent: only where the answer was about the record, and not about its batch.
+    /// Whether an attempt is spent: only if the answer was about the record, not its batch.
     pub spends_attempt: bool,
-    /// The class of the failure, as it is kept on the row.
+    /// The class of the failure, as stored on the row.
     pub class: &'static str,
-    /// What happened, as it is kept on the row.
+    /// What happened, as stored on the row.
     pub error: String,
 }
 
-/// A held row to give up.
+/// A held row to dead-letter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewDeadLetter {
     /// Which one, under which epoch.

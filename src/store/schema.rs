@@ -1,4 +1,4 @@
-//! The tables as statements and migrations name them, and the mark of their version.
+//! The names of the tables in statements and migrations, and the comment with their version.
 
 use super::SchemaProblem;
 use crate::naming::TableNames;
@@ -6,10 +6,10 @@ use crate::naming::TableNames;
 /// The version of the tables that this release works with.
 pub(crate) const VERSION: u32 = 1;
 
-/// What the tables carry, in front of their version.
+/// What the comment of a table says before the version.
 const VERSION_PREFIX: &str = "diesel-outbox schema ";
 
-/// Every table that some migration makes, without its prefix.
+/// Every table that a migration creates, without its prefix.
 const TABLES: [&str; 10] = [
     "messages",
     "dead_letters",
@@ -23,14 +23,14 @@ const TABLES: [&str; 10] = [
     "processed_marks",
 ];
 
-/// The version that a table's comment, or the text of its CREATE TABLE, is marked with.
+/// The version in a table's comment, or in the text of its CREATE TABLE.
 fn version_in(text: &str) -> Option<u32> {
     let (_, behind) = text.split_once(VERSION_PREFIX)?;
     let end = behind.find(|c: char| !c.is_ascii_digit()).unwrap_or(behind.len());
     behind[..end].parse().ok()
 }
 
-/// Whether a table is there and carries the mark of this version.
+/// Whether a table exists and its comment has this version.
 pub(crate) fn check_version(table: String, is_there: bool, comment: Option<&str>) -> Result<(), SchemaProblem> {
     if !is_there {
         return Err(SchemaProblem::Missing { table });
@@ -41,7 +41,7 @@ pub(crate) fn check_version(table: String, is_there: bool, comment: Option<&str>
     }
 }
 
-/// Where a schema stands in CREATE INDEX.
+/// Where CREATE INDEX names the schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IndexNaming {
     /// Before the table: PostgreSQL and MySQL.
@@ -50,7 +50,7 @@ pub enum IndexNaming {
     ByIndex,
 }
 
-/// Gives the tables and indexes of `sql`, which is written with the default names, those of `names`.
+/// Renames the tables and indexes of `sql` from the default names to `names`.
 pub(crate) fn rename_tables(sql: &str, names: &TableNames, indexes: IndexNaming) -> String {
     let mut renamed = String::with_capacity(sql.len() + 64);
     let mut last_word = "";

@@ -4,7 +4,7 @@ use std::time::SystemTime;
 use super::RowKey;
 use crate::limits::ERROR_TEXT_BYTES_MAX;
 
-/// A failure kept on a row.
+/// A failure stored on a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredError {
     /// Its class.
@@ -13,7 +13,7 @@ pub struct StoredError {
     pub error: String,
 }
 
-/// A live row as it stands in the table, without its message.
+/// A live row as stored in the table, without its message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LiveRow {
     /// Which one.
@@ -32,14 +32,14 @@ pub struct LiveRow {
     pub errors: Vec<StoredError>,
 }
 
-/// A dead letter as it stands in the table, without its message.
+/// A dead letter as stored in the table, without its message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeadLetterRow {
     /// Which row it was.
     pub key: RowKey,
     /// Its topic.
     pub topic: Arc<str>,
-    /// The epoch it died in.
+    /// Its epoch when it was dead-lettered.
     pub epoch: i32,
     /// Attempts spent.
     pub attempts: u32,
@@ -47,12 +47,12 @@ pub struct DeadLetterRow {
     pub failures: u32,
     /// The last failures, oldest first.
     pub errors: Vec<StoredError>,
-    /// Why it was given up.
+    /// Why it was dead-lettered.
     pub reason: String,
 }
 
-/// A text of somebody else's as a row keeps it: cut to [`ERROR_TEXT_BYTES_MAX`], and without U+0000, which PostgreSQL
-/// refuses: one such text would fail the whole group it is written with.
+/// Foreign text as a row stores it: cut to [`ERROR_TEXT_BYTES_MAX`], and without U+0000, which PostgreSQL refuses. Otherwise one
+/// such text would fail its whole batch.
 pub(crate) fn truncated_text(text: &str) -> String {
     let clean: String = text.chars().filter(|&c| c != '\0').take(ERROR_TEXT_BYTES_MAX).collect();
     clean[..clean.floor_char_boundary(ERROR_TEXT_BYTES_MAX)].to_owned()

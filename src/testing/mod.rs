@@ -1,4 +1,4 @@
-//! Conformance suites for implementations of the ports (feature `testing`).
+//! Conformance suites for implementations of `Store` and `Transport` (feature `testing`).
 
 pub mod store;
 pub mod transport;

@@ -37,8 +37,8 @@ fn a_topic_has_the_documented_defaults() {
 fn an_outbox_whose_topic_could_send_nothing_is_not_built() {
     let topic = || Topic::new("orders");
     for (wrong, remedy) in [
-        (topic().attempts_max(0), "attempts_max is 0; give at least 1"),
-        (topic().message_bytes_max(0), "message_bytes_max is 0; give what the broker takes"),
+        (topic().attempts_max(0), "attempts_max is 0, so no message would ever be sent; use at least 1"),
+        (topic().message_bytes_max(0), "message_bytes_max is 0; set it to the broker's limit"),
         (Topic::new(""), "a name has 1 to"),
         (Topic::new("."), "neither \".\" nor \"..\""),
         (Topic::new(".."), "neither \".\" nor \"..\""),

@@ -1,4 +1,4 @@
-//! What a transport has to do for a fenced topic.
+//! The interface of a transport for fenced topics.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::Receipt;
 use crate::message::Envelope;
 
-/// A lane of an ordered topic, as the broker is to know it: the same on every node, and of no other lane.
+/// A lane of an ordered topic under the name that the broker knows: the same on every node, and unique to the lane.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct LaneName {
-    /// The outbox: its table of live messages, with its schema where one is named; and behind a slash the relay's name where it is
-    /// one of [`Relays`](crate::relay::Relays).
+    /// The outbox: its table of live messages, with the schema if one is named. For one of
+    /// [`Relays`](crate::relay::Relays), a slash and the relay's name follow.
     pub outbox: Arc<str>,
     /// The topic.
     pub topic: Arc<str>,
@@ -20,47 +20,47 @@ pub struct LaneName {
     pub lane: u16,
 }
 
-/// `outbox/topic/lane`. No two lanes have the same: neither a table nor a topic has a slash in its name, and what a relay's name may
-/// have stands between them. With dashes, which both have, the relay `eu` with the topic `west-orders` was `eu-west` with `orders`.
+/// `outbox/topic/lane`. It is unique: neither a table nor a topic has a slash in its name, and a relay's name stands
+/// between slashes. Dashes, which both may have, would make the relay `eu` with topic `west-orders` equal to `eu-west`
+/// with `orders`.
 impl fmt::Display for LaneName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}/{}", self.outbox, self.topic, self.lane)
     }
 }
 
-/// The way to the broker for one lane, of which the broker takes nothing any more once the lane was fenced anew. From
-/// [`Transport::fence`](super::Transport::fence).
+/// A lane's connection to the broker. Once the lane is fenced again, the broker accepts nothing more from this one.
+/// Made by [`Transport::fence`](super::Transport::fence).
 ///
-/// A message that fails takes the later ones of its [`KeySequence`] with it, and no others.
+/// If a message fails, the later ones of its [`KeySequence`] fail with it, and no others.
 pub trait FencedLane: fmt::Debug + Send + Sync {
     /// Hands messages to the client, in this order. Never blocks, never waits for the broker.
     ///
-    /// Several messages of one key may be under way. Before a message is reported as anything but delivered its run is
-    /// [failed](KeySequence::fail), and no message of a failed run is sent: each is reported as
-    /// [`Aborted`](super::FailureClass::Aborted). A copy that the broker has of a message that was reported as failed is there
-    /// before whatever the lane sends once it is fenced anew, or never.
+    /// Several messages of one key may be in flight. Before a message is reported as anything but delivered, its
+    /// sequence is [failed](KeySequence::fail). No message of a failed sequence is sent: each is reported as
+    /// [`Aborted`](super::FailureClass::Aborted). The broker may still store a message that was reported as failed. It
+    /// does so before anything that the lane sends after it is fenced again, or never.
     ///
-    /// Where the broker refuses because the lane was fenced anew, that is reported as
-    /// [`Fenced`](super::FailureClass::Fenced).
+    /// If the broker refuses because the lane was fenced again, the outcome is [`Fenced`](super::FailureClass::Fenced).
     fn send_all(&self, messages: Vec<FencedMessage>);
 
-    /// Whether it takes messages. Once it does not, before the first outcome that says so, it never does again: what it is given
-    /// is reported as failed, and the lane has to be fenced anew.
+    /// Whether it accepts messages. It closes before it reports the first outcome that shows so, and never reopens:
+    /// further messages are reported as failed, and the lane must be fenced again.
     fn is_open(&self) -> bool;
 }
 
-/// A message on its way through a fenced lane.
+/// A message that is sent through a fenced lane.
 #[derive(Debug)]
 pub struct FencedMessage {
     /// What to send.
     pub envelope: Envelope,
     /// Where its outcome goes.
     pub receipt: Receipt,
-    /// What it follows upon.
+    /// The messages of its key that it follows.
     pub sequence: KeySequence,
 }
 
-/// Messages of one key that follow upon each other: none goes behind one that failed. A cheap handle.
+/// Messages of one key that follow each other: none is sent after one that failed. A cheap handle.
 ///
 /// ```
 /// use diesel_outbox::transport::KeySequence;
@@ -73,12 +73,12 @@ pub struct FencedMessage {
 pub struct KeySequence(Arc<AtomicBool>);
 
 impl KeySequence {
-    /// Of no message yet.
+    /// A sequence without messages.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// One of its messages was not delivered: no later one may be.
+    /// Marks the sequence as failed: no later message may be delivered.
     pub fn fail(&self) {
         self.0.store(true, Ordering::Release);
     }
@@ -89,7 +89,7 @@ impl KeySequence {
     }
 }
 
-/// The same one, and not one that came as far.
+/// Equal if they are the same sequence, whatever their state.
 impl PartialEq for KeySequence {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)

@@ -1,5 +1,5 @@
-//! The headers that the outbox itself puts on messages, before the user's. By HTTP the message id has another name: the guide has
-//! its table.
+//! The headers that the outbox itself adds to messages, before the user's. HTTP uses another name for the message id:
+//! see the table in the guide.
 
 use std::borrow::Cow;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -9,21 +9,21 @@ use crate::message::Envelope;
 /// The message id, a UUID as text: the same in every copy, so consumers recognise a duplicate by it.
 pub const MESSAGE_ID: &str = "outbox-message-id";
 
-/// What happened; absent where the message has no kind.
+/// The kind of event; absent if the message has no kind.
 pub const KIND: &str = "outbox-kind";
 
-/// Which attempt this copy is, as a decimal number from 2; absent on a first one. An earlier copy may be there as well, and also
-/// where the header is absent: a time-out or a crash spends no attempt.
+/// The attempt that this copy belongs to, as a decimal number from 2; absent on a first attempt. An earlier copy may
+/// exist even if the header is absent: a time-out or a crash spends no attempt.
 pub const ATTEMPT: &str = "outbox-attempt";
 
-/// When the row was written, by the database's clock, in decimal milliseconds since 1970 UTC: the same in every copy. A broker's own
-/// time of a message is when it was sent, which for one that was delayed or redriven is much later.
+/// When the row was written, by the database's clock, in decimal milliseconds since 1970 UTC: the same in every copy. A
+/// broker's own timestamp is the time of sending, which is much later for a delayed or redriven message.
 pub const CREATED_AT: &str = "outbox-created-at";
 
-/// When a delayed message was to be sent, in decimal milliseconds since 1970 UTC; absent on others.
+/// When a delayed message was due, in decimal milliseconds since 1970 UTC; absent on others.
 pub const DELIVER_AT: &str = "outbox-deliver-at";
 
-/// Every header that a message is to carry, in order: the outbox's own, then the user's.
+/// Every header that a message carries, in order: the outbox's own, then the user's.
 ///
 /// ```
 /// use diesel_outbox::transport::header;
@@ -43,7 +43,7 @@ pub const DELIVER_AT: &str = "outbox-deliver-at";
 pub fn of(envelope: &Envelope) -> impl Iterator<Item = (&str, Cow<'_, [u8]>)> {
     let text = |text: String| Cow::Owned(text.into_bytes());
     let kind = (!envelope.kind.is_empty()).then_some((KIND, Cow::Borrowed(envelope.kind.as_bytes())));
-    // Nearly every message is a first attempt, and a header costs a drain a twentieth of its processors.
+    // Nearly every message is a first attempt, and a header costs a drain a twentieth of its CPU.
     let attempt = (envelope.attempt > 1).then(|| (ATTEMPT, text(envelope.attempt.to_string())));
     let deliver_at = envelope.deliver_at.map(|at| (DELIVER_AT, text(millis(at).to_string())));
     let own = [
@@ -56,7 +56,7 @@ pub fn of(envelope: &Envelope) -> impl Iterator<Item = (&str, Cow<'_, [u8]>)> {
     own.into_iter().flatten().chain(envelope.headers.iter().map(|(name, value)| (name, Cow::Borrowed(value))))
 }
 
-/// An instant as the headers have it; 0 for one before 1970.
+/// A time in the headers' form; 0 for a time before 1970.
 pub(crate) fn millis(at: SystemTime) -> u64 {
     u64::try_from(at.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
 }

@@ -7,10 +7,10 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-/// Counts the messages that have no outcome yet, for the [`flush`](super::Transport::flush) of a transport of one's own.
+/// Counts the messages that have no outcome yet, for the [`flush`](super::Transport::flush) of your own transport.
 ///
-/// Count each receipt before it goes its way ([`Receipt::tracked_by`](super::Receipt::tracked_by)); nothing is to be done
-/// when it reports. A cheap handle: clones count together.
+/// Count each receipt before you pass it on ([`Receipt::tracked_by`](super::Receipt::tracked_by)). When it reports, the
+/// count drops by itself. A cheap handle: clones share the count.
 ///
 /// ```
 /// use std::time::Duration;
@@ -32,7 +32,7 @@ use tokio::time::timeout;
 ///     }
 ///     fn send(&self, envelope: Envelope, receipt: Receipt) {
 ///         let receipt = receipt.tracked_by(&self.in_flight);
-///         // .. hands both to a thread that prints, and that says in the end:
+/// .. hands both to a printing thread, which finally calls:
 ///         # drop(envelope);
 ///         receipt.complete(Outcome::Delivered);
 ///     }
@@ -54,33 +54,33 @@ struct Count {
 }
 
 impl InFlightCounter {
-    /// Counts none.
+    /// A counter at zero.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Counts one more, until its place is dropped; `also` is dropped with it.
+    /// Adds one until the guard is dropped; `also` is dropped with it.
     pub(crate) fn register(&self, also: Option<InFlightGuard>) -> InFlightGuard {
         self.0.messages.fetch_add(1, Ordering::AcqRel);
         InFlightGuard { by: self.clone(), _also: also.map(Box::new) }
     }
 
-    /// How many there are.
+    /// How many messages are in flight.
     pub fn count(&self) -> usize {
         self.0.messages.load(Ordering::Acquire)
     }
 
-    /// Waits until there is none, at most `within`; returns how many are left.
+    /// Waits until none is left, at most `within`. Returns how many are left.
     ///
     /// # Cancel safety
-    /// Cancelling stops the waiting only.
+    /// Cancelling only stops the wait.
     ///
     /// # Panics
-    /// Outside a tokio runtime with time enabled; a relay has one.
+    /// Panics outside a tokio runtime with time enabled; a relay has one.
     pub async fn wait_until_none(&self, within: Duration) -> usize {
         let none = async {
             loop {
-                // Registered before the look at the count: the last one may leave in between.
+                // Registered before the count is read: the last message may finish in between.
                 let mut told = pin!(self.0.none.notified());
                 told.as_mut().enable();
                 if self.count() == 0 {
@@ -89,7 +89,7 @@ impl InFlightCounter {
                 told.await;
             }
         };
-        // Over or not, what counts is what is left.
+        // The result of the wait does not matter; the count is read again.
         let _ = timeout(within, none).await;
         self.count()
     }
@@ -101,7 +101,7 @@ impl fmt::Debug for InFlightCounter {
     }
 }
 
-/// A receipt's place in a count, given up when it is dropped.
+/// A receipt's share in a count, released when it is dropped.
 pub(crate) struct InFlightGuard {
     by: InFlightCounter,
     /// Boxed, because few receipts are counted twice.

@@ -1,4 +1,4 @@
-//! The port to the broker: what the relay asks of it, and nothing about how.
+//! The interface to the broker: what the relay needs from it.
 
 mod fence;
 pub mod header;
@@ -38,88 +38,89 @@ use async_trait::async_trait;
 use crate::message::Envelope;
 use crate::topic::Topic;
 
-/// Something that takes messages: Kafka, an HTTP service, or a stand-in for them.
+/// A destination of messages: Kafka, an HTTP service, or a fake.
 ///
-/// To implement one, write `#[async_trait]` ([`diesel_outbox::async_trait`](crate::async_trait)) over it; [`InFlightCounter`]
-/// counts for [`flush`](Self::flush), and [`header::of`] has what goes beside the payload. The public conformance suite (feature
-/// `testing`) is the test of one, and `examples/own_transport.rs` is a small one.
+/// Write `#[async_trait]` ([`diesel_outbox::async_trait`](crate::async_trait)) over an implementation.
+/// [`InFlightCounter`] counts for [`flush`](Self::flush), and [`header::of`] has the headers to send. Test it with the
+/// public conformance suite (feature `testing`). `examples/own_transport.rs` is a small implementation.
 #[async_trait]
 pub trait Transport: fmt::Debug + Send + Sync + 'static {
-    /// The longest time from [`send`](Self::send) to its outcome. With the term's margin it must stay below the lease.
+    /// The longest time from [`send`](Self::send) to its outcome. With the lease's safety margin it must stay below the
+    /// lease.
     fn delivery_timeout(&self) -> Duration;
 
-    /// Makes or checks the topics, once, at start and again after an outage where it failed.
+    /// Creates or checks the topics: at start, and again after an outage that made it fail.
     ///
     /// # Errors
-    /// A class of outage where the broker is absent: the relay starts all the same and tries again. Any other class
-    /// means that the configuration does not fit the broker, and the relay does not start.
+    /// A class of outage if the broker is unreachable: the relay starts anyway and tries again. Any other class means
+    /// that the configuration does not fit the broker, and the relay does not start.
     ///
     /// # Cancel safety
-    /// Dropped where a start waits for it for longer than [`PREPARE_TIMEOUT`](crate::limits::PREPARE_TIMEOUT), and where the relay
-    /// ends: topics may be made or not.
+    /// Cancelled when it takes longer than [`PREPARE_TIMEOUT`](crate::limits::PREPARE_TIMEOUT) at start, and when the
+    /// relay stops. The topics may then be created or not.
     async fn prepare(&self, topics: &[Topic]) -> Result<(), TransportError>;
 
     /// Hands one message to the client. Never blocks, never waits for the broker.
     ///
-    /// The outcome comes through the receipt, on any thread, once. Messages of one topic and key that are handed over in
-    /// an order reach the broker in it, as long as none of them fails.
+    /// The outcome arrives through the receipt, once, on any thread. Messages of one topic and key reach the broker in
+    /// the order of their calls, as long as none of them fails.
     fn send(&self, envelope: Envelope, receipt: Receipt);
 
-    /// Hands several messages to the client, as [`send`](Self::send) does each of them, in this order.
+    /// Hands several messages to the client, in this order, as [`send`](Self::send) does for each.
     ///
-    /// A client that sends whatever it has as soon as it has something sends fewer and larger requests when it gets a group
-    /// without pauses in between; for such a client this is to be overridden.
+    /// Override this for a client that sends as soon as it has a message: without pauses in between it sends fewer and
+    /// larger requests.
     fn send_all(&self, messages: Vec<(Envelope, Receipt)>) {
         for (envelope, receipt) in messages {
             self.send(envelope, receipt);
         }
     }
 
-    /// Asks the broker for a sign of life, for instance its metadata.
+    /// Checks that the broker answers, for instance with a request for metadata.
     ///
     /// # Errors
-    /// What keeps it from answering.
+    /// Returns why the broker does not answer.
     ///
     /// # Cancel safety
-    /// Dropped where the relay ends: the broker may be asked or not.
+    /// Cancelled when the relay stops. The broker may then be asked or not.
     async fn probe(&self) -> Result<(), TransportError>;
 
-    /// What the client knows of an outage by itself, before any message timed out; `None` while it knows of none.
+    /// The outage that the client has detected by itself, before any message timed out; `None` if there is none.
     ///
-    /// A successful [`probe`](Self::probe) clears it. Cheap: asked several times a second.
+    /// A successful [`probe`](Self::probe) clears it. Must be cheap: called several times a second.
     fn outage(&self) -> Option<FailureClass> {
         None
     }
 
-    /// How many messages it has use for at once: those under way, and a few that wait for their turn. Without a bound of
-    /// its own by default.
+    /// How many messages it can use at once: those in flight, and a few that wait. No limit by default.
     ///
-    /// The relay hands over no more until some of these have their outcome, so that the others stay where they are,
-    /// unwritten, and time out nowhere. For a client that sends few at a time; asked once, at start.
+    /// The relay hands over no more until some of these have their outcome. The others stay where they are, unwritten,
+    /// and cannot time out. For a client that sends few messages at a time. Called once, at start.
     fn in_flight_max(&self) -> usize {
         usize::MAX
     }
 
-    /// Whether each message is a request of its own, so that a refusal is of this message, whatever is sent beside it.
+    /// Whether each message is its own request, so that a refusal is about this message alone.
     ///
-    /// Of one that sends batches, as by default, a message that is [refused](FailureClass::RecordRefused) goes once more with nothing
-    /// of its topic beside it before it is given up.
+    /// If the transport sends batches, as by default, a [refused](FailureClass::RecordRefused) message is sent once
+    /// more with nothing else of its topic. Only then does it become a dead letter.
     fn sends_individually(&self) -> bool {
         false
     }
 
-    /// Whether it can [`fence`](Self::fence). A relay with a [fenced](Topic::fenced) topic does not start without.
+    /// Whether it supports [`fence`](Self::fence). A relay with a [fenced](Topic::fenced) topic does not start without
+    /// it.
     fn supports_fencing(&self) -> bool {
         false
     }
 
-    /// Makes sure that the broker takes nothing any more of what was handed over for a lane by its earlier owners, in
-    /// whichever process, and returns the way for what follows. Takes a time that is bounded.
+    /// Fences a lane: the broker accepts nothing more from the lane's earlier owners, in any process. Returns the
+    /// lane's new connection. Takes a bounded time.
     ///
-    /// What the broker had taken by then counts as taken before whatever the new way brings.
+    /// What the broker had accepted by then counts as stored before anything that the new connection sends.
     ///
     /// # Errors
-    /// What keeps it from doing so; by default that it cannot at all.
+    /// Returns why the lane could not be fenced; by default, that the transport does not support it.
     ///
     /// # Cancel safety
     /// The lane may be fenced or not.
@@ -127,10 +128,10 @@ pub trait Transport: fmt::Debug + Send + Sync + 'static {
         Err(TransportError::new(FailureClass::Topic, CannotFence(lane)))
     }
 
-    /// Waits until everything handed over has its outcome, at most `within`; returns how many have none yet.
+    /// Waits until everything handed over has its outcome, at most `within`. Returns how many have none yet.
     ///
     /// # Cancel safety
-    /// Cancelling stops the waiting only.
+    /// Cancelling only stops the wait.
     async fn flush(&self, within: Duration) -> usize;
 }
 

@@ -2,40 +2,42 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
-/// What became of a message handed to a transport.
+/// The outcome of a message that was handed to a transport.
 #[derive(Debug)]
 pub enum Outcome {
     /// The broker has it.
     Delivered,
-    /// The client took nothing, because its own queue is full. Nothing was sent and nothing is spent.
+    /// The client did not accept it, because its queue is full. Nothing was sent, and no attempt is spent.
     Busy,
     /// It was not delivered, as far as the client can tell.
     Failed(TransportError),
 }
 
-/// What a failure is about; each class has one treatment.
+/// What a failure is about. Each class is handled in one way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FailureClass {
-    /// The broker refuses this record for good, or its batch because of one such record: it is tried once more alone,
-    /// then given up.
+    /// The broker refuses this record for good, or its batch because of one such record. It is sent once more alone,
+    /// then it becomes a dead letter.
     RecordRefused,
-    /// An answer about this record that may differ next time: spends an attempt.
+    /// A failure of this record that may differ next time. It spends an attempt.
     Record,
-    /// Time-out, leader election, quota: says nothing about the record, which may even be stored. Waits, spends nothing.
+    /// Time-out, leader election, quota: says nothing about the record, which may even be stored. It waits and spends
+    /// no attempt.
     Temporary,
-    /// The topic does not exist or may not be written: the topic is left alone for a while.
+    /// The topic does not exist or is not writable. The topic backs off.
     Topic,
     /// No broker can be reached: an outage.
     Connection,
-    /// The broker is there and does not know us: an outage with another remedy.
+    /// The broker rejects our credentials: an outage that the user must fix.
     Authentication,
-    /// The client is broken and has been replaced; what it held may be stored.
+    /// The client failed and was replaced. What it held may be stored.
     Fatal,
-    /// Not its own fault: it was to follow upon a message of its key that failed, or its [lane](super::FencedLane) sends nothing
-    /// more. Only of fenced topics. Nothing is written, and it goes again.
+    /// Not this message's fault: an earlier message of its key failed, or its [lane](super::FencedLane) is closed. Only
+    /// for fenced topics. Nothing is written, and it is sent again.
     Aborted,
-    /// Its lane was fenced by somebody else: the broker takes nothing of it from this process any more. Only of fenced topics.
+    /// Another owner fenced its lane: the broker accepts nothing more of the lane from this process. Only for fenced
+    /// topics.
     Fenced,
 }
 
@@ -53,18 +55,18 @@ impl FailureClass {
         Self::Fenced,
     ];
 
-    /// Whether the failure is of the whole broker rather than of a message or topic.
+    /// Whether the failure is about the whole broker rather than a message or topic.
     pub const fn is_outage(self) -> bool {
         matches!(self, Self::Connection | Self::Authentication | Self::Fatal)
     }
 
-    /// Whether it spends an attempt. A refusal does not: it may be about another record of the batch, and one of a message that was
-    /// alone needs no count.
+    /// Whether it spends an attempt. A refusal does not: it may be about another record of the batch, and a message
+    /// that was sent alone needs no count.
     pub const fn spends_attempt(self) -> bool {
         matches!(self, Self::Record)
     }
 
-    /// The name under which it stands in rows, metrics and logs.
+    /// The name in rows, metrics and logs.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::RecordRefused => "record_refused",
@@ -96,7 +98,7 @@ pub struct TransportError {
     attempts: Option<Attempts>,
 }
 
-/// What a transport has in the place of a topic's own.
+/// Attempts that replace those of the topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Attempts {
     pub(crate) max: u32,
@@ -105,16 +107,16 @@ pub(crate) struct Attempts {
 }
 
 impl TransportError {
-    /// A failure of a class, with what the client said. That text is kept on the row and logged: no secrets in it.
+    /// A failure of a class with the client's error. Its text is stored in the row and logged: it must hold no secrets.
     pub fn new(class: FailureClass, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self { class, source: source.into(), retry_after: None, attempts: None }
     }
 
-    /// Says for how long the receiver asks to be left alone; at most [`RETRY_AFTER_MAX`] counts.
+    /// Sets how long the receiver asks to be left alone; at most [`RETRY_AFTER_MAX`] counts.
     ///
-    /// With [`FailureClass::Topic`] the topic is left alone for so long and nothing is written, with
-    /// [`FailureClass::Temporary`] and [`FailureClass::Record`] the message waits at least so long. An outage ends when
-    /// a probe says so, whatever it asks for.
+    /// With [`FailureClass::Topic`] the topic backs off for so long and nothing is written. With
+    /// [`FailureClass::Temporary`] and [`FailureClass::Record`] the message waits at least so long. An outage ends with
+    /// a successful probe, whatever this says.
     ///
     /// [`RETRY_AFTER_MAX`]: crate::limits::RETRY_AFTER_MAX
     #[must_use]
@@ -123,10 +125,10 @@ impl TransportError {
         self
     }
 
-    /// Says how many attempts a message has that fails so, and how long it waits for the next one, in the place of its topic's
-    /// [`attempts_max`](crate::Topic::attempts_max) and [retry policy](crate::Topic::retry): for a transport whose receivers take
-    /// another time to be mended than what else a topic's messages fail at. Counts with [`FailureClass::Record`] only, and every
-    /// attempt that the message has spent counts towards `max`.
+    /// Sets how many attempts a message has after such a failure, and how long it waits for the next one. This replaces
+    /// its topic's [`attempts_max`](crate::Topic::attempts_max) and [retry policy](crate::Topic::retry). For a
+    /// transport whose receivers take longer to fix than other causes of failure. Counts with [`FailureClass::Record`]
+    /// only. Every attempt that the message has spent counts towards `max`.
     ///
     /// ```
     /// use std::time::Duration;
@@ -140,12 +142,12 @@ impl TransportError {
         self
     }
 
-    /// What it has in the place of its topic's attempts.
+    /// The attempts that replace those of the topic.
     pub(crate) const fn attempts(&self) -> Option<Attempts> {
         self.attempts
     }
 
-    /// For how long the receiver asks to be left alone, where it says so.
+    /// How long the receiver asks to be left alone, if it says so.
     pub const fn retry_after(&self) -> Option<Duration> {
         self.retry_after
     }

@@ -5,20 +5,20 @@ use super::in_flight::{InFlightCounter, InFlightGuard};
 use super::{FailureClass, Outcome, TransportError};
 use crate::store::RowKey;
 
-/// Where outcomes go. Called from the transport's threads: it must neither block nor panic.
+/// Receives outcomes. Called from the transport's threads: it must neither block nor panic.
 pub trait ReceiptSink: Send + Sync + 'static {
-    /// Takes the outcome of one row.
+    /// Receives the outcome of one row.
     fn complete(&self, row: RowKey, outcome: Outcome);
 }
 
 /// The right to report one message's outcome, once.
-///
-/// Dropped without an outcome it reports a temporary failure, so that a transport that forgets a message delays it
+/// If it is dropped without an outcome, it reports a temporary failure. A transport that forgets a message thus delays
+/// it instead of losing it.
 /// instead of losing it.
 pub struct Receipt {
     row: RowKey,
     sink: Option<Arc<dyn ReceiptSink>>,
-    /// Dropped behind the report, so that whoever waited for the count finds it made.
+    /// Dropped after the report, so that whoever waits for the count finds the outcome reported.
     in_flight_guard: Option<InFlightGuard>,
 }
 
@@ -32,8 +32,8 @@ impl Receipt {
         Self { row, sink: Some(sink), in_flight_guard: None }
     }
 
-    /// Counts the message with those of `in_flight` until its outcome has been reported. Counts add up: a transport around
-    /// another one can count what that one counts too.
+    /// Counts the message in `in_flight` until its outcome has been reported. Counts add up: a transport that wraps
+    /// another one can count the same messages.
     #[must_use = "a receipt that is dropped reports a failure"]
     pub fn tracked_by(mut self, in_flight: &InFlightCounter) -> Self {
         let also = self.in_flight_guard.take();
@@ -66,7 +66,7 @@ impl fmt::Debug for Receipt {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("the transport dropped the message without saying what became of it")]
+#[error("the transport dropped the message without an outcome")]
 struct DroppedUnanswered;
 
 #[cfg(test)]
@@ -85,7 +85,7 @@ mod tests {
 
     impl ReceiptSink for Sink {
         fn complete(&self, _row: RowKey, _outcome: Outcome) {
-            assert_eq!(self.in_flight.count(), 1, "it counts until it has been reported");
+            assert_eq!(self.in_flight.count(), 1, "it counts until its outcome has been reported");
             self.reported.store(true, Ordering::Release);
         }
     }
@@ -121,6 +121,6 @@ mod tests {
         receipt.complete(Outcome::Delivered);
         let began_at = tokio::time::Instant::now();
         assert_eq!(waiting.await.unwrap(), 0);
-        assert_eq!(began_at.elapsed(), Duration::ZERO, "not by the time-out");
+        assert_eq!(began_at.elapsed(), Duration::ZERO, "the wait ended before the time-out");
     }
 }

@@ -1,4 +1,4 @@
-//! The drain of an ordered topic of which every tenth key fails again and again, against one whose keys are all well.
+//! The drain of an ordered topic in which every tenth key fails again and again, compared with one without failures.
 
 use std::time::{Duration, Instant};
 
@@ -24,7 +24,7 @@ const TIMEOUT: Duration = Duration::from_secs(300);
 
 #[derive(Serialize)]
 struct Leg {
-    /// Of the keys that are well.
+    /// For the keys that do not fail.
     messages_per_second: f64,
     counters: std::collections::BTreeMap<String, u64>,
 }
@@ -67,14 +67,14 @@ async fn drain(env: &BenchEnv, recorder: &Recorder, topic: &str, rows: usize, bl
     let relay = application::start_relay(&outbox, &env.postgres, transport).await?;
     application::delivered(recorder, expected as u64, TIMEOUT).await?;
     let (elapsed, cpu) = (started.elapsed(), cpu.stop()?);
-    ensure!(relay.flush(TIMEOUT).await || blocks, "the relay settled not everything it sent");
+    ensure!(relay.flush(TIMEOUT).await || blocks, "the relay did not settle everything it sent");
     application::stop_relay(relay).await;
     let (left, blocked) = (database::rows_left(&env.postgres).await?, (rows - expected) as i64);
     ensure!(left == blocked, "{left} rows are left of {blocked} that were blocked");
     Ok((Leg { messages_per_second: expected as f64 / elapsed.as_secs_f64(), counters: recorder.counts() }, cpu))
 }
 
-/// A transport that fails for some keys, as one does whose broker is too slow for them.
+/// A transport that fails for some keys, as if its broker were too slow for them.
 #[derive(Debug)]
 struct Blocking<T> {
     inner: T,

@@ -33,7 +33,7 @@ pub(crate) async fn run(plan: &Plan, env: &BenchEnv, recorder: &Recorder, leg_lo
     let duration = plan.duration(10.0);
     let mut rounds = Rounds::default();
     for round in 0..plan.rounds(5) {
-        // The order turns, so that no leg always follows the same one; the baseline stands between all of them.
+        // The order rotates, so that no leg always follows the same one; the baseline comes between all of them.
         for step in 0..LEGS.len() {
             for load in [Load::BASELINE, LEGS[(round + step) % LEGS.len()]] {
                 let (throughput, cpu) = load::run(load, &env.postgres, env, recorder, duration).await?;
@@ -42,7 +42,7 @@ pub(crate) async fn run(plan: &Plan, env: &BenchEnv, recorder: &Recorder, leg_lo
             }
         }
     }
-    // The last leg wants a baseline behind it, too.
+    // The last leg needs a baseline after it, too.
     let (throughput, cpu) = load::run(Load::BASELINE, &env.postgres, env, recorder, duration).await?;
     leg_log.leg(Load::BASELINE.name(), cpu, &throughput)?;
     rounds.push_leg(Load::BASELINE, &throughput);

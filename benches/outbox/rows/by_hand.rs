@@ -1,4 +1,4 @@
-//! What applications do without a library, and what many messages in one transaction cost.
+//! The cost of a handwritten outbox, and of many messages in one transaction.
 
 use anyhow::Result;
 
@@ -17,7 +17,7 @@ const ROUND: [Load; 6] = [Load::BASELINE, BY_HAND, Load::BASELINE, HOOK, Load::B
 pub(crate) async fn run(plan: &Plan, env: &BenchEnv, recorder: &Recorder, leg_log: &mut LegLog) -> Result<Vec<Figure>> {
     let duration = plan.duration(10.0);
     let (mut rounds, mut messages) = (Rounds::default(), Vec::new());
-    // The last leg wants a baseline behind it, too.
+    // The last leg needs a baseline after it, too.
     let legs = (0..plan.rounds(3)).flat_map(|_| ROUND).chain([Load::BASELINE]);
     for load in legs {
         by_hand::make_table(&mut database::connect(&env.postgres).await?).await?;

@@ -1,5 +1,5 @@
-//! The pages that one claim of the sweeper touches, and one poll of the poller (EXPLAIN BUFFERS): beside delayed messages, beside a large history, and
-//! while somebody's transaction keeps vacuum from what is gone.
+//! The pages that one claim of the sweeper and one poll of the poller touch (EXPLAIN BUFFERS): with delayed messages,
+//! with a large history, and while an open transaction keeps vacuum from removing dead rows.
 
 use std::time::{Duration, Instant};
 
@@ -21,12 +21,12 @@ use crate::{database, explain};
 
 const TOPIC: &str = "claims";
 const ROWS: usize = 1_000_000;
-/// Rows that are due, a claim's worth.
+/// The number of due rows: one claim's worth.
 const DUE: i64 = 2_000;
-/// For how long [`ROWS`] pass that a held transaction keeps; more pass as quickly.
+/// How long [`ROWS`] rows take that an open transaction keeps; more take as long for each.
 const PASSING_SECONDS: f64 = 120.0;
 
-/// What is beside the due rows.
+/// The other contents of the tables.
 #[derive(Debug, Clone, Copy)]
 enum TableState {
     Nothing,
@@ -58,7 +58,7 @@ pub(crate) async fn run(plan: &Plan, env: &BenchEnv, recorder: &Recorder, leg_lo
     for (table_state, name) in cases {
         let held = prepare(table_state, rows, passing, env, recorder).await?;
         let mut legs = Vec::new();
-        // What passed is soon behind the watermark's slack: a second round would be of less.
+        // These rows are soon older than the watermark's slack: a second round would measure fewer.
         let rounds = if held.is_some() { 1 } else { plan.rounds(3) };
         for _ in 0..rounds {
             let cpu = CpuMeter::start(env.root)?;
@@ -74,7 +74,7 @@ pub(crate) async fn run(plan: &Plan, env: &BenchEnv, recorder: &Recorder, leg_lo
     Ok(figures)
 }
 
-/// Of a state; `nothing` keeps the medians of the first, which has nothing beside.
+/// The figures of a state; `nothing` keeps the medians of the first, which has no other rows.
 fn figures_of(
     table_state: TableState,
     name: &str,
@@ -107,7 +107,7 @@ fn figures_of(
     Ok(figures)
 }
 
-/// Brings the tables into that state; returns the connection whose transaction has to stay open.
+/// Prepares the tables. Returns the connection whose transaction must stay open.
 async fn prepare(
     table_state: TableState,
     rows: i64,
@@ -135,7 +135,7 @@ async fn prepare(
     Ok(None)
 }
 
-/// Due in the course of next month.
+/// Due over the next month.
 async fn delayed(conn: &mut AsyncPgConnection, rows: i64) -> Result<()> {
     let insert = sql_query(
         "INSERT INTO outbox_messages (message_id, topic, key, kind, headers, payload, due_at, deliver_at) \
@@ -157,7 +157,7 @@ async fn history(conn: &mut AsyncPgConnection, rows: i64) -> Result<()> {
     Ok(())
 }
 
-/// So many rows come, in equal parts each tenth of a second, are relayed and are gone.
+/// Inserts this many rows, an equal part each tenth of a second, and has them relayed and removed.
 async fn pass(rows: i64, within: Duration, env: &BenchEnv, recorder: &Recorder) -> Result<()> {
     recorder.reset();
     let outbox = application::outbox(&[TOPIC])?;
@@ -181,21 +181,20 @@ async fn pass(rows: i64, within: Duration, env: &BenchEnv, recorder: &Recorder) 
     Ok(())
 }
 
-/// Takes the due rows away again, for the next round. Under a held transaction their traces stay, few beside those that are
-/// there.
+/// Removes the due rows, for the next round. Under an open transaction their dead entries stay, which are few.
 async fn remove_due(env: &BenchEnv, is_held: bool) -> Result<()> {
     let mut conn = database::connect(&env.postgres).await?;
     let delete = sql_query("DELETE FROM outbox_messages WHERE topic = $1 AND due_at <= now()");
     let removed = delete.bind::<Text, _>(TOPIC).execute(&mut conn).await?;
     ensure!(removed as i64 == DUE, "{removed} rows were due in place of {DUE}");
     if !is_held {
-        // Of so few rows it would leave the entries of the index.
+        // For so few rows it would leave the index entries.
         conn.batch_execute("VACUUM (INDEX_CLEANUP ON) outbox_messages").await?;
     }
     Ok(())
 }
 
-/// As a relay claims that has been at it, and as one that sweeps from the beginning.
+/// Measures a claim of a relay that has been working, and one of a full scan.
 async fn measure(claim: &ClaimSql, poll: &PollSql, env: &BenchEnv) -> Result<Leg> {
     let mut conn = database::connect(&env.postgres).await?;
     let Pages { touched: pages, milliseconds } = claim.explain(&mut conn, TOPIC, true).await?;

@@ -1,4 +1,4 @@
-//! What a message costs the database: statements and bytes of its log, beyond those of the business.
+//! The database cost of a message: statements and bytes of its log, beyond those of the application.
 
 use anyhow::Result;
 use diesel_async::SimpleAsyncConnection;
@@ -67,11 +67,11 @@ pub(crate) async fn run(plan: &Plan, env: &BenchEnv, recorder: &Recorder, leg_lo
     Ok(figures)
 }
 
-/// All statements of a leg in which the clients made so many transactions.
+/// The number of statements of a leg in which the clients made this many transactions.
 ///
-/// The ends of transactions are not those that the server counted: `outbox.transaction` sends its COMMIT as a prepared
-/// statement, and of such a one PostgreSQL 14 and 15 count the first execution alone. A transaction of the clients or of the
-/// relay counts for two instead, its BEGIN and its end; the relay's are the BEGINs beyond the clients'.
+/// The server's count of transaction ends is not used: `outbox.transaction` sends its COMMIT as a prepared statement,
+/// and PostgreSQL 14 and 15 count only the first execution of such a one. Instead each transaction of the clients or
+/// the relay counts twice, as BEGIN and end. The relay's are the BEGINs beyond the clients'.
 fn calls(counted: &[Statement], transactions: i64) -> i64 {
     let (mut begun, mut others) = (0, 0);
     for Statement { calls, query } in counted {

@@ -1,4 +1,4 @@
-//! The same backlog, from one server into one broker, by Debezium and by a relay.
+//! The same backlog, from one server into one broker, through Debezium and through a relay.
 
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -16,12 +16,12 @@ use crate::report::{Figure, LegLog, Target};
 use crate::{broker, database};
 
 const ROWS: usize = 300_000;
-/// Rows in a transaction, as an outbox is written.
+/// One row in a transaction, as an outbox writes.
 const ONE: usize = 1;
-/// How Debezium is faster: who reads the log pays for each transaction.
+/// The case in which Debezium is faster: a reader of the log pays for each transaction.
 const MANY: usize = 100;
 
-/// Who drains a backlog.
+/// The programs that drain a backlog.
 #[derive(Debug, Clone, Copy)]
 enum Subject {
     Debezium { per_transaction: usize },
@@ -36,20 +36,21 @@ const LEGS: [Subject; 3] =
 struct Leg {
     messages_per_second: f64,
     second_copies: u64,
-    /// For a message.
+    /// For one message.
     #[serde(flatten)]
     sides: CpuBreakdown,
 }
 
-/// Both have the same rows in a table of the same columns. Where they cannot be counted alike the doubt is Debezium's: its clock
-/// starts when its first message is in the topic, that of the relay before it connects; and the relay's goes on until the last
-/// row is deleted, where Debezium leaves all rows to somebody else.
+/// Both have the same rows in tables with the same columns. Where they cannot be measured alike, Debezium gets the
+/// advantage. Its clock starts when its first message is in the topic, the relay's before it connects. The relay's
+/// clock stops when the last row is deleted; Debezium deletes no rows.
 pub(crate) async fn run(plan: &Plan, env: &BenchEnv, recorder: &Recorder, leg_log: &mut LegLog) -> Result<Vec<Figure>> {
     let rows = plan.messages(ROWS);
     let debezium = Debezium::prepare(env).await?;
     let mut legs = LEGS.map(|_| Vec::new());
     for round in 0..plan.rounds(3) {
-        // The order turns, so that no leg always follows the same one. Debezium's connector is stopped but for its own legs.
+        // The order rotates, so that no leg always follows the same one. Debezium's connector runs only in its own
+        // legs.
         for step in 0..LEGS.len() {
             let number = (round + step) % LEGS.len();
             let topic = format!("debezium-{round}-{number}");

@@ -1,4 +1,4 @@
-//! How long after it was due a delayed message is acknowledged, beyond what a plain one takes from its COMMIT.
+//! How long after its due time a delayed message is acknowledged, beyond what a plain one takes from its COMMIT.
 
 use std::time::Duration;
 
@@ -18,9 +18,9 @@ use crate::timed::{Instants, Timed};
 use crate::{broker, database, due};
 
 const DELAYED: usize = 1_000;
-/// Of the first; they are all written, and looked at, before it is due.
+/// The delay of the first one; all are written, and read back, before it is due.
 const DELAY_MIN: Duration = Duration::from_secs(5);
-/// Beside them, in the same run.
+/// Sent at the same time, in the same run.
 const PLAIN_PER_SECOND: f64 = 20.0;
 
 #[derive(Serialize)]
@@ -47,7 +47,7 @@ pub(crate) async fn run(plan: &Plan, env: &BenchEnv, recorder: &Recorder, leg_lo
         Figure::new("delayed, due to ack, p50", "ms", all(|leg| leg.late_us.p50), Target::None),
         Figure::new("delayed, due to ack, p99", "ms", all(|leg| leg.late_us.p99), Target::None),
         Figure::new("delayed, due to ack, max", "ms", all(|leg| leg.late_us.max), Target::None),
-        // The stricter reading of "beyond": the tail of one less the middle of the other.
+        // The stricter reading of "beyond": the tail of one minus the median of the other.
         Figure::new(
             "p99 of delayed, less p50 of plain",
             "ms",
@@ -83,7 +83,7 @@ async fn leg(env: &BenchEnv, recorder: &Recorder, duration: Duration) -> Result<
     Ok((Leg { late_p50_us, late_p99_us, plain_p50_us, late_us, plain_us }, cpu))
 }
 
-/// Writes them all; returns when each is due.
+/// Writes all of them. Returns when each is due.
 async fn enqueue(env: &BenchEnv, outbox: &Outbox, duration: Duration) -> Result<Instants> {
     let mut conn = database::connect(&env.postgres).await?;
     let step = duration / DELAYED as u32;

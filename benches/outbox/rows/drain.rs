@@ -1,5 +1,5 @@
-//! The drain of a backlog into Kafka, as a share of what a bare producer does into the same broker: with records of key and payload
-//! alone, and with the records that the relay sends.
+//! The drain of a backlog into Kafka, as a share of a plain producer's rate with the same broker: with records of key
+//! and payload alone, and with the records that the relay sends.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ use crate::database;
 use crate::recorder::Recorder;
 use crate::report::{Figure, LegLog, Target};
 
-/// How many messages are drained, and how often, where nothing else is asked for.
+/// How many messages are drained, and how often, by default.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Backlog {
     rows: usize,
@@ -25,7 +25,7 @@ pub(crate) struct Backlog {
 }
 
 pub(crate) const USUAL: Backlog = Backlog { rows: 300_000, rounds: 5 };
-/// Whether the pace holds. A round takes about a minute, most of it to write the backlog.
+/// Shows whether the rate lasts. A round takes about a minute, most of it to write the backlog.
 pub(crate) const MILLION: Backlog = Backlog { rows: 1_000_000, rounds: 3 };
 const TIMEOUT: Duration = Duration::from_secs(300);
 
@@ -35,17 +35,17 @@ pub(super) struct Drain {
     /// Until the last row had left the table.
     pub(super) messages_per_second: f64,
     seconds_to_last_ack: f64,
-    /// Processor time of everybody here, database and broker included.
+    /// CPU time of all processes, including database and broker.
     cpu_us_per_message: f64,
     counters: std::collections::BTreeMap<String, u64>,
 }
 
-/// What a bare producer sends.
+/// The records of a plain producer.
 #[derive(Debug, Clone, Copy)]
 enum Records {
-    /// Key and payload, and nothing else.
+    /// Key and payload alone.
     Plain,
-    /// The same as a relay's.
+    /// Those of a relay.
     AsRelayed,
 }
 
@@ -60,11 +60,11 @@ impl Records {
     }
 }
 
-/// How the relay's client is set.
+/// The settings of the relay's client.
 #[derive(Debug, Clone, Copy)]
 enum Client {
     Defaults,
-    /// One request under way to each broker.
+    /// One request in flight to each broker.
     OneByOne,
 }
 
@@ -101,12 +101,12 @@ pub(crate) async fn run(
         broker::make_topics(&env.kafka, &[&topic]).await?;
         let before = baselines(env, leg_log, &topic, rows)?;
         let mut rates = Client::ALL.map(|_| 0.0);
-        // Each is first as often as the other: what comes second finds a warmer broker.
+        // Each comes first as often as the other: the second one finds a warmer broker.
         let order = if round % 2 == 0 { [0, 1] } else { [1, 0] };
         for number in order {
             let client = Client::ALL[number];
             database::reset(&env.postgres).await?;
-            // A row a transaction, as in the row `debezium`.
+            // One row in a transaction, as in the row `debezium`.
             database::fill_by_transactions(&env.postgres, "outbox_messages", &topic, rows, PAYLOAD_BYTES, 1).await?;
             let (outbox, transport) = (application::outbox(&[&topic])?, client.transport(&env.kafka)?);
             let (drain, cpu) = drained(env, recorder, outbox, transport, rows).await?;
@@ -131,14 +131,14 @@ pub(crate) async fn run(
         Figure::new(drain.clone(), "msg/s", drains, Target::None),
         Figure::new(format!("{drain}, one request at a time"), "msg/s", one_by_one, Target::None),
         Figure::new("drain by defaults, of the same with one request at a time", "", ratios, Target::AtLeast(0.97)),
-        // The wish does not say which records, so it is held against both. What headers cost librdkafka and the broker is
-        // in the first share, and is no cost of the relay's.
+        // The target does not say which records, so both are compared with it. The first share includes the cost of
+        // headers in librdkafka and the broker, which is not the relay's.
         Figure::new("drain, share of bare rdkafka", "", share, Target::AtLeast(0.3)),
         Figure::new("drain, share of bare rdkafka, records as the relay's", "", share_alike, Target::AtLeast(0.3)),
     ])
 }
 
-/// Messages a second of a bare producer, for each kind of [`Records`].
+/// Messages a second of a plain producer, for each kind of [`Records`].
 fn baselines(env: &BenchEnv, leg_log: &mut LegLog, topic: &str, rows: usize) -> Result<[f64; 2]> {
     let mut rates = [0.0; 2];
     for (rate, records) in rates.iter_mut().zip(Records::ALL) {
@@ -153,7 +153,7 @@ fn baselines(env: &BenchEnv, leg_log: &mut LegLog, topic: &str, rows: usize) -> 
     Ok(rates)
 }
 
-/// Drains so many rows that are there: from the relay's start until every one is acknowledged and gone.
+/// Drains the existing rows: from the relay's start until each is acknowledged and removed.
 pub(super) async fn drained(
     env: &BenchEnv,
     recorder: &Recorder,
@@ -166,7 +166,7 @@ pub(super) async fn drained(
     let relay = application::start_relay(&outbox, &env.postgres, transport).await?;
     application::delivered(recorder, rows as u64, TIMEOUT).await?;
     let seconds_to_last_ack = started.elapsed().as_secs_f64();
-    ensure!(relay.flush(TIMEOUT).await, "the relay settled not everything it sent");
+    ensure!(relay.flush(TIMEOUT).await, "the relay did not settle everything it sent");
     let (elapsed, cpu) = (started.elapsed(), cpu.stop()?);
     application::stop_relay(relay).await;
     ensure!(database::rows_left(&env.postgres).await? == 0, "rows are left after the drain");

@@ -1,4 +1,4 @@
-//! Business transactions a second where what was sent is kept, against where it is deleted.
+//! Business transactions a second when sent messages are kept, compared with when they are deleted.
 
 use anyhow::{Result, ensure};
 
@@ -9,7 +9,7 @@ use crate::ratios::Rounds;
 use crate::recorder::Recorder;
 use crate::report::{Figure, LegLog, Target};
 
-/// Deleted and kept, of each way to enqueue.
+/// Deleted and kept, for each kind of enqueue.
 const PAIRS: [[Load; 2]; 2] = [pair(Enqueue::Hook), pair(Enqueue::Transaction)];
 
 const fn pair(enqueue: Enqueue) -> [Load; 2] {
@@ -23,7 +23,7 @@ pub(crate) async fn run(plan: &Plan, env: &BenchEnv, recorder: &Recorder, leg_lo
     let legs: Vec<Load> = PAIRS.into_iter().flatten().collect();
     let mut rounds = Rounds::default();
     for round in 0..plan.rounds(5) {
-        // The order turns, so that no leg always follows the same one; the baseline stands between all of them.
+        // The order rotates, so that no leg always follows the same one; the baseline comes between all of them.
         for step in 0..legs.len() {
             for load in [Load::BASELINE, legs[(round + step) % legs.len()]] {
                 let (throughput, cpu) = load::run(load, &env.postgres, env, recorder, duration).await?;

@@ -1,4 +1,4 @@
-//! What a relay without work asks of the database.
+//! The statements of a relay without work.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ struct Leg {
     statements: Vec<Statement>,
 }
 
-/// One that the database counted.
+/// A statement that the database counted.
 #[derive(Debug, Serialize, QueryableByName)]
 pub(super) struct Statement {
     #[diesel(sql_type = BigInt)]
@@ -60,7 +60,7 @@ async fn leg(env: &BenchEnv, duration: Duration) -> Result<(Leg, CpuShare)> {
     let (by, count) = if counts_statements {
         ("pg_stat_statements", statements.iter().map(|statement| statement.calls).sum::<i64>())
     } else {
-        // A server without the extension: every statement of an idle relay is a transaction of its own. One is ours.
+        // A server without the extension: every statement of an idle relay is its own transaction. One of them is ours.
         ("pg_stat_database", transactions(&mut conn).await? - before - 1)
     };
     let cpu = cpu.stop()?;

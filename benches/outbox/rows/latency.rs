@@ -1,5 +1,5 @@
-//! From the end of COMMIT to the broker's acknowledgement, on one schedule with two baselines: a hook written by hand, and a bare
-//! producer from send to acknowledgement.
+//! From the end of COMMIT to the broker's acknowledgement, on one schedule with two baselines: a handwritten hook, and
+//! a plain producer from send to acknowledgement.
 
 use anyhow::Result;
 use diesel_outbox::Topic;
@@ -12,9 +12,9 @@ use crate::report::{Figure, LegLog, Target};
 use crate::stats::Waits;
 use crate::{broker, handwritten_hook};
 
-/// From an application at rest to one that nearly fills two processors.
+/// From an idle application to one that nearly fills two cores.
 const PER_SECOND: [f64; 4] = [200.0, 1_000.0, 2_000.0, 5_000.0];
-/// At most so many times the hook written by hand, at each rate.
+/// The most, as a multiple of the handwritten hook, at each rate.
 const BY_HAND_MAX: f64 = 1.5;
 
 pub(crate) async fn run(plan: &Plan, env: &BenchEnv, recorder: &Recorder, leg_log: &mut LegLog) -> Result<Vec<Figure>> {
@@ -60,7 +60,7 @@ async fn at(
             figures.push(Figure::new(format!("{name}, {rate}, {percentile}"), "us", samples, Target::None));
         }
     }
-    // Under load both hooks wait for the processors that they share with the database. The bare producer has none of it.
+    // Under load both hooks wait for the CPU that they share with the database. The plain producer does not.
     let bare_max = |max| if per_second == PER_SECOND[0] { Target::AtMost(max) } else { Target::None };
     let baselines = [
         ("the hook by hand", &by_hand, Target::AtMost(BY_HAND_MAX), Target::AtMost(BY_HAND_MAX)),

@@ -1,5 +1,4 @@
-//! What a relay in a process of its own takes in memory while it drains a backlog, beyond what it takes when it has
-//! started and sent one message.
+//! The memory of a relay process while it drains a backlog, beyond what it uses after its start and one message.
 
 use anyhow::{Result, ensure};
 use serde::Serialize;
@@ -14,7 +13,7 @@ use crate::report::{Figure, LegLog, Target};
 
 const MIB: f64 = 1024.0;
 
-/// A backlog, and how long it takes at least until it is due: it has to be written first, by a busy machine too.
+/// A backlog, and the minimum time until it is due: it must be written first, even on a busy machine.
 struct Backlog {
     what: &'static str,
     rows: i64,
@@ -57,7 +56,7 @@ pub(crate) async fn run(plan: &Plan, env: &BenchEnv, leg_log: &mut LegLog) -> Re
 async fn leg(env: &BenchEnv, topic: &str, backlog: &Backlog) -> Result<(Leg, CpuShare)> {
     database::reset(&env.postgres).await?;
     let mut relay = RelayProcess::start(topic, Role::Plain)?;
-    // One message, from an outbox without relay: it is due at once, for the other process.
+    // One message from an outbox without a relay: it is due at once for the other process.
     let mut conn = database::connect(&env.postgres).await?;
     let event = OrderPlaced { order_id: 1, topic: topic.to_owned().leak() };
     application::outbox(&[topic])?.enqueue_async(&mut conn, &event).await?;

@@ -1,4 +1,4 @@
-//! The rows of the table, a file for each.
+//! The rows of the table, one file for each.
 
 pub(crate) mod blocked;
 pub(crate) mod business;

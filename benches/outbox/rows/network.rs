@@ -1,5 +1,5 @@
-//! The same with a database at a distance: a proxy that delays each way by half a millisecond stands between everyone
-//! and the server.
+//! The same with a distant database: a proxy between all clients and the server delays each direction by half a
+//! millisecond.
 
 use std::time::{Duration, Instant};
 
@@ -20,13 +20,13 @@ use crate::report::{Figure, LegLog, Target};
 use crate::stats::Waits;
 use crate::{broker, database};
 
-/// Each way.
+/// In each direction.
 const DELAY: Duration = Duration::from_micros(500);
-/// What the distance may be, in microseconds, for a leg to count.
+/// The accepted distance for a leg, in microseconds.
 const DISTANCE: std::ops::RangeInclusive<f64> = 1_000.0..=1_300.0;
-/// How often a leg is tried: a host that others use wakes the proxy late for a minute at a time.
+/// How often a leg is tried: on a shared host the proxy wakes up late for a minute at a time.
 const TRIES: usize = 12;
-/// How often the distance is measured for one figure.
+/// The number of pings for one measurement of the distance.
 const PINGS: usize = 300;
 
 const LEGS: [(Load, f64); 4] = [
@@ -42,7 +42,7 @@ struct Leg {
     throughput: Throughput,
     distance_before_us: f64,
     distance_after_us: f64,
-    /// How late the proxy let chunks go, under load.
+    /// How late the proxy forwarded chunks, under load.
     late_us: Option<Waits>,
 }
 
@@ -63,7 +63,7 @@ pub(crate) async fn run(plan: &Plan, env: &BenchEnv, recorder: &Recorder, leg_lo
             }
         }
     }
-    // The last leg wants a baseline behind it, too.
+    // The last leg needs a baseline after it, too.
     rounds.push_leg(Load::BASELINE, &measure(Load::BASELINE, leg_log).await?);
     let mut figures = vec![rounds.absolute("1 ms away, tx/s", Load::BASELINE)];
     figures.extend(LEGS.map(|(load, target)| rounds.figure("1 ms away, tx/s", load, Target::AtLeast(target))));
@@ -71,7 +71,7 @@ pub(crate) async fn run(plan: &Plan, env: &BenchEnv, recorder: &Recorder, leg_lo
     Ok(figures)
 }
 
-/// One leg whose distance was right before and after.
+/// One leg with the right distance before and after it.
 async fn at_a_distance(
     load: Load,
     proxy: &Proxy,
@@ -99,14 +99,14 @@ async fn at_a_distance(
     bail!("the distance was never {DISTANCE:?} microseconds before and after a leg, but {seen:?}")
 }
 
-/// By how many microseconds a `SELECT 1` takes longer through the proxy; medians of pairs taken in turns.
+/// How much longer a `SELECT 1` takes through the proxy, in microseconds; medians of alternating pairs.
 async fn distance(direct: &str, away: &str) -> Result<f64> {
     let mut conns = [database::connect(direct).await?, database::connect(away).await?];
     let mut waits = [Vec::new(), Vec::new()];
     for _ in 0..PINGS {
         for (conn, waits) in conns.iter_mut().zip(&mut waits) {
             let sent_at = Instant::now();
-            // Prepared at the first time and one round trip from then on.
+            // Prepared the first time, and one round trip from then on.
             select(1.into_sql::<Integer>()).get_result::<i32>(conn).await?;
             waits.push(sent_at.elapsed().as_secs_f64() * 1e6);
         }

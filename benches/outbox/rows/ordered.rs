@@ -1,4 +1,5 @@
-//! The drain of an ordered topic, as a share of the same drain of one that is not; and that of a fenced one, in transactions.
+//! The drain of an ordered topic, as a share of the same drain of an unordered one; and that of a fenced one, in
+//! transactions.
 
 use anyhow::{Context, Result};
 use diesel_outbox::{Outbox, Topic};
@@ -52,7 +53,7 @@ pub(crate) async fn run(plan: &Plan, env: &BenchEnv, recorder: &Recorder, leg_lo
     ])
 }
 
-/// Drains a backlog of that topic. The lanes are taken by the relay's start, which counts.
+/// Drains a backlog of that topic. The relay's start takes the lanes, which counts.
 async fn drain(
     env: &BenchEnv,
     recorder: &Recorder,

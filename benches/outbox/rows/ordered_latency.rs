@@ -1,4 +1,4 @@
-//! From the end of COMMIT to the broker's acknowledgement on an ordered topic, against one that is not.
+//! From the end of COMMIT to the broker's acknowledgement on an ordered topic, compared with an unordered one.
 
 use anyhow::Result;
 use diesel_outbox::Topic;

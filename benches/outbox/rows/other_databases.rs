@@ -1,4 +1,4 @@
-//! Business transactions on MariaDB and SQLite, each as a share of its own without an outbox.
+//! Business transactions on MariaDB and SQLite, each as a share of the same without an outbox.
 
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,7 @@ const LEGS: [Load; 4] = [
     Load { enqueue: Enqueue::Transaction, relay_to: RelayTo::Nowhere },
     Load { enqueue: Enqueue::Transaction, relay_to: RelayTo::Memory },
 ];
-/// Of SQLite, which lets one write at a time: more would measure how they wait for each other.
+/// For SQLite, which lets one write at a time: with more, the bench would measure how they wait for each other.
 const SQLITE_CLIENTS: usize = 1;
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -41,7 +41,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 struct Leg {
     tx_per_second: f64,
     cpu_us_per_tx: f64,
-    /// Messages still in the table when the last transaction had committed.
+    /// Messages in the table when the last transaction was committed.
     rows_left: i64,
     delivered: u64,
     counters: std::collections::BTreeMap<String, u64>,
@@ -90,7 +90,7 @@ pub(crate) async fn sqlite(
     rounds::<AsyncSqlite>(&on, start, leg_log).await
 }
 
-/// A database and how it is measured.
+/// A database, and how it is measured.
 struct On<'a> {
     name: &'static str,
     url: String,

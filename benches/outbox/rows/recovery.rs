@@ -1,5 +1,5 @@
-//! A minute without a broker while the business goes on: how soon after it is back the backlog is drained, and that no
-//! message was given up.
+//! A minute without a broker while the application goes on: how soon the backlog is drained after the broker's
+//! recovery, and that no message becomes a dead letter.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -21,7 +21,7 @@ use crate::timed::{Instants, Timed};
 use crate::{broker, database};
 
 const PER_SECOND: f64 = 1_000.0;
-/// Before the outage, and at most behind it.
+/// Before the outage, and at most after it.
 const BEFORE: Duration = Duration::from_secs(5);
 const TIMEOUT: Duration = Duration::from_secs(180);
 
@@ -64,7 +64,7 @@ pub(crate) async fn run(plan: &Plan, env: &BenchEnv, recorder: &Recorder, leg_lo
 
 async fn leg(env: &BenchEnv, recorder: &Recorder, outage: Duration) -> Result<(Leg, CpuShare)> {
     database::reset(&env.postgres).await?;
-    // One of its own: it is killed.
+    // Its own broker: it is killed.
     let mut kafka = tokio::task::block_in_place(|| Kafka::start(&kafka::Options::default()))?;
     let bootstrap = kafka.bootstrap();
     broker::make_topics(&bootstrap, &[TOPIC]).await?;
@@ -107,7 +107,7 @@ async fn leg(env: &BenchEnv, recorder: &Recorder, outage: Duration) -> Result<(L
 async fn drained(committed: &Instants, delivered: &Instants, back_at: Instant) -> Result<Instant> {
     let end = Instant::now() + TIMEOUT;
     loop {
-        // Seldom: it looks at every message, and the relay waits for its locks.
+        // Rarely: it checks every message, and the relay waits for its locks.
         if let Some(at) = committed.last_until(delivered, back_at) {
             return Ok(at);
         }
@@ -116,7 +116,7 @@ async fn drained(committed: &Instants, delivered: &Instants, back_at: Instant) -
     }
 }
 
-/// When a client that has nothing to do with the relay was first told of a leader for every partition.
+/// When a client independent of the relay first saw a leader for every partition.
 struct LeaderSeen {
     at: Arc<OnceLock<Instant>>,
     stop: Arc<AtomicBool>,

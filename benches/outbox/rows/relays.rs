@@ -1,4 +1,4 @@
-//! Several relays on one table, each a process: the drain of a backlog, and the business of an application beside them.
+//! Several relay processes on one table: the drain of a backlog, and an application that runs next to them.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ use crate::{broker, database};
 
 const ROWS: usize = 300_000;
 const RELAYS: [usize; 3] = [1, 2, 4];
-/// How long a backlog of [`ROWS`] waits, so that it is written and all relays are up when it is due.
+/// When a backlog of [`ROWS`] is due, so that it is written and all relays run by then.
 const DUE_IN_SECONDS: usize = 20;
 const TIMEOUT: Duration = Duration::from_secs(600);
 const BUSINESS: Load = Load { enqueue: Enqueue::Hook, relay_to: RelayTo::Kafka };
@@ -27,7 +27,7 @@ const BUSINESS: Load = Load { enqueue: Enqueue::Hook, relay_to: RelayTo::Kafka }
 struct Drain {
     messages_per_second: f64,
     second_copies: u64,
-    /// What the busiest of them had of it.
+    /// The share of the busiest one.
     largest_share: f64,
 }
 
@@ -104,7 +104,7 @@ async fn delivered(processes: &mut [RelayProcess]) -> Result<Vec<u64>> {
     Ok(counts)
 }
 
-/// An application with its own relay, and the others beside it; returns how many messages came twice.
+/// An application with its own relay, and the other relays. Returns the number of duplicates.
 async fn business(
     plan: &Plan,
     env: &BenchEnv,
@@ -123,10 +123,10 @@ async fn business(
     };
     baseline(rounds, leg_log).await?;
     let before = broker::stored(&env.kafka, TOPIC)?;
-    // Before the others come, who would lose their nodes and lanes by it.
+    // Before the others start, which would lose their nodes and lanes by it.
     database::reset(&env.postgres).await?;
     let mut others = (1..relays).map(|_| RelayProcess::start(TOPIC, Role::Plain)).collect::<Result<Vec<_>>>()?;
-    // Each answers when its relay has started: none comes in the middle of the leg.
+    // Each answers when its relay has started, so that none starts in the middle of the leg.
     delivered(&mut others).await?;
     let (throughput, cpu) = load::run_in_emptied(BUSINESS, &env.postgres, env, recorder, duration).await?;
     leg_log.leg(&format!("business, relays: {relays}"), cpu, &throughput)?;
@@ -134,7 +134,7 @@ async fn business(
     for other in others {
         other.end().await?;
     }
-    // What none of them had settled before its end, another relay sends.
+    // Another relay sends what none of them had settled before its end.
     let rest = RelayProcess::start(TOPIC, Role::Plain)?;
     database::wait_until_empty(&env.postgres, TIMEOUT).await?;
     rest.end().await?;

@@ -1,5 +1,5 @@
-//! From `kill -9` of the owner of a lane to the first acknowledgement of a message of that lane, which the node that
-//! is left sent: on an ordered topic, whose next owner waits for what the dead one had in flight, and on a fenced one, where it does not.
+//! From `kill -9` of a lane's owner to the first acknowledgement of a message that the remaining node sent from that
+//! lane. On an ordered topic the next owner waits for what the dead one had in flight; on a fenced topic it does not.
 
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 #[derive(Debug, Clone, Copy)]
 struct Kind {
     role: Role,
-    /// Of its own: the lanes of a fenced one are known to the broker from then on.
+    /// A topic for each: the broker remembers the lanes of a fenced one.
     topic: &'static str,
     leg: &'static str,
     what: &'static str,
@@ -95,7 +95,7 @@ async fn leg(env: &BenchEnv, kind: Kind) -> Result<(Leg, CpuShare)> {
     let lane =
         application::until(TIMEOUT, is_of_another).await.context("the other process takes its share of lanes")?;
     let order_id = (0..).find(|id: &i64| lane_of(&id.to_string(), LANES) == lane).context("a key of the lane")?;
-    // Without a relay: nobody is told of the message, whoever owns its lane finds it.
+    // Without a relay: nobody is notified of the message, and the lane's owner finds it by a poll.
     let elsewhere = Outbox::builder().topic(topic()).build().context("build the outbox")?;
     let mut conn = database::connect(&env.postgres).await?;
     let event = OrderPlaced { order_id, topic: kind.topic };

@@ -1,4 +1,4 @@
-//! `#[outbox(..)]` as it is written: finds every mistake in a list, not the first only.
+//! Parses `#[outbox(..)]`, and finds every mistake in a list, not just the first.
 
 use std::mem;
 
@@ -14,7 +14,7 @@ const ON_TYPE: &[&str] = &["topic", "kind", "key", "codec", "headers", "tombston
 const ON_VARIANT: &[&str] = &["kind", "tombstone"];
 const ON_FIELD: &[&str] = &["key", "header"];
 
-/// Mistakes found so far.
+/// The mistakes found so far.
 #[derive(Default)]
 pub(crate) struct Errors(Option<syn::Error>);
 
@@ -35,7 +35,7 @@ impl Errors {
     }
 }
 
-/// One attribute of a list. A failed one counts as given, so that it is not called missing on top.
+/// One attribute of a list. A failed one counts as given, so that it is not reported as missing as well.
 pub(crate) struct AttrSlot<T> {
     pub(crate) given: bool,
     pub(crate) value: Option<T>,
@@ -108,7 +108,7 @@ impl VariantAttrs {
 #[derive(Default)]
 pub(crate) struct FieldAttrs {
     pub(crate) key: AttrSlot<Ident>,
-    /// The attribute, and the name it gives.
+    /// The attribute, and the name that it gives.
     pub(crate) header: AttrSlot<(Ident, Option<LitStr>)>,
 }
 
@@ -128,7 +128,7 @@ impl FieldAttrs {
     }
 }
 
-/// Walks every attribute in every `#[outbox(..)]`; after a mistake it goes on behind the next comma.
+/// Visits every attribute in every `#[outbox(..)]`; after a mistake it continues after the next comma.
 fn each(attrs: &[Attribute], errors: &mut Errors, mut item: impl FnMut(&Ident, ParseStream) -> syn::Result<()>) {
     for attr in attrs.iter().filter(|attr| attr.path().is_ident("outbox")) {
         let Meta::List(list) = &attr.meta else {

@@ -1,4 +1,4 @@
-//! The checked event: what the attributes mean together with the type's fields.
+//! The checked event: the attributes combined with the type's fields.
 
 use syn::{DeriveInput, Expr, Generics, Ident, Lit, LitStr, Path, Type, parse_quote};
 
@@ -12,7 +12,7 @@ pub(crate) struct Event {
     pub(crate) generics: Generics,
     pub(crate) krate: Path,
     pub(crate) topic: Value,
-    /// A text or a constant; variants may have their own.
+    /// A string or a constant; variants may have their own.
     pub(crate) kind: Expr,
     pub(crate) key: Key,
     pub(crate) headers: Vec<(LitStr, Value)>,
@@ -46,7 +46,7 @@ impl Event {
         }
         let codec = attrs.codec.value.unwrap_or_else(|| parse_quote!(#krate::codec::Json));
         errors.into_result()?;
-        // Without a topic there was an error.
+        // A missing topic has already caused an error.
         let topic = topic.ok_or_else(|| syn::Error::new_spanned(&input.ident, NO_TOPIC))?;
         let (ident, generics) = (input.ident.clone(), input.generics.clone());
         Ok(Self { ident, generics, krate, topic, kind, key, headers, codec, shape })
@@ -54,7 +54,7 @@ impl Event {
 }
 
 impl Event {
-    /// The fields that are written as text; those alone in their value, as a chain may end in another type.
+    /// The fields whose `Display` is used: those that are the whole value, because a chain may end in another type.
     pub(crate) fn display_fields(&self) -> impl Iterator<Item = &Field> {
         let values = self.headers.iter().map(|(_, value)| value).chain(self.key.value());
         let heads = values.filter_map(|value| match value {
@@ -75,7 +75,7 @@ impl Key {
     }
 }
 
-/// Where the library is.
+/// The path of the library.
 pub(crate) fn krate(attrs: &TypeAttrs) -> Path {
     attrs.krate.value.clone().unwrap_or_else(|| parse_quote!(::diesel_outbox))
 }

@@ -11,7 +11,7 @@ use crate::shape::Variant;
 use crate::types;
 use crate::value::Value;
 
-/// The implementation, or every mistake and an empty implementation, so that the mistakes are all the compiler reports.
+/// The implementation. After mistakes it is empty, so that the compiler reports only the mistakes.
 pub(crate) fn derive(input: &DeriveInput) -> TokenStream {
     match Event::parse(input) {
         Ok(event) => expand(&event),
@@ -57,7 +57,7 @@ fn fallback(input: &DeriveInput) -> TokenStream {
     }
 }
 
-/// None where the type has no parameters: rustc then reports an unmet need where it arises, not as a bound.
+/// `None` if the type has no parameters: rustc then reports an unmet bound where it arises.
 fn bounds(event: &Event) -> Vec<WherePredicate> {
     let Event { codec, krate, .. } = event;
     let mut bounds: Vec<WherePredicate> = Vec::new();
@@ -204,7 +204,7 @@ fn payload(event: &Event) -> TokenStream {
     }
 }
 
-/// None of a tombstone, which has no payload, and whose codec need not exist.
+/// `None` for a tombstone: it has no payload, and its codec need not exist.
 fn payload_text(event: &Event) -> TokenStream {
     let Event { codec, krate, .. } = event;
     if event.shape.is_tombstone() {

@@ -37,22 +37,22 @@ use syn::{DeriveInput, parse_macro_input};
 /// # On the type, required
 ///
 /// * **`topic = "orders"`**: where the messages go; checked against Kafka's rules for names. A constant
-///   (`topic = ORDERS`, `topic = crate::topics::ORDERS`; a `&'static str`) is as fixed as a text. Any other [value](#values)
-///   chooses the topic of each message at run time, and `OutboxMessage::TOPIC` is `None`.
+///   (`topic = ORDERS`, `topic = crate::topics::ORDERS`; a `&'static str`) is as fixed as a string. Any other
+///   [value](#values) chooses the topic of each message at run time, and `OutboxMessage::TOPIC` is `None`.
 ///
 /// # On the type, optional
 ///
-/// * **`kind = "order.placed"`**: what happened, a text or a constant. Without it: the name of the type in snake case, for
-///   an enum that of the variant. Consumers match on it, so name it before you rename the type.
+/// * **`kind = "order.placed"`**: what happened, a string or a constant. By default it is the type's name in snake
+///   case, or for an enum the variant's. Consumers match on it, so set it before you rename the type.
 /// * **`key = order_id`**: what the message is about, a [value](#values) that implements `Display`. Without it, and
 ///   without a field marked `#[outbox(key)]`, messages have no key.
-/// * **`codec = path::to::Codec`**: how the event becomes bytes; `diesel_outbox::codec::Json` without it, which needs
+/// * **`codec = path::to::Codec`**: how the event becomes bytes; by default `diesel_outbox::codec::Json`, which needs
 ///   `serde::Serialize`.
 /// * **`tombstone`**: the messages have no payload, and the event needs no codec.
-/// * **`headers("source" = "shop", "tenant" = tenant.id)`**: headers of every message, in this order, before those of marked
-///   fields; names may repeat. Each is a [value](#values) that implements `Display`. Names that begin with `outbox-` are
-///   the library's own.
-/// * **`crate = path`**: where `diesel_outbox` is, for those who re-export or rename it.
+/// * **`headers("source" = "shop", "tenant" = tenant.id)`**: headers of every message, in this order, before those of
+///   marked fields; names may repeat. Each is a [value](#values) that implements `Display`. Names that begin with
+///   `outbox-` are reserved for the library.
+/// * **`crate = path`**: the path of `diesel_outbox`, if it is re-exported or renamed.
 ///
 /// # On a variant
 ///
@@ -61,23 +61,23 @@ use syn::{DeriveInput, parse_macro_input};
 ///
 /// # On a field
 ///
-/// * **`key`**: this field is the key, instead of `key = ..` on the type. In an enum each variant marks its own; one that
-///   marks none has no key.
-/// * **`header`**, **`header = "tenant-id"`**: sends the field also as a header, under its own name or the given one.
+/// * **`key`**: this field is the key, instead of `key = ..` on the type. In an enum each variant marks its own; a
+///   variant without a marked field has no key.
+/// * **`header`**, **`header = "tenant-id"`**: sends the field as a header too, under its own name or the given one.
 ///
-/// The fields stay in the payload; `#[serde(skip)]` takes one out.
+/// Marked fields stay in the payload; `#[serde(skip)]` removes one.
 ///
 /// # Values
 ///
-/// | written | is |
+/// | written | meaning |
 /// |---|---|
-/// | `order_id`, `order.id`, `order.number()` | the field, or what the chain from that field yields; in an enum the field of whichever variant it is |
-/// | `account?`, `account?.id` | the same, through an `Option`: `None` means no key, or leaves the header out |
+/// | `order_id`, `order.id`, `order.number()` | the field, or the result of the chain; in an enum the field of the current variant |
+/// | `account?`, `account?.id` | the same, through an `Option`: `None` means no key, or omits the header |
 /// | `ORDERS`, `crate::topics::ORDERS` | the constant |
-/// | `"shop"`, `3` | itself; refused as a key, which would be the same for every message |
+/// | `"shop"`, `3` | the literal; refused as a key, because it would be the same for every message |
 /// | `self.0`, `self.number()`, `format!("{}-{}", self.shop, self.order)` | any expression over `self`; a `?` on an `Option` works there too |
 ///
-/// A field whose type is written `Option<..>` needs no `?`. As a header, a field of type `Vec<u8>`, `&[u8]` or `[u8; N]` is
+/// A field whose type is written `Option<..>` needs no `?`. A header field of type `Vec<u8>`, `&[u8]` or `[u8; N]` is
 /// sent as its bytes.
 ///
 /// ```
@@ -103,7 +103,7 @@ use syn::{DeriveInput, parse_macro_input};
 ///
 /// # Enums
 ///
-/// The payload is what the codec makes of the whole enum; with JSON, serde's attributes say how the variant shows.
+/// The codec encodes the whole enum as the payload; with JSON, serde's attributes decide how the variant appears.
 ///
 /// ```
 /// # use diesel_outbox::OutboxMessage;
@@ -126,8 +126,8 @@ use syn::{DeriveInput, parse_macro_input};
 ///
 /// # Generics
 ///
-/// A type with type or const parameters gets the bound that its codec encodes it, and `Display` for marked or named
-/// fields whose types hold a parameter. What an expression needs beyond that goes in the type's own where clause.
+/// A type with type or const parameters gets a bound on its codec, and `Display` for marked or named fields whose types
+/// contain a parameter. Put further bounds of an expression into the type's own where clause.
 #[proc_macro_derive(OutboxMessage, attributes(outbox))]
 pub fn derive_outbox_message(input: TokenStream) -> TokenStream {
     expand::derive(&parse_macro_input!(input as DeriveInput)).into()

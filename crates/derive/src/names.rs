@@ -1,4 +1,4 @@
-//! What names are legal, what a type is called on the wire, and which known word a wrong one is nearest to.
+//! Checks names, derives a type's default kind, and finds the known word nearest to a wrong one.
 
 /// As in `diesel_outbox::limits`, which a macro crate cannot import; a test compares them.
 pub(crate) const TOPIC_CHARS_MAX: usize = 249;
@@ -6,7 +6,7 @@ pub(crate) const KIND_CHARS_MAX: usize = 255;
 
 const HEADER_PREFIX_RESERVED: &str = "outbox-";
 
-/// Kafka's rules: the strictest place a topic's name goes to.
+/// Kafka's rules, which are the strictest of all transports.
 pub(crate) fn topic_problem(name: &str) -> Option<String> {
     let illegal = |c: &char| !(c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'));
     if name.is_empty() {
@@ -34,7 +34,7 @@ pub(crate) fn kind_problem(kind: &str) -> Option<String> {
 }
 
 pub(crate) fn header_problem(name: &str) -> Option<String> {
-    // HTTP compares names of headers without case, so the prefix is reserved in any.
+    // HTTP ignores the case of header names, so the prefix is reserved in any case.
     let prefix = name.get(..HEADER_PREFIX_RESERVED.len());
     if name.is_empty() {
         Some("the header's name is empty: write it, as in `\"tenant\"`".to_owned())
@@ -61,13 +61,13 @@ pub(crate) fn snake_case(name: &str) -> String {
     snake
 }
 
-/// The known word that was most likely meant, if any is near.
+/// The known word that was probably meant, if one is near.
 pub(crate) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     let near = known.iter().map(|known| (edits(word, known), *known)).min()?;
     (near.0 <= near.1.len() / 3).then_some(near.1)
 }
 
-/// Levenshtein's distance.
+/// The Levenshtein distance.
 fn edits(a: &str, b: &str) -> usize {
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, from) in a.bytes().enumerate() {

@@ -1,4 +1,4 @@
-//! Where a value is read from: the fields of a struct, or those that the pattern of a variant binds.
+//! Where a value is read from: the fields of a struct, or the bindings of a variant's pattern.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
@@ -8,7 +8,7 @@ use crate::event::Event;
 use crate::shape::{Field, Variant};
 use crate::value::{self, Chain, Value};
 
-/// `wrap` around the text of a value, in each variant where the value starts at a field.
+/// Applies `wrap` to the text of a value, in each variant if the value starts at a field.
 pub(crate) fn each_value(event: &Event, value: &Value, wrap: impl Fn(TokenStream) -> TokenStream) -> TokenStream {
     match value {
         Value::Literal(literal) => wrap(text(&parse_quote!(#literal))),
@@ -21,7 +21,7 @@ pub(crate) fn each_value(event: &Event, value: &Value, wrap: impl Fn(TokenStream
     }
 }
 
-/// `body` with the places of the picked fields: `self.field` in a struct, what a pattern binds in an enum.
+/// `body` with the places of the picked fields: `self.field` in a struct, the pattern's bindings in an enum.
 ///
 /// Errors about a place show at the span that was picked with it.
 pub(crate) fn each_variant<'a>(
@@ -56,7 +56,7 @@ pub(crate) fn each_variant<'a>(
     quote!(match self { #(#arms)* #rest })
 }
 
-/// The field a chain starts at, at the place where the attribute names it.
+/// The field that a chain starts at, with the span of its name in the attribute.
 pub(crate) fn head_of<'a>(chain: &Chain, variant: &'a Variant) -> Vec<(&'a Field, Span)> {
     variant.field(&chain.head).map(|field| (field, chain.head.span())).into_iter().collect()
 }
@@ -75,7 +75,7 @@ pub(crate) fn text(expr: &Expr) -> TokenStream {
     quote_spanned!(value::here(expr)=> ::std::string::ToString::to_string(#reference))
 }
 
-/// `&` binds tighter than operators, and a spliced expression brings no parentheses of its own.
+/// `&` binds tighter than operators, and a spliced expression has no parentheses of its own.
 fn reference(expr: &Expr) -> TokenStream {
     let at = value::here(expr);
     match expr {
@@ -107,7 +107,7 @@ pub(crate) fn push(list: &Ident, name: &LitStr, expr: &Expr, bytes: bool) -> Tok
 }
 
 impl Field {
-    /// The marked field, or what its `Option` holds.
+    /// The marked field, or the content of its `Option`.
     pub(crate) fn read(&self, place: &Expr) -> Expr {
         if self.is_optional() { value::by_reference(place) } else { place.clone() }
     }

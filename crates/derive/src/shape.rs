@@ -1,4 +1,4 @@
-//! The fields and variants of the event, with what is marked on them.
+//! The fields and variants of the event, with their marks.
 
 use syn::{Data, DeriveInput, Expr, Fields, Ident, Lit, LitStr, Member, Type, parse_quote};
 
@@ -60,7 +60,7 @@ impl Shape {
         !self.variants.is_empty() && self.variants.iter().all(|variant| variant.tombstone)
     }
 
-    /// The variants that have no such field.
+    /// The variants that lack this field.
     pub(crate) fn without(&self, name: &Ident) -> Vec<String> {
         let lacks = |variant: &&Variant| variant.field(name).is_none();
         self.variants.iter().filter(lacks).map(|variant| variant.ident.to_string()).collect()
@@ -70,7 +70,7 @@ impl Shape {
         self.variants.iter().filter_map(|variant| variant.field(name)).any(Field::is_optional)
     }
 
-    /// For an error: what could have been written instead of `word`.
+    /// For an error: what `word` could have been.
     pub(crate) fn known_fields(&self, word: &Ident) -> String {
         let places = self.places();
         let places: Vec<&str> = places.iter().map(String::as_str).collect();
@@ -85,7 +85,7 @@ impl Shape {
         }
     }
 
-    /// The fields that every variant has, as one writes them in an attribute.
+    /// The fields that every variant has, as written in an attribute.
     pub(crate) fn places(&self) -> Vec<String> {
         let Some(first) = self.variants.first() else { return Vec::new() };
         let common = |field: &&Field| self.variants.iter().all(|variant| variant.has(&field.member));
@@ -120,7 +120,7 @@ impl Field {
 fn parse_variant(variant: &syn::Variant, of: &TypeAttrs, errors: &mut Errors) -> Variant {
     let attrs = VariantAttrs::parse(&variant.attrs, errors);
     let own = attrs.kind.value.map(|kind| checked_kind(&kind, errors));
-    // The type's kind, where it has one, holds for all; otherwise the variant's name says more than the type's.
+    // The type's kind, if set, applies to all variants; otherwise the variant's name says more than the type's.
     let kind = own.or_else(|| (!of.kind.given).then(|| name_as_kind(&variant.ident)));
     let tombstone = of.tombstone.given || attrs.tombstone.given;
     Variant { ident: variant.ident.clone(), kind, tombstone, fields: parse_fields(&variant.fields, errors) }

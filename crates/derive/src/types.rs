@@ -1,4 +1,4 @@
-//! What can be seen of a field's type from how it is written; an alias hides it.
+//! What the written form of a field's type shows; an alias hides it.
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
@@ -19,7 +19,7 @@ pub(crate) fn is_bytes(ty: &Type) -> bool {
     }
 }
 
-/// Whether the parameters of the type decide it.
+/// Whether the type depends on a type parameter.
 pub(crate) fn mentions_parameter(ty: &Type, generics: &Generics) -> bool {
     fn any(tokens: TokenStream, is_parameter: &dyn Fn(&proc_macro2::Ident) -> bool) -> bool {
         tokens.into_iter().any(|token| match token {
@@ -31,7 +31,7 @@ pub(crate) fn mentions_parameter(ty: &Type, generics: &Generics) -> bool {
     any(ty.to_token_stream(), &|ident| generics.type_params().any(|parameter| parameter.ident == *ident))
 }
 
-/// Whether bounds can depend on the parameters: lifetimes alone decide no trait.
+/// Whether bounds can depend on the parameters; lifetimes alone need no bound.
 pub(crate) fn has_parameters(generics: &Generics) -> bool {
     generics.params.iter().any(|parameter| !matches!(parameter, GenericParam::Lifetime(_)))
 }

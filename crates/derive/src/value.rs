@@ -1,4 +1,5 @@
-//! The values of `topic`, `key` and `headers`: a text, a constant, a chain from a field, or an expression over `self`.
+//! The values of `topic`, `key` and `headers`: a string, a constant, a chain that starts at a field, or an expression
+//! over `self`.
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::ToTokens;
@@ -22,7 +23,7 @@ pub(crate) struct Chain {
     expr: Expr,
 }
 
-/// Whose value it is; decides what is possible where a field is missing.
+/// What a value is for; decides the remedy if a field is missing.
 #[derive(Clone, Copy)]
 pub(crate) enum ValueUse {
     Topic,
@@ -87,7 +88,7 @@ impl Chain {
         has_question_mark(&self.expr)
     }
 
-    /// The chain from `place`, where the field of this variant is.
+    /// The chain that starts at `place`, the location of this variant's field.
     pub(crate) fn from(&self, place: &Expr, field: &Field) -> Expr {
         let mut expr = self.expr.clone();
         substitute(&mut expr, place);
@@ -95,17 +96,18 @@ impl Chain {
     }
 }
 
-/// Where to show an error about `expr`.
+/// The span for an error about `expr`.
 pub(crate) fn here(expr: &Expr) -> Span {
     expr.span().resolved_at(Span::call_site())
 }
 
-/// `Option::as_ref(&place)?`, as an event is only borrowed and `place?` would move out of it.
+/// `Option::as_ref(&place)?`: an event is only borrowed, and `place?` would move out of it.
 pub(crate) fn by_reference(place: &Expr) -> Expr {
     parse_quote_spanned!(here(place)=> ::core::option::Option::as_ref(&#place)?)
 }
 
-/// Whether it holds a `?`. Tokens, not the tree: a `?` counts also in the arguments of a macro such as `format!`.
+/// Whether it contains a `?`. It checks tokens, not the tree: a `?` in the arguments of a macro such as `format!`
+/// counts too.
 pub(crate) fn has_question_mark(expr: &Expr) -> bool {
     fn any(tokens: TokenStream) -> bool {
         tokens.into_iter().any(|token| match token {
@@ -128,7 +130,7 @@ fn head(expr: &Expr) -> Option<&Ident> {
     }
 }
 
-/// Follows the same arms as [`head`].
+/// Matches the same arms as [`head`].
 fn substitute(expr: &mut Expr, place: &Expr) {
     match expr {
         Expr::Field(field) => substitute(&mut field.base, place),

@@ -1,7 +1,7 @@
-//! The INSERT of each database: own query fragments with fixed text, binding built-in types only.
+//! The INSERT of each database: our own query fragments with fixed text, with binds of built-in types only.
 //!
-//! Rejected: `diesel::insert_into(..).values(&vec)` and `sql_query`, which the drivers' statement caches do not hold, so
-//! that each enqueue costs a second round trip.
+//! Rejected: `diesel::insert_into(..).values(&vec)` and `sql_query`. The drivers' statement caches do not keep them, so
+//! each enqueue would cost a second round trip.
 
 #[cfg(feature = "mysql")]
 pub(super) mod mysql;
@@ -29,63 +29,61 @@ pub struct Insertion<'a> {
     pub(crate) table: &'a str,
     /// The messages, in order.
     pub(crate) rows: &'a [Encoded],
-    /// Whether the rows are born leased to this process.
+    /// Whether the rows start out leased to this process.
     pub(crate) leased: bool,
     /// Whether the connection counts a transaction as open.
-    #[cfg_attr(not(feature = "mysql"), expect(dead_code, reason = "MariaDB alone can say that it is over"))]
+    #[cfg_attr(not(feature = "mysql"), expect(dead_code, reason = "only MariaDB can report that it is over"))]
     pub(crate) in_transaction: bool,
-    /// The depth of the transaction of the outbox's own that these are the last statements of: it was flagged there.
-    #[cfg_attr(
-        not(feature = "postgres"),
-        expect(dead_code, reason = "PostgreSQL alone looks for the mark in the INSERT")
-    )]
+    /// The depth of the outbox's own transaction that this statement ends. The transaction was flagged at that depth.
+    #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "only PostgreSQL checks the flag in the INSERT"))]
     pub(crate) flagged: Option<u32>,
 }
 
-/// What the database says of a row it inserted.
+/// What the database returns for an inserted row.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Inserted {
-    /// The primary key, where the database returns it.
+    /// The primary key, if the database returns it.
     pub(crate) id: Option<i64>,
-    /// The row's `created_at`, where it was asked for.
+    /// The row's `created_at`, if it was requested.
     pub(crate) created_at: Option<SystemTime>,
 }
 
-/// What differs between the databases beside the statement itself.
+/// The differences between the databases, apart from the statement itself.
 pub trait Dialect {
-    /// How many rows one statement takes; each number is a statement text, so they are few. Empty where a statement takes
-    /// any number.
+    /// The allowed numbers of rows in one statement. They are few, because each is its own statement text. Empty if a
+    /// statement takes any number.
     #[doc(hidden)]
     const ROW_COUNTS: &'static [usize];
 
-    /// Whether a row that was inserted, with the COMMIT right behind it answered, is proven by that.
+    /// Whether a successful INSERT verifies the successful COMMIT right after it.
     #[doc(hidden)]
     const COMMIT_VERIFIES_INSERT: bool = false;
 
-    /// Whether a deadlock rolls back the whole transaction, whatever savepoints it has.
+    /// Whether a deadlock rolls back the whole transaction, including its savepoints.
     #[doc(hidden)]
     const DEADLOCK_ENDS_TRANSACTION: bool = false;
 
-    /// SQL that marks the transaction or savepoint that has just begun at this depth. The mark ends with it, whatever ends
-    /// it, and where it is gone the transaction is another one, or none.
+    /// SQL that flags the transaction or savepoint that has just begun at this depth. The flag ends with it, however it
+    /// ends. If the flag is gone, the transaction is another one, or none.
     #[doc(hidden)]
     fn transaction_flag_sql(_depth: u32) -> Option<String> {
         None
     }
 
-    /// Whether the mark travels with BEGIN in one text.
+    /// Whether the flag is sent with BEGIN in one text.
     #[doc(hidden)]
     const FLAG_WITH_BEGIN: bool = false;
 
-    /// Takes the mark away before the last INSERT, and fails where it is gone. None where the INSERT looks itself.
+    /// Removes the flag before the last INSERT, and fails if it is gone. `None` if the INSERT checks it.
     #[doc(hidden)]
     const CLEAR_FLAG: Option<&'static str> = None;
 
-    /// Fails inside a transaction, and does nothing outside. None where an INSERT tells by itself, or nothing does.
+    /// Fails inside a transaction, and does nothing outside. `None` if an INSERT can tell, or nothing can.
     #[doc(hidden)]
     const PROBE: Option<&'static str> = None;
 
-    /// Whether one INSERT may store some of its rows and leave out others without an error, as a trigger has it.
+    /// Whether one INSERT may store some of its rows and drop others without an error, for instance because of a
+    /// trigger.
     #[doc(hidden)]
     const INSERT_MAY_BE_PARTIAL: bool = false;
 
@@ -107,14 +105,14 @@ pub trait Dialect {
         false
     }
 
-    /// Whether the statement failed because a row of its own is missing.
+    /// Whether the statement failed because one of its rows is missing.
     #[doc(hidden)]
     fn is_row_removed_error(_error: &Error) -> bool {
         false
     }
 }
 
-/// Whether the database's message has `text`.
+/// Whether the database's message contains `text`.
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 fn message_contains(error: &Error, text: &str) -> bool {
     matches!(error, Error::DatabaseError(_, information) if information.message().contains(text))
@@ -132,25 +130,25 @@ pub(crate) fn next_statement_rows<B: Dialect + ?Sized>(rows: &[Encoded]) -> usiz
 }
 
 impl Insertion<'_> {
-    /// As an error where fewer rows were stored than there are: the first whose row is missing.
+    /// The error for missing rows: it names the first message whose row is missing.
     #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
     pub(super) fn removed(&self, is_missing: impl Fn(&Encoded) -> bool) -> Error {
         let missing = self.rows.iter().find(|row| is_missing(row)).or(self.rows.first());
         EnqueueError::RowRemoved { topic: missing.map_or_else(String::new, |row| row.topic.to_string()) }.into()
     }
 
-    /// Whether a row is in a lane. Statements of such rows have a text of their own, so that others bind nothing more.
+    /// Whether a row has a lane. Such statements have their own text, so that others have no extra binds.
     fn has_lanes(&self) -> bool {
         self.rows.iter().any(|row| row.lane.is_some())
     }
 
-    /// Whether a row is delayed. Likewise a text of its own.
+    /// Whether a row is delayed. Such statements have their own text, too.
     fn has_delays(&self) -> bool {
         self.rows.iter().any(|row| row.delivery != Delivery::Now)
     }
 
-    /// What the transaction locks first, ascending: transactions that lock the same in another order would wait for each
-    /// other.
+    /// The keys that the transaction locks first, ascending: transactions that lock them in different orders would
+    /// deadlock.
     #[cfg(any(feature = "postgres", feature = "mysql"))]
     fn key_locks(&self) -> Vec<i64> {
         let mut locks: Vec<i64> = self.rows.iter().filter_map(|row| row.key_lock).collect();
@@ -160,11 +158,11 @@ impl Insertion<'_> {
     }
 }
 
-/// A message as it is bound. Fields are of the types that Diesel binds, because binds are borrowed from them.
+/// A message's bind values. Their types are those that Diesel binds, because binds borrow them.
 struct Binds<'a> {
     #[cfg(feature = "postgres")]
     message_id: &'a uuid::Uuid,
-    /// The same for databases without a type for it.
+    /// The same for databases without a uuid type.
     #[cfg(any(feature = "mysql", feature = "sqlite"))]
     message_id_bytes: &'a [u8],
     topic: &'a str,
@@ -172,13 +170,13 @@ struct Binds<'a> {
     kind: &'a str,
     headers: &'a str,
     payload: Option<&'a [u8]>,
-    /// How long the row belongs to this process.
+    /// How long the row is leased to this process.
     lease_ms: i64,
-    /// How long after the INSERT it is to be delivered.
+    /// How long after the INSERT it is due.
     delay_ms: Option<i64>,
-    /// Or when, from 1970.
+    /// Or when it is due, counted from 1970.
     deliver_at_ms: Option<i64>,
-    /// As the column has it.
+    /// The value of the lane column.
     lane: i32,
 }
 
@@ -187,7 +185,7 @@ impl<'a> Binds<'a> {
         let lease_ms = if leased { millis(row.staleness) } else { 0 };
         let (delay_ms, deliver_at_ms) = match row.delivery {
             Delivery::Now => (None, None),
-            // A delay of less than a millisecond is one, or the hook would send it.
+            // A delay below a millisecond still counts as one: otherwise the hook would send the message.
             Delivery::After(delay) => (Some(millis(delay).max(1)), None),
             Delivery::At(at) => (None, Some(millis(at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()))),
         };

@@ -10,22 +10,22 @@ impl Dialect for Mysql {
     const ROW_COUNTS: &'static [usize] = &[crate::limits::ENQUEUE_ROWS_MAX, 64, 16, 4, 1];
     const DEADLOCK_ENDS_TRANSACTION: bool = true;
 
-    /// The text of the guard stands in the error of its overflow, whatever language the server speaks.
+    /// The overflow error contains the guard's text, whatever the server's language.
     fn is_transaction_lost_error(error: &Error) -> bool {
         message_contains(error, "@@in_transaction")
     }
 }
 
-/// MariaDB alone reads `/*M! .. */`. Outside a transaction the sum overflows BIGINT, which is an error in every SQL mode.
+/// Only MariaDB runs `/*M! .. */`. Outside a transaction the sum overflows BIGINT, which is an error in every SQL mode.
 ///
 /// Rejected: `INSERT .. SELECT .. WHERE @@in_transaction`, because an INSERT from a SELECT takes InnoDB's table-wide
 /// lock on AUTO_INCREMENT where `innodb_autoinc_lock_mode` is 1, MariaDB's default.
 pub(in crate::enqueue) const GUARD_BEGIN: &str = "/*M! IF(~0 + (1 - @@in_transaction), */";
 pub(in crate::enqueue) const GUARD_END: &str = "/*M! , NULL) */";
 
-/// Locks keys until the transaction ends, a row for each bucket of them, in ascending order.
+/// Locks keys until the transaction ends: one row for each bucket, in ascending order.
 ///
-/// Rejected: `GET_LOCK`, which goes on after the transaction and would have to be released behind a COMMIT that is not ours.
+/// Rejected: `GET_LOCK`, which outlasts the transaction. It would have to be released after a COMMIT that is not ours.
 pub(in crate::enqueue) struct LockKeys {
     table: String,
     buckets: Vec<i32>,
@@ -37,12 +37,12 @@ impl LockKeys {
         let mut buckets: Vec<i32> = buckets.filter_map(|bucket| i32::try_from(bucket).ok()).collect();
         buckets.sort_unstable();
         buckets.dedup();
-        // In a few sizes: each is a text that every connection prepares, and the server's max_prepared_stmt_count is one for all. A
-        // bucket that is named twice is locked once.
+        // Padded to a few sizes: every connection prepares each text, and the server's max_prepared_stmt_count covers
+        // all connections. A repeated bucket is locked once.
         if let Some(&last) = buckets.last() {
             buckets.resize(buckets.len().next_power_of_two(), last);
         }
-        // An outbox has one prefix and one schema for all of its tables.
+        // All tables of an outbox share one prefix and one schema.
         let table = insertion.table.strip_suffix("messages").map(|prefix| format!("{prefix}key_locks"))?;
         (!buckets.is_empty()).then_some(Self { table, buckets })
     }
@@ -74,7 +74,7 @@ impl<C> diesel::RunQueryDsl<C> for LockKeys {}
 pub(in crate::enqueue) struct Insert<'a> {
     table: &'a str,
     rows: Vec<Binds<'a>>,
-    /// Whether MariaDB is to refuse outside a transaction: a deadlock or DDL may have ended it unseen.
+    /// Whether MariaDB must refuse outside a transaction: a deadlock or DDL may have ended it unnoticed.
     checks_transaction: bool,
     has_lanes: bool,
     has_delays: bool,
@@ -134,7 +134,7 @@ impl<'a> Insert<'a> {
     }
 }
 
-/// When a row is to be delivered; NULL where it is not delayed.
+/// When a row is due; NULL if it is not delayed.
 fn walk_deliver_at<'b>(row: &'b Binds<'_>, out: &mut AstPass<'_, 'b, Mysql>) -> QueryResult<()> {
     out.push_sql("COALESCE(TIMESTAMP'1970-01-01 00:00:00' + INTERVAL ");
     out.push_bind_param::<Nullable<BigInt>, _>(&row.deliver_at_ms)?;
@@ -155,7 +155,7 @@ impl QueryFragment<Mysql> for Insert<'_> {
             if index > 0 {
                 out.push_sql(", ");
             }
-            // The first row alone: a statement runs in one transaction or in none.
+            // Only on the first row: the whole statement runs inside a transaction, or none of it.
             self.walk_row(row, self.checks_transaction && index == 0, &mut out)?;
         }
         Ok(())
@@ -169,7 +169,7 @@ impl QueryId for Insert<'_> {
 
 impl<C> diesel::RunQueryDsl<C> for Insert<'_> {}
 
-/// What became of the messages of `insertion`, by the number of rows that it wrote.
+/// The result for the messages of `insertion`, by the number of written rows.
 pub(in crate::enqueue) fn inserted(insertion: &Insertion<'_>, written: usize) -> QueryResult<Vec<Inserted>> {
     if written < insertion.rows.len() {
         return Err(insertion.removed(|_| true));
@@ -202,12 +202,12 @@ mod tests {
         let locks = LockKeys::new(&insertion).expect("it locks");
         let buckets = 0..i32::try_from(KEY_LOCK_BUCKETS).expect("few");
         assert!(locks.buckets.iter().all(|bucket| buckets.contains(bucket)));
-        assert!(locks.buckets.is_sorted(), "in one order");
+        assert!(locks.buckets.is_sorted(), "buckets are ascending");
         let different: HashSet<i32> = locks.buckets.iter().copied().collect();
-        assert!(different.len() > rows.len() / 4, "and spread: {}", different.len());
+        assert!(different.len() > rows.len() / 4, "and spread out: {}", different.len());
     }
 
-    /// Each text is prepared on each connection, and the server bounds their number for all connections together.
+    /// Each connection prepares each text, and the server limits their number over all connections.
     #[test]
     fn the_locks_of_any_number_of_keys_are_one_of_a_few_texts() {
         let topic = Topic::new("orders").ordered_by_key().serialize_by_key();
@@ -228,7 +228,7 @@ mod tests {
         assert!(texts.len() <= 9, "{} texts", texts.len());
     }
 
-    /// No trigger of MariaDB's or MySQL's keeps a row out without an error, so no server shows it.
+    /// No trigger of MariaDB or MySQL can drop a row without an error, so no server test covers this.
     #[test]
     fn fewer_rows_than_messages_are_an_error() {
         let outbox = Outbox::builder().topic(Topic::new("orders")).build().expect("build");

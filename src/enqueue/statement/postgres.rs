@@ -13,7 +13,7 @@ use crate::store::pg_instant;
 
 /// A returned row: id, `created_at`.
 pub(in crate::enqueue) type ReturnedOne = (i64, PgTimestamp);
-/// A returned row of many: message id, id, `created_at`.
+/// A returned row of several: message id, id, `created_at`.
 pub(in crate::enqueue) type Returned = (Uuid, i64, PgTimestamp);
 
 const COLUMNS: &str = " (message_id, topic, key, kind, headers, payload, due_at) ";
@@ -21,13 +21,13 @@ const COLUMNS: &str = " (message_id, topic, key, kind, headers, payload, due_at)
 impl Dialect for Pg {
     const ROW_COUNTS: &'static [usize] = &[];
 
-    // An INSERT that succeeded shows that the transaction was not aborted, so the COMMIT behind it cannot have been
-    // answered for a rollback. An INSERT outside a transaction, after raw SQL ended it, commits itself.
+    // An INSERT that succeeded shows that the transaction was not aborted, so the COMMIT after it was not a rollback.
+    // An INSERT that ran outside a transaction, because raw SQL ended it, committed by itself.
     const COMMIT_VERIFIES_INSERT: bool = true;
 
-    // A LOCAL setting ends with its transaction or savepoint. 3 µs, and 0.3 µs to look; an advisory lock would have to be
-    // sought in pg_locks, and a transaction's number is not there before it writes. Not `set_config`, which is a query: behind
-    // one no isolation level can be set.
+    // A LOCAL setting ends with its transaction or savepoint. It costs 3 µs to set and 0.3 µs to check. An advisory
+    // lock would have to be looked up in pg_locks, and a transaction has no id before it writes. Not `set_config`: it
+    // is a query, and after one the isolation level can no longer be set.
     const FLAG_WITH_BEGIN: bool = true;
 
     fn transaction_flag_sql(depth: u32) -> Option<String> {
@@ -43,12 +43,12 @@ impl Dialect for Pg {
     }
 }
 
-/// What stands in the error of a text that is no uuid, whatever language the server speaks.
+/// Part of the error for a text that is not a uuid, whatever the server's language.
 const TRANSACTION_LOST: &str = "outbox: the transaction is lost";
 const ROW_REMOVED: &str = "outbox: a row is missing";
 
-/// Pushes a bind for `type_name`, or where the transaction's mark is gone an error. `server_version` is what keeps the
-/// planner from looking at the error before it is needed.
+/// Pushes a bind for `type_name`, or an error if the transaction's flag is gone. `server_version` keeps the planner
+/// from evaluating the error early.
 fn walk_flag_check<'b>(
     flagged: Option<u32>,
     type_name: &str,
@@ -62,11 +62,12 @@ fn walk_flag_check<'b>(
     Ok(())
 }
 
-/// One row of a topic that is not ordered, to be sent at once, which is what most calls write: half the server's time of
-/// the array form (16 against 33 µs). It returns no more than it has to: a third column, and microseconds made of
-/// `created_at` by `extract`, cost a transaction 4 %.
+/// Inserts one row of an unordered topic without a delay, which is what most calls write. It takes half the server time
+/// of the array form (16 against 33 µs). It returns no more than needed: a third column, and `created_at` converted by
+/// `extract`, cost a transaction 4 %.
 ///
-/// In a transaction of the outbox's own it is an error itself where a trigger removed the row: COMMIT is on its way already.
+/// In a transaction of the outbox's own, the statement itself fails if a trigger removed the row: the COMMIT is already
+/// being sent.
 pub(in crate::enqueue) struct InsertOne<'a> {
     table: &'a str,
     row: Binds<'a>,
@@ -101,7 +102,7 @@ impl QueryFragment<Pg> for InsertOne<'_> {
         out.push_bind_param::<Text, _>(row.headers)?;
         out.push_sql(", ");
         out.push_bind_param::<Nullable<Binary>, _>(&row.payload)?;
-        // Not now(): the lease counts from the INSERT, and now() is when the transaction began.
+        // Not now(), which is the start of the transaction: the lease counts from the INSERT.
         out.push_sql(", clock_timestamp() + ");
         out.push_bind_param::<BigInt, _>(&row.lease_ms)?;
         out.push_sql(" * interval '1 millisecond') RETURNING id, created_at");
@@ -125,9 +126,10 @@ impl Query for InsertOne<'_> {
     type SqlType = (BigInt, Timestamptz);
 }
 
-/// Any number of rows with one text: a column is an array. `ORDER BY` makes ids grow in the order of the messages.
+/// Inserts any number of rows with one text: each column is an array. `ORDER BY` makes ids grow in the order of the
+/// messages.
 ///
-/// An error itself where a trigger removed a row, so that nobody commits the others.
+/// The statement itself fails if a trigger removed a row, so that the others are not committed.
 pub(in crate::enqueue) struct InsertMany<'a> {
     table: &'a str,
     flagged: Option<u32>,
@@ -141,12 +143,12 @@ pub(in crate::enqueue) struct InsertMany<'a> {
     leases_ms: Vec<i64>,
     lanes: Vec<i32>,
     has_lanes: bool,
-    /// None where no row is delayed.
+    /// `None` if no row is delayed.
     delays: Option<Delays>,
     key_locks: Vec<i64>,
 }
 
-/// When rows are to be delivered: after a while, at an instant, or at once.
+/// When rows are due: after a delay, at a given time, or at once.
 struct Delays {
     after_ms: Vec<Option<i64>>,
     at_ms: Vec<Option<i64>>,
@@ -182,8 +184,8 @@ impl<'a> InsertMany<'a> {
 }
 
 impl InsertMany<'_> {
-    /// Locks keys, and not before the statement: its rows' ids are given when the locks are there, in the same round trip.
-    /// The count is what makes all of them come first.
+    /// Takes the key locks in the same round trip, but before the rows get their ids. The count forces all locks to
+    /// come first.
     fn walk_locks<'b>(&'b self, out: &mut AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         out.push_sql("WITH locked AS MATERIALIZED (SELECT pg_advisory_xact_lock(k) FROM (SELECT k FROM unnest(");
         out.push_bind_param::<Array<BigInt>, _>(&self.key_locks)?;
@@ -220,7 +222,7 @@ impl InsertMany<'_> {
         Ok(())
     }
 
-    /// Rows of which some are delayed: those belong to nobody until their time, and are not due before.
+    /// Inserts rows of which some are delayed. A delayed row has no owner and is not due before its time.
     fn walk_delayed<'b>(&'b self, delays: &'b Delays, out: &mut AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         let locks = !self.key_locks.is_empty();
         if locks {
@@ -300,7 +302,7 @@ fn inserted_row((id, created_at): ReturnedOne) -> Inserted {
     Inserted { id: Some(id), created_at: pg_instant(created_at).ok() }
 }
 
-/// What became of the message of an [`InsertOne`].
+/// The result for the message of an [`InsertOne`].
 pub(in crate::enqueue) fn inserted_one(
     insertion: &Insertion<'_>,
     returned: Vec<ReturnedOne>,
@@ -311,7 +313,7 @@ pub(in crate::enqueue) fn inserted_one(
     Ok(returned.into_iter().map(inserted_row).collect())
 }
 
-/// What became of each message of `insertion`; PostgreSQL promises no order of the returned rows.
+/// The result for each message of `insertion`. PostgreSQL guarantees no order of the returned rows.
 pub(in crate::enqueue) fn inserted(insertion: &Insertion<'_>, returned: Vec<Returned>) -> Vec<Inserted> {
     let returned: HashMap<Uuid, ReturnedOne> =
         returned.into_iter().map(|(message_id, id, created_at)| (message_id, (id, created_at))).collect();

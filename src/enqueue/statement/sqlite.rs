@@ -17,8 +17,9 @@ impl Dialect for Sqlite {
     const ROW_COUNTS: &'static [usize] = &[crate::limits::ENQUEUE_ROWS_MAX, 64, 16, 4, 1];
     const INSERT_MAY_BE_PARTIAL: bool = true;
 
-    // `OR ROLLBACK`, `RAISE(ROLLBACK)` and a full disk end a transaction as COMMIT and ROLLBACK do, and no expression says
-    // whether one is open. What SQL can tell is whether a savepoint is there, and that BEGIN fails inside a transaction.
+    // `OR ROLLBACK`, `RAISE(ROLLBACK)` and a full disk end a transaction as COMMIT and ROLLBACK do, and no SQL
+    // expression says whether one is open. SQL can only show whether a savepoint exists, and BEGIN fails inside a
+    // transaction.
     const CLEAR_FLAG: Option<&'static str> = Some("RELEASE SAVEPOINT outbox_transaction");
     const PROBE: Option<&'static str> = Some("BEGIN; ROLLBACK");
 
@@ -95,7 +96,7 @@ impl<'a> Insert<'a> {
     }
 }
 
-/// When a row is to be delivered; NULL where it is not delayed.
+/// When a row is due; NULL if it is not delayed.
 fn walk_deliver_at<'b>(row: &'b Binds<'_>, out: &mut AstPass<'_, 'b, Sqlite>) -> QueryResult<()> {
     out.push_sql("coalesce(");
     out.push_bind_param::<Nullable<BigInt>, _>(&row.deliver_at_ms)?;
@@ -136,7 +137,7 @@ impl Query for Insert<'_> {
     type SqlType = (BigInt, Binary);
 }
 
-/// What became of each message of `insertion`; SQLite promises no order of the returned rows.
+/// The result for each message of `insertion`. SQLite guarantees no order of the returned rows.
 pub(in crate::enqueue) fn inserted(insertion: &Insertion<'_>, returned: Vec<Returned>) -> QueryResult<Vec<Inserted>> {
     let stored = returned.len();
     let returned: HashMap<Vec<u8>, i64> = returned.into_iter().map(|(id, message_id)| (message_id, id)).collect();

@@ -1,4 +1,4 @@
-//! The hook over synthetic events, in orders that no connection may ever send.
+//! The hook under synthetic events, in orders that no connection may ever send.
 
 mod verified;
 
@@ -20,7 +20,7 @@ use crate::topic::Topic;
 
 const NOTHING: [i64; 0] = [];
 
-/// A hook, and what the outbox whose rows it keeps hands over.
+/// A hook, and the rows that its outbox hands over.
 struct HookFixture {
     hook: CommitHook,
     link: Arc<Link>,
@@ -33,7 +33,7 @@ impl HookFixture {
         Self { hook: CommitHook::new(), link: Arc::clone(outbox.link()), test_hook: outbox.test_hook() }
     }
 
-    /// A transaction is open with nothing in it.
+    /// An open transaction without rows.
     fn begun() -> Self {
         let mut bench = Self::new();
         bench.begin(1);
@@ -65,7 +65,7 @@ impl HookFixture {
         self.finish(None);
     }
 
-    /// An enqueue as a connection shows it, of rows that are inline if their commit is proven.
+    /// An enqueue as a connection shows it. Its rows are inline if their commit is verified.
     fn insert(&mut self, ids: impl IntoIterator<Item = i64>, depth: u32) {
         self.statement("INSERT INTO outbox_messages ..");
         let rows = ids.into_iter().map(|id| inline(row(id, &self.link))).collect();
@@ -73,7 +73,7 @@ impl HookFixture {
         self.hook.buffer.push(rows, depth, false, before);
     }
 
-    /// What was handed over, and whether it was inline.
+    /// The rows that were handed over, and whether each was inline.
     fn inline(&self) -> Vec<(i64, bool)> {
         self.test_hook
             .take()
@@ -247,7 +247,7 @@ fn an_unfinished_commit_is_handed_over_at_the_next_event_or_drop() {
     bench.begin(1);
     bench.enqueue([4], 1);
     drop(std::mem::take(&mut bench.hook));
-    assert_eq!(bench.handed_over(), NOTHING, "a connection that closes rolls back");
+    assert_eq!(bench.handed_over(), NOTHING, "closing a connection rolls back");
 }
 
 #[test]
@@ -296,7 +296,7 @@ fn a_deadlock_is_remembered_until_the_transaction_ends() {
         bench.begin(2);
         bench.finish(Some(&deadlock));
         bench.roll_back(2);
-        assert!(bench.hook.buffer.is_deadlocked(), "a savepoint does not bring the transaction back");
+        assert!(bench.hook.buffer.is_deadlocked(), "rolling back to a savepoint does not restore the transaction");
         bench.roll_back(1);
         assert!(!bench.hook.buffer.is_deadlocked());
     }
@@ -322,7 +322,7 @@ fn a_transaction_has_begun_from_its_begin_to_its_announced_end() {
     assert!(!bench.hook.buffer.has_begun());
 }
 
-/// Its error is no news, and what comes behind a probe that never began is passed on.
+/// The error of a probe is hidden. What follows a probe that never began is passed on.
 #[test]
 fn a_probe_is_not_passed_on() {
     let seen = Arc::new(Mutex::new(Vec::new()));

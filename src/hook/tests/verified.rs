@@ -1,4 +1,4 @@
-//! Which orders of events prove a commit.
+//! The orders of events that verify a commit.
 
 use diesel::result::DatabaseErrorKind;
 
@@ -22,7 +22,7 @@ fn a_commit_right_after_the_rows_verifies_them() {
     bench.insert([5], 1);
     bench.commit(1);
     bench.statement("COMMIT");
-    assert_eq!(bench.inline(), [(4, false), (5, true)], "what came before a statement of others is not proven");
+    assert_eq!(bench.inline(), [(4, false), (5, true)], "rows before another statement are not verified");
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn anything_between_the_rows_and_a_commit_prevents_verification() {
             bench.commit(1);
             bench.statement("COMMIT");
         }),
-        ("a statement whose end nobody saw", |bench| {
+        ("a statement whose end was not seen", |bench| {
             bench.start("INSERT INTO nowhere ..");
             bench.commit(1);
             bench.statement("COMMIT");
@@ -51,7 +51,7 @@ fn anything_between_the_rows_and_a_commit_prevents_verification() {
             bench.commit(1);
             bench.finish(None);
         }),
-        ("another statement in the place of COMMIT", |bench| {
+        ("another statement instead of COMMIT", |bench| {
             bench.commit(1);
             bench.statement("SELECT 1");
         }),
@@ -59,12 +59,12 @@ fn anything_between_the_rows_and_a_commit_prevents_verification() {
             bench.commit(1);
             bench.statement("COMMIT AND CHAIN");
         }),
-        ("a doubtful end", |bench| {
+        ("an unknown end", |bench| {
             bench.commit(1);
             bench.start("COMMIT");
             bench.finish(Some(&error(DatabaseErrorKind::UnableToSendCommand, "connection reset")));
         }),
-        ("an end that nobody saw", |bench| {
+        ("an end that was not seen", |bench| {
             bench.commit(1);
             bench.start("COMMIT");
             bench.begin(1);
@@ -86,7 +86,7 @@ fn anything_between_the_rows_and_a_commit_prevents_verification() {
     }
 }
 
-/// As by a connection that does not show every statement, or on which somebody else's ran while ours was under way.
+/// As on a connection that does not show every statement, or on which another statement ran during ours.
 #[test]
 fn rows_with_more_or_fewer_statements_than_their_insert_are_read() {
     for (what, seen) in [("nothing", 0), ("two statements", 2)] {
@@ -115,7 +115,7 @@ fn a_bounded_number_of_rows_is_inline() {
     assert_eq!(read, [(most + 1, false), (most + 2, false)]);
 }
 
-/// Which rows of a lane the relay is told of before they are committed.
+/// Whether the relay is notified of a lane's rows before they are committed.
 fn announced(bench: &mut HookFixture, lane: Option<u16>, events: impl FnOnce(&mut HookFixture)) -> Vec<bool> {
     let mut pending = inline(row(1, &bench.link));
     pending.row.lane = lane;
@@ -135,18 +135,22 @@ fn a_lane_row_is_announced_when_a_verifying_commit_begins() {
         bench.start("COMMIT");
     };
     assert_eq!(announced(&mut HookFixture::begun(), Some(3), commit), [true]);
-    assert_eq!(announced(&mut HookFixture::begun(), None, commit), [false], "of no lane");
-    assert_eq!(announced(&mut HookFixture::begun(), Some(3), |bench| bench.commit(1)), [false], "it did not begin");
+    assert_eq!(announced(&mut HookFixture::begun(), None, commit), [false], "rows without a lane");
+    assert_eq!(
+        announced(&mut HookFixture::begun(), Some(3), |bench| bench.commit(1)),
+        [false],
+        "the COMMIT did not begin"
+    );
     let behind_another = |bench: &mut HookFixture| {
         bench.statement("SELECT 1");
         commit(bench);
     };
-    assert_eq!(announced(&mut HookFixture::begun(), Some(3), behind_another), [false], "it will not be proven");
+    assert_eq!(announced(&mut HookFixture::begun(), Some(3), behind_another), [false], "it will not be verified");
     let together = |bench: &mut HookFixture| {
         bench.hook.buffer.expect_statements_before_commit(1);
         bench.commit(1);
         bench.start("INSERT INTO outbox_messages ..");
         bench.start("COMMIT");
     };
-    assert_eq!(announced(&mut HookFixture::begun(), Some(3), together), [false], "its INSERT may not have begun");
+    assert_eq!(announced(&mut HookFixture::begun(), Some(3), together), [false], "the INSERT may not have begun");
 }

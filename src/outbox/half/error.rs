@@ -8,10 +8,10 @@ use crate::transport::{FailureClass, RocketMqConfigError, TransportError};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HalfMessagesError {
-    /// The store keeps no marks.
-    #[error("this store keeps no marks of half messages: use that of PostgreSQL, MySQL or SQLite")]
+    /// The store does not support marks.
+    #[error("this store does not support half messages: use that of PostgreSQL, MySQL or SQLite")]
     NoMarks,
-    /// The store could not be asked, or has no table for them.
+    /// The store could not be reached, or lacks the table.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// A setting that cannot work.
@@ -20,7 +20,7 @@ pub enum HalfMessagesError {
 }
 
 impl HalfMessagesError {
-    /// The library's runtime is gone.
+    /// The client library's runtime has ended.
     pub(super) fn ended() -> Self {
         Self::Store(StoreError::Unreachable(Box::new(gone())))
     }
@@ -33,8 +33,8 @@ pub enum HalfMessageError {
     /// The message itself is refused.
     #[error(transparent)]
     Refused(#[from] EnqueueError),
-    /// The broker did not take it, or did not say so.
-    #[error("the half message was not taken: {0}")]
+    /// The broker did not store it, or did not confirm it.
+    #[error("the broker did not accept the half message: {0}")]
     Broker(#[source] TransportError),
 }
 
@@ -47,7 +47,7 @@ impl HalfMessageError {
         }
     }
 
-    /// The library's runtime is gone.
+    /// The client library's runtime has ended.
     pub(super) fn ended() -> Self {
         Self::Broker(TransportError::new(FailureClass::Fatal, gone()))
     }

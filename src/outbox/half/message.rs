@@ -18,21 +18,21 @@ use crate::outbox::probe::is_transaction_lost;
 use crate::outbox::probe::is_transaction_lost_async;
 use crate::transport::HalfSent;
 
-/// A message that the broker has and shows to nobody. From [`HalfMessages::send`](super::HalfMessages::send).
+/// A message that the broker stores but hides. From [`HalfMessages::send`](super::HalfMessages::send).
 ///
-/// [`mark`](Self::mark) it in the transaction that decides about it, as its first statement; drop it when that transaction is
-/// over. The outbox then looks whether the mark was committed, and the broker delivers the message or drops it. Where
-/// nothing of that happens, because the process died, the broker asks.
+/// [`mark`](Self::mark) it as the first statement of the transaction that decides about it, and drop it when that
+/// transaction is over. The outbox then checks whether the mark was committed, and the broker delivers or drops the
+/// message. If nothing of that happens, because the process died, the broker asks.
 ///
-/// One that is dropped without a mark is never delivered. One that is dropped while its transaction is still open is
-/// delivered later, when the broker has asked.
+/// A half message that is dropped without a mark is never delivered. If it is dropped while its transaction is still
+/// open, it is delivered later, when the broker has asked.
 #[must_use = "a half message without a mark in a committed transaction is never delivered"]
 pub struct HalfMessage {
-    /// Also what answers the broker: it lives as long as a message that may be asked about.
+    /// It also answers the broker's requests: it lives as long as a message that the broker may ask about.
     shared: Arc<Inner>,
     message_id: MessageId,
     topic: Arc<str>,
-    /// Gone when it was dropped.
+    /// `None` once it was dropped.
     sent: Option<HalfSent>,
 }
 
@@ -47,19 +47,18 @@ impl HalfMessage {
         self.message_id
     }
 
-    /// Ties the message to the connection's open transaction: it is delivered if, and only if, that commits (and so does
-    /// the savepoint that this is called in).
+    /// Ties the message to the connection's open transaction: it is delivered if, and only if, that transaction
+    /// commits. A savepoint that this is called in must commit too.
     ///
-    /// The first statement of the transaction: until there is a mark, a broker that asks (by default when it has heard
-    /// nothing for six seconds) is told to drop the message. From then on it waits, for as many times as it asks: fifteen, by
-    /// default.
+    /// Call it as the first statement of the transaction. Until there is a mark, a broker that asks (by default after
+    /// six seconds without news) is told to drop the message. From then on it keeps asking; by default fifteen times.
     ///
     /// # Errors
-    /// [`EnqueueError::HalfMessageDropped`] where the broker asked before: begin again, with a new half message, unless an
-    /// earlier attempt with this one has committed. [`EnqueueError::NotInTransaction`], and [`EnqueueError::TransactionLost`] where
-    /// MariaDB or SQLite has ended the transaction behind the connection's back; MySQL cannot say so of a connection that nothing
-    /// was enqueued on, nor PostgreSQL of raw SQL, so there mark first. [`EnqueueError::RowRemoved`] where a trigger keeps the mark
-    /// out of its table. The database's own, unchanged.
+    /// Returns [`EnqueueError::HalfMessageDropped`] if the broker asked first: begin again with a new half message,
+    /// unless an earlier attempt with this one has committed. Returns [`EnqueueError::NotInTransaction`], and
+    /// [`EnqueueError::TransactionLost`] if MariaDB or SQLite ended the transaction unnoticed. MySQL cannot detect that
+    /// on a connection without an enqueue, nor PostgreSQL after raw SQL, so there mark first. Returns
+    /// [`EnqueueError::RowRemoved`] if a trigger removes the mark. Passes on the database's own errors.
     pub fn mark<C>(&self, conn: &mut C) -> QueryResult<()>
     where
         C: diesel::connection::Connection,
@@ -72,13 +71,13 @@ impl HalfMessage {
         self.marked::<C::Backend>(C::Backend::mark(conn, self.to_mark()))
     }
 
-    /// As [`mark`](Self::mark), through a connection of diesel-async.
+    /// Like [`mark`](Self::mark), over a diesel-async connection.
     ///
     /// # Errors
-    /// As [`mark`](Self::mark).
+    /// As for [`mark`](Self::mark).
     ///
     /// # Cancel safety
-    /// A dropped future may have written the mark into the open transaction or not; roll that back.
+    /// A dropped future may have written the mark into the open transaction or not; roll it back.
     #[cfg(feature = "async")]
     pub async fn mark_async<C>(&self, conn: &mut C) -> QueryResult<()>
     where
@@ -115,7 +114,7 @@ impl HalfMessage {
     fn marked<B: Dialect>(&self, marked: QueryResult<usize>) -> QueryResult<()> {
         crash_point!(HALF_MARKED);
         match marked {
-            // Nobody else knows this id but whoever answered the broker.
+            // Only this process, or one that answered the broker, knows this id.
             Err(Error::DatabaseError(DatabaseErrorKind::UniqueViolation, _)) => {
                 Err(EnqueueError::HalfMessageDropped { topic: self.topic.to_string() }.into())
             }

@@ -1,8 +1,8 @@
-//! Half messages: the other way to tie a message of RocketMQ to a transaction.
+//! Half messages: another way to tie a RocketMQ message to a transaction.
 //!
-//! The broker gets the message first and shows it to nobody. The transaction then begins with a row under the message's id,
-//! its mark, and when it is over the outbox looks whether the mark is there: that, and nothing that a client remembers, is
-//! what the broker is told. A broker that hears nothing asks, and is answered from the same table.
+//! The broker gets the message first and hides it. The transaction then begins with a row under the message's id, its
+//! mark. When the transaction is over, the outbox checks whether the mark is there. That alone decides what the broker
+//! is told, not what a client remembers. A broker that hears nothing asks, and is answered from the same table.
 
 mod error;
 mod message;
@@ -24,14 +24,14 @@ use crate::message::OutboxMessage;
 use crate::store::{Store, StoreError};
 use crate::transport::{HalfProducer, InFlightCounter, RocketMqConfig};
 
-/// Sends half messages, and answers the brokers that ask about them. From [`Outbox::half_messages`].
+/// Sends half messages, and answers brokers that ask about them. From [`Outbox::half_messages`].
 ///
-/// A cheap handle: clones share everything. Keep one for as long as the process lives: a broker asks whoever is there, so
-/// each process that sends half messages answers for those of all the others, and of those that died.
+/// A cheap handle: clones share everything. Keep one as long as the process lives. A broker asks any process of the
+/// group, so each one answers for the half messages of all others, also of those that died.
 ///
-/// **When.** Where payloads are too large or too many to be written into the database: of a half message only its id is.
-/// Where that does not matter, enqueue: a half message costs a request to the broker before the transaction and another
-/// one behind it, and while the broker is down no such transaction can run. `docs/rocketmq.md` has the whole comparison.
+/// **When to use it.** If payloads are too large or too many for the database: of a half message it stores only the id.
+/// Otherwise, enqueue. A half message costs one request to the broker before the transaction and another one after it,
+/// and while the broker is down no such transaction can run. `docs/rocketmq.md` has the full comparison.
 ///
 /// ```no_run
 /// # #[cfg(all(feature = "postgres", feature = "r2d2"))] {
@@ -64,20 +64,20 @@ pub struct HalfMessages {
 }
 
 impl Outbox {
-    /// Begins to send half messages to RocketMQ, and to answer for those that were sent: of this process and of every other
-    /// one that uses the same database, group and topics.
+    /// Starts to send half messages to RocketMQ, and to answer for half messages of every process that uses the same
+    /// database, group and topics.
     ///
-    /// The group is that of `config` with `-half` behind it. **Outboxes of different databases need different groups**: a
-    /// broker asks any process of a group, and one that looks into another database finds no mark there.
+    /// The group is that of `config` with the suffix `-half`. **Outboxes of different databases need different
+    /// groups**: a broker asks any process of a group, and one with another database finds no mark.
     ///
-    /// Runs on threads of its own. The table comes by the migration `0000outbox03_half_messages`.
+    /// Runs on its own threads. The migration `0000outbox03_half_messages` creates the table.
     ///
     /// # Errors
-    /// The store keeps no marks, its table is missing, or it cannot be asked; or a setting that cannot work. A cluster that
-    /// is away is no error.
+    /// Returns an error if the store does not support marks, its table is missing, or the store cannot be reached; or
+    /// for a setting that cannot work. An unreachable cluster is no error.
     ///
     /// # Cancel safety
-    /// Dropped, the future ends what it has begun.
+    /// A dropped future stops what it has started.
     pub async fn half_messages(
         &self,
         store: impl Store,
@@ -88,10 +88,10 @@ impl Outbox {
         Ok(halves)
     }
 
-    /// As [`half_messages`](Self::half_messages), for applications without tokio.
+    /// Like [`half_messages`](Self::half_messages), for applications without tokio.
     ///
     /// # Errors
-    /// As [`half_messages`](Self::half_messages).
+    /// As for [`half_messages`](Self::half_messages).
     pub fn half_messages_blocking(
         &self,
         store: impl Store,
@@ -106,7 +106,7 @@ impl Outbox {
     }
 }
 
-/// What the store said of its table.
+/// The result of the check of the store's table.
 type Checked = tokio::sync::oneshot::Receiver<Result<(), StoreError>>;
 
 impl HalfMessages {
@@ -130,7 +130,7 @@ impl HalfMessages {
         let broker = Arc::new(HalfProducer::start(config, &topics, check)?);
         let (ended, jobs) = resolver::channel();
         let runtime = broker.runtime().clone();
-        // Neither holds what ends them: the sender, and with it the runtime.
+        // Neither task holds what ends it: the sender, and with it the runtime.
         let told: Weak<HalfProducer> = Arc::downgrade(&broker);
         let worker = Worker { store: Arc::clone(&store), broker: told };
         runtime.spawn(worker.run(jobs));
@@ -138,7 +138,7 @@ impl HalfMessages {
         let (tell, checked) = tokio::sync::oneshot::channel();
         runtime.spawn(async move {
             let Some(marks) = store.halves() else { return };
-            // Nobody listens only where the caller gave up.
+            // The receiver is gone only if the caller gave up.
             let _ = tell.send(marks.check_marks().await);
         });
         let table = outbox.tables().half_messages();
@@ -146,37 +146,37 @@ impl HalfMessages {
         Ok((Self { inner: Arc::new(inner) }, checked))
     }
 
-    /// Gives the broker a message that nobody sees before its transaction has committed: call it before the transaction,
-    /// because nothing of the database should be locked meanwhile.
+    /// Gives the broker a message that stays hidden until its transaction has committed. Call it before the
+    /// transaction, so that nothing in the database is locked meanwhile.
     ///
     /// # Errors
-    /// The message is refused, or the broker did not take it: there is nothing to undo then. Where
-    /// [`HalfMessageError::is_retriable`] says so it may be sent again.
+    /// Returns an error if the message is refused, or if the broker did not store it: then there is nothing to undo. If
+    /// [`HalfMessageError::is_retriable`] is true, it may be sent again.
     ///
     /// # Cancel safety
-    /// A message that was sent by a dropped future has no mark, and so the broker drops it.
+    /// A message sent by a dropped future has no mark, so the broker drops it.
     pub async fn send<M: OutboxMessage + ?Sized>(&self, event: &M) -> Result<HalfMessage, HalfMessageError> {
         let sending = self.sending(event)?;
         sending.await.map_err(|_ended| HalfMessageError::ended())?
     }
 
-    /// As [`send`](Self::send), for applications without tokio.
+    /// Like [`send`](Self::send), for applications without tokio.
     ///
     /// # Errors
-    /// As [`send`](Self::send).
+    /// As for [`send`](Self::send).
     pub fn send_blocking<M: OutboxMessage + ?Sized>(&self, event: &M) -> Result<HalfMessage, HalfMessageError> {
         let sending = self.sending(event)?;
         let sent = self.block_on(sending).ok_or_else(HalfMessageError::ended)?;
         sent.map_err(|_ended| HalfMessageError::ended())?
     }
 
-    /// Waits until the brokers know of every half message whose transaction is over, and its mark is gone from the table, at
-    /// most `within`; returns how many are left. Those the brokers ask about later.
+    /// Waits until the brokers know the outcome of every half message whose transaction is over, and its mark is
+    /// removed, at most `within`. Returns how many are left. The brokers ask about those later.
     ///
-    /// It waits no longer for those that were tried in vain, because the broker or the database did not answer: neither the
-    /// broker's question nor the removal of old marks needs this process.
+    /// It does not wait for half messages whose report failed, because the broker or the database did not answer: the
+    /// broker's question and the removal of old marks do not need this process.
     ///
-    /// # Cancel safety
+    /// Cancelling only stops the wait.
     /// Cancelling stops the waiting only.
     pub async fn flush(&self, within: Duration) -> usize {
         let open = self.inner.open.clone();
@@ -184,7 +184,7 @@ impl HalfMessages {
         flushed.unwrap_or_else(|_ended| self.inner.open.count())
     }
 
-    /// As [`flush`](Self::flush), for applications without tokio.
+    /// Like [`flush`](Self::flush), for applications without tokio.
     pub fn flush_blocking(&self, within: Duration) -> usize {
         let open = self.inner.open.clone();
         self.block_on(async move { open.wait_until_none(within).await }).unwrap_or_else(|| self.inner.open.count())
@@ -203,11 +203,11 @@ impl HalfMessages {
         }))
     }
 
-    /// Blocks on a channel, and not on the runtime: that would panic on the threads of another one.
+    /// Blocks on a channel, not on the runtime: that would panic on a thread of another runtime.
     fn block_on<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> Option<T> {
         let (tell, told) = std::sync::mpsc::sync_channel(1);
         self.inner.broker.runtime().spawn(async move {
-            // Nobody listens only where this thread is gone.
+            // The receiver is gone only if this thread is.
             let _ = tell.send(future.await);
         });
         told.recv().ok()

@@ -1,4 +1,4 @@
-//! What is done about half messages when nobody waits for it any more.
+//! Reports and cleans up half messages in the background.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Weak};
@@ -17,8 +17,8 @@ use crate::metrics;
 use crate::store::{Decision, Store, StoreError};
 use crate::transport::{CheckAnswer, CheckRequest, HalfProducer, HalfSent, InFlightGuard, TransportError};
 
-/// A half message whose transaction is over, as far as its process knows. Counted when it is dropped, so that none of the ways on
-/// which nobody is told is forgotten.
+/// A half message whose transaction is over, as far as its process knows. It is counted when it is dropped, so that
+/// every way without a report is counted too.
 pub(super) struct EndedHalf {
     message_id: MessageId,
     topic: Arc<str>,
@@ -35,7 +35,7 @@ impl EndedHalf {
 
     /// Never waits.
     pub(super) fn hand_over(self, jobs: &mpsc::Sender<Self>) {
-        // Full, or the worker has ended: the broker will ask.
+        // If the queue is full or the worker has ended, the broker will ask.
         let _ = jobs.try_send(self);
     }
 }
@@ -46,12 +46,12 @@ impl Drop for EndedHalf {
     }
 }
 
-/// The way to the worker.
+/// The queue to the worker.
 pub(super) fn channel() -> (mpsc::Sender<EndedHalf>, mpsc::Receiver<EndedHalf>) {
     mpsc::channel(HALF_ENDED_MAX)
 }
 
-/// Whom the end of a half message is told.
+/// Receives the outcome of a half message.
 #[async_trait]
 pub(super) trait Broker: Send + Sync {
     async fn end(&self, half: &HalfSent, commits: bool) -> Result<(), TransportError>;
@@ -64,7 +64,7 @@ impl Broker for HalfProducer {
     }
 }
 
-/// Tells brokers what became of half messages.
+/// Reports the outcomes of half messages to their brokers.
 pub(super) struct Worker {
     pub(super) store: Arc<dyn Store>,
     pub(super) broker: Weak<dyn Broker>,
@@ -77,7 +77,7 @@ impl Worker {
             let Some(broker) = self.broker.upgrade() else { return };
             let ended = std::mem::take(&mut group);
             if let Err(error) = self.end(&*broker, ended).await {
-                tracing::warn!(%error, "the database did not say what became of half messages; their brokers will ask");
+                tracing::warn!(%error, "the outcomes of half messages could not be read from the database; their brokers will ask");
             }
         }
     }
@@ -85,7 +85,7 @@ impl Worker {
     async fn end(&self, broker: &dyn Broker, ended: Vec<EndedHalf>) -> Result<(), StoreError> {
         let Some(marks) = self.store.halves() else { return Ok(()) };
         let ids: Vec<MessageId> = ended.iter().map(|half| half.message_id).collect();
-        // Not what the client was told of its COMMIT: PostgreSQL says "ok" to that of an aborted transaction, too.
+        // Not by the client's result of COMMIT: PostgreSQL answers "ok" for an aborted transaction, too.
         let marked: HashSet<MessageId> = marks.marked(&ids).await?.into_iter().collect();
         let reported = stream::iter(ended).map(|mut half| {
             let is_marked = marked.contains(&half.message_id);
@@ -105,13 +105,13 @@ impl Worker {
         let done: Vec<MessageId> = reported.iter().filter(is_reported).map(|(half, _)| half.message_id).collect();
         crash_point!(HALF_FORGETTING);
         if let Err(error) = marks.remove_marks(&done).await {
-            tracing::warn!(%error, "marks of ended half messages were not removed; they will be with the old ones");
+            tracing::warn!(%error, "marks of ended half messages could not be removed; they will be pruned with the old ones");
         }
         reported.into_iter().find_map(|(_, reported)| reported.err()).map_or(Ok(()), Err)
     }
 }
 
-/// Tells the broker; whether that has done what it asks for, and nobody will ask again.
+/// Reports to the broker. Returns whether the broker has acted on it and will not ask again.
 async fn report_decision(broker: &dyn Broker, half: &mut EndedHalf, decision: Decision) -> bool {
     let (commits, outcome) = match decision {
         Decision::Committed => (true, "committed"),
@@ -128,13 +128,13 @@ async fn report_decision(broker: &dyn Broker, half: &mut EndedHalf, decision: De
             true
         }
         Err(error) => {
-            tracing::warn!(topic = %half.topic, message_id = %half.message_id, %error, "the broker was not reported the end of a half message; it will ask");
+            tracing::warn!(topic = %half.topic, message_id = %half.message_id, %error, "the outcome of a half message could not be reported to the broker; it will ask");
             false
         }
     }
 }
 
-/// What a broker that asks is told.
+/// The answer to a broker that asks.
 pub(super) async fn answer(store: &dyn Store, asked: CheckRequest) -> CheckAnswer {
     let decided = match store.halves() {
         Some(marks) => marks.decide(asked.message_id, &asked.topic).await,
@@ -145,7 +145,7 @@ pub(super) async fn answer(store: &dyn Store, asked: CheckRequest) -> CheckAnswe
         Ok(Decision::RolledBack) => (Some(false), "rollback"),
         Ok(Decision::Open) => (None, "unknown"),
         Err(error) => {
-            tracing::warn!(topic = %asked.topic, message_id = %asked.message_id, %error, "a broker asks about a half message, and the database does not say");
+            tracing::warn!(topic = %asked.topic, message_id = %asked.message_id, %error, "a broker asked about a half message, but the database could not be read; it will ask again");
             (None, "unknown")
         }
     };
@@ -153,14 +153,14 @@ pub(super) async fn answer(store: &dyn Store, asked: CheckRequest) -> CheckAnswe
     answer
 }
 
-/// Removes what is left over, for as long as anybody sends half messages.
+/// Removes old marks as long as the handle lives.
 pub(super) async fn prune(store: Arc<dyn Store>, lives: mpsc::WeakSender<EndedHalf>) {
     while lives.upgrade().is_some() {
         let Some(marks) = store.halves() else { return };
         match marks.prune_marks(HALF_MARK_AGE_MAX, HALF_PRUNE_ROWS_MAX).await {
             Ok(HALF_PRUNE_ROWS_MAX) => continue,
             Ok(_fewer) => {}
-            Err(error) => tracing::warn!(%error, "old marks of half messages were not removed"),
+            Err(error) => tracing::warn!(%error, "old marks of half messages could not be removed; trying again later"),
         }
         sleep(HALF_PRUNE_INTERVAL).await;
     }

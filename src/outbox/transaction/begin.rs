@@ -1,4 +1,4 @@
-//! BEGIN, and behind it the mark by which the last statement tells whether this is still the transaction that was begun.
+//! BEGIN, followed by a flag. The last statement checks the flag to see whether the transaction is still the same one.
 
 use std::any::type_name;
 use std::num::NonZeroU32;
@@ -12,17 +12,17 @@ use diesel::result::{Error, QueryResult};
 use crate::enqueue::{Dialect, EnqueueError};
 use crate::hook::{Conn, Depth, SyncConn, statements};
 
-/// BEGIN or SAVEPOINT as Diesel's transaction managers send it, and the mark.
+/// BEGIN or SAVEPOINT in the form of Diesel's transaction managers, and the flag.
 ///
-/// Both in one text, which is one round trip. Where the manager is not one of Diesel's, nobody knows what it sends: it
-/// begins by itself, and the mark is a statement of its own.
+/// Both are one text, which is one round trip. What a manager of another crate sends is unknown: it begins by itself,
+/// and the flag is a separate statement.
 pub(super) struct Begin {
     pub(super) depth: NonZeroU32,
     pub(super) sql: String,
 }
 
 impl Begin {
-    /// What to send in place of the transaction manager `M`; `None` where that begins by itself.
+    /// What to send in place of the transaction manager `M`; `None` if that begins by itself.
     pub(super) fn replacing<M, B: Dialect>(conn: &mut impl Conn, diesel_manager: &str) -> QueryResult<Option<Self>> {
         let depth = Depth::of(conn)?.depth;
         let Some(flag_sql) = B::transaction_flag_sql(depth + 1)
@@ -41,8 +41,8 @@ impl Begin {
         conn.instrumentation().on_connection_event(InstrumentationEvent::begin_transaction(self.depth));
     }
 
-    /// Counts the transaction as open, also behind an error: BEGIN may have succeeded without its mark, and a rollback ends it.
-    /// A savepoint's error is the outer transaction's to roll back.
+    /// Counts the transaction as open, also after an error: BEGIN may have succeeded without its flag, and then a
+    /// rollback ends it. A savepoint's error leaves the rollback to the outer transaction.
     pub(super) fn enter(&self, conn: &mut impl Conn, begun: QueryResult<()>) -> QueryResult<QueryResult<()>> {
         if begun.is_err() && self.depth > NonZeroU32::MIN {
             return begun.map(Ok);
@@ -57,14 +57,14 @@ impl Begin {
     }
 }
 
-/// A type's name, because a `TypeId` asks for `'static`, which connections with a lifetime are not. A name that is not
-/// known costs a round trip, and nothing else.
+/// By the type's name: `TypeId` requires `'static`, which connections with a lifetime are not. An unknown name only
+/// costs a round trip.
 fn is_diesel_manager(manager: &str, diesel_manager: &str) -> bool {
     let inner = manager.strip_prefix("diesel::r2d2::PoolTransactionManager<").and_then(|name| name.strip_suffix('>'));
     inner.unwrap_or(manager) == diesel_manager
 }
 
-/// The hook has to see a deadlock where the database does not tell of it later.
+/// The hook must observe a deadlock if the database does not report it later.
 pub(super) fn install_hook_if_needed<B: Dialect>(conn: &mut impl Conn) {
     if B::DEADLOCK_ENDS_TRANSACTION {
         statements(conn);
@@ -95,8 +95,8 @@ where
     }
 }
 
-/// What the caller hears of `error` after a rollback because of it: that, unless the rollback failed. The rollback of a
-/// transaction that is lost has nothing to roll back.
+/// The error that the caller gets after a rollback: `error`, unless the rollback failed. A lost transaction has nothing
+/// to roll back.
 pub(super) fn after_rollback(error: Error, rolled_back: QueryResult<()>) -> Error {
     let is_transaction_lost = matches!(EnqueueError::of(&error), Some(EnqueueError::TransactionLost { .. }));
     match rolled_back {
@@ -111,7 +111,7 @@ pub(super) fn after_rollback(error: Error, rolled_back: QueryResult<()>) -> Erro
 mod tests {
     use super::*;
 
-    /// Known by name: a new version of Diesel that moves them would cost a round trip, and this test says so.
+    /// Managers are known by name. If a new version of Diesel moves them, it costs a round trip, and this test fails.
     #[test]
     fn diesels_managers_are_known() {
         let diesel_manager = type_name::<AnsiTransactionManager>();

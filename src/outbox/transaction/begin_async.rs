@@ -8,7 +8,7 @@ use super::begin::{Begin, after_rollback, install_hook_if_needed};
 use crate::enqueue::Dialect;
 use crate::hook::{AsyncConn, Conn, Depth};
 
-/// As [`begin`](super::begin::begin), over diesel-async.
+/// Like [`begin`](super::begin::begin), over diesel-async.
 pub(super) async fn begin_async<C>(conn: &mut C) -> QueryResult<Depth>
 where
     C: AsyncConnection,
@@ -19,7 +19,7 @@ where
     let begin = Begin::replacing::<C::TransactionManager, C::Backend>(&mut AsyncConn(conn), diesel_manager)?;
     let marked = if let Some(begin) = begin {
         begin.announce(&mut AsyncConn(conn));
-        // A future that is dropped here leaves the connection broken, because BEGIN may have happened.
+        // A future dropped here leaves the connection broken, because BEGIN may have happened.
         let before = std::mem::replace(AsyncConn(conn).status(), TransactionManagerStatus::InError);
         let begun = conn.batch_execute(&begin.sql).await;
         *AsyncConn(conn).status() = before;

@@ -9,7 +9,7 @@ use crate::outbox::Outbox;
 pub(super) struct BufferedMessages {
     outbox: Outbox,
     rows: Vec<Encoded>,
-    /// How many there were when each open savepoint began.
+    /// The number of messages when each open savepoint began.
     savepoints: Vec<usize>,
 }
 
@@ -41,7 +41,7 @@ impl BufferedMessages {
         self.savepoints.push(self.rows.len());
     }
 
-    /// The innermost savepoint was released; `false` where that failed, which leaves nothing of it.
+    /// The innermost savepoint was released; `false` if that failed, and then its messages are dropped.
     pub(super) fn release(&mut self, succeeded: bool) {
         match self.savepoints.pop() {
             Some(mark) if !succeeded => self.rows.truncate(mark),

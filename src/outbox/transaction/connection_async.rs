@@ -10,12 +10,10 @@ use diesel_async::{AsyncConnection, AsyncConnectionCore, SimpleAsyncConnection, 
 use super::buffered::BufferedMessages;
 use crate::message::{MessageId, OutboxMessage};
 
-/// The connection inside [`Outbox::transaction_async`](crate::Outbox::transaction_async), which also takes messages.
+/// The connection inside [`Outbox::transaction_async`](crate::Outbox::transaction_async), which also accepts messages.
 ///
-/// It is a connection itself (`.execute(tx)`); functions that take the one it was made of, without its pool, get it from
-/// [`connection`](Self::connection). Nested transactions of it take messages too, and drop them where they roll back.
-// No DerefMut: diesel-async implements its traits for whatever has it, and a savepoint begun through those would take the
-// message's row away without the message.
+/// It is itself a connection (`.execute(tx)`). [`connection`](Self::connection) returns the one it wraps, without its
+/// pool, for functions that take that. Its nested transactions accept messages too, and drop them when they roll back.
 #[derive(Debug)]
 pub struct AsyncTransaction<'c, C: 'static> {
     conn: &'c mut C,
@@ -27,20 +25,20 @@ impl<'c, C> AsyncTransaction<'c, C> {
         Self { conn, buffered }
     }
 
-    /// Takes a message, to be written by the transaction's last statement. It is kept in memory until then.
+    /// Enqueues a message. It stays in memory until the transaction's last statement writes it.
     ///
-    /// A savepoint made by raw SQL does not take the message with it; one of `tx.transaction(..)` does.
+    /// The rollback of a savepoint made by raw SQL does not drop the message; that of `tx.transaction(..)` does.
     ///
     /// # Errors
-    /// An [`EnqueueError`](crate::EnqueueError), inside Diesel's.
+    /// Returns an [`EnqueueError`](crate::EnqueueError) inside Diesel's error.
     pub fn enqueue<M: OutboxMessage + ?Sized>(&mut self, event: &M) -> QueryResult<MessageId> {
         self.buffered.push(event)
     }
 
-    /// As [`enqueue`](Self::enqueue), for many: all or none.
+    /// Like [`enqueue`](Self::enqueue), for many messages: all or none.
     ///
     /// # Errors
-    /// As [`enqueue`](Self::enqueue).
+    /// As for [`enqueue`](Self::enqueue).
     pub fn enqueue_all<M: OutboxMessage>(
         &mut self,
         events: impl IntoIterator<Item = M>,
@@ -48,7 +46,7 @@ impl<'c, C> AsyncTransaction<'c, C> {
         self.buffered.push_all(events)
     }
 
-    /// The connection that this transaction was made of, for functions that take that.
+    /// The connection that this transaction wraps, for functions that take that.
     pub fn connection(&mut self) -> &mut C {
         self.conn
     }
@@ -95,7 +93,9 @@ impl<C: AsyncConnection + 'static> AsyncConnection for AsyncTransaction<'_, C> {
     type TransactionManager = AsyncSavepointManager<C::TransactionManager>;
 
     async fn establish(_: &str) -> ConnectionResult<Self> {
-        Err(ConnectionError::BadConnection("a transaction is made of a connection, not established".to_owned()))
+        Err(ConnectionError::BadConnection(
+            "a transaction wraps an open connection; it cannot be established".to_owned(),
+        ))
     }
 
     fn begin_test_transaction(&mut self) -> impl Future<Output = QueryResult<()>> + Send {
@@ -121,7 +121,7 @@ impl<C: AsyncConnection + 'static> AsyncConnection for AsyncTransaction<'_, C> {
     }
 }
 
-/// The connection's own transaction manager, with the messages following its savepoints.
+/// The connection's own transaction manager. It also makes messages follow its savepoints.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct AsyncSavepointManager<M>(PhantomData<M>);

@@ -12,10 +12,10 @@ use diesel::result::{ConnectionError, ConnectionResult, QueryResult};
 use super::buffered::BufferedMessages;
 use crate::message::{MessageId, OutboxMessage};
 
-/// The connection inside [`Outbox::transaction`](crate::Outbox::transaction), which also takes messages.
+/// The connection inside [`Outbox::transaction`](crate::Outbox::transaction), which also accepts messages.
 ///
-/// It is a connection itself (`.execute(tx)`) and dereferences to the one it was made of, for functions that take that.
-/// Nested transactions of it take messages too, and drop them where they roll back.
+/// It is itself a connection (`.execute(tx)`) and dereferences to the one it wraps, for functions that take that. Its
+/// nested transactions accept messages too, and drop them when they roll back.
 #[derive(Debug)]
 pub struct Transaction<'c, C> {
     conn: &'c mut C,
@@ -31,20 +31,20 @@ impl<'c, C> Transaction<'c, C> {
         (self.conn, self.buffered)
     }
 
-    /// Takes a message, to be written by the transaction's last statement. It is kept in memory until then.
+    /// Enqueues a message. It stays in memory until the transaction's last statement writes it.
     ///
-    /// A savepoint made by raw SQL does not take the message with it; one of `tx.transaction(..)` does.
+    /// The rollback of a savepoint made by raw SQL does not drop the message; that of `tx.transaction(..)` does.
     ///
     /// # Errors
-    /// An [`EnqueueError`](crate::EnqueueError), inside Diesel's.
+    /// Returns an [`EnqueueError`](crate::EnqueueError) inside Diesel's error.
     pub fn enqueue<M: OutboxMessage + ?Sized>(&mut self, event: &M) -> QueryResult<MessageId> {
         self.buffered.push(event)
     }
 
-    /// As [`enqueue`](Self::enqueue), for many: all or none.
+    /// Like [`enqueue`](Self::enqueue), for many messages: all or none.
     ///
     /// # Errors
-    /// As [`enqueue`](Self::enqueue).
+    /// As for [`enqueue`](Self::enqueue).
     pub fn enqueue_all<M: OutboxMessage>(
         &mut self,
         events: impl IntoIterator<Item = M>,
@@ -80,7 +80,9 @@ impl<C: Connection> Connection for Transaction<'_, C> {
     type TransactionManager = SavepointManager<C::TransactionManager>;
 
     fn establish(_: &str) -> ConnectionResult<Self> {
-        Err(ConnectionError::BadConnection("a transaction is made of a connection, not established".to_owned()))
+        Err(ConnectionError::BadConnection(
+            "a transaction wraps an open connection; it cannot be established".to_owned(),
+        ))
     }
 
     fn begin_test_transaction(&mut self) -> QueryResult<()> {
@@ -132,7 +134,7 @@ impl<B, C: LoadConnection<B>> LoadConnection<B> for Transaction<'_, C> {
     }
 }
 
-/// The connection's own transaction manager, with the messages following its savepoints.
+/// The connection's own transaction manager. It also makes messages follow its savepoints.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct SavepointManager<M>(PhantomData<M>);

@@ -2,11 +2,11 @@ use diesel_async::AsyncConnection;
 
 use super::connection_async::AsyncTransaction;
 
-/// A connection of diesel-async that [`Outbox::transaction_async`](crate::Outbox::transaction_async) takes: the one itself,
-/// or a pool's hold on it.
+/// A diesel-async connection that [`Outbox::transaction_async`](crate::Outbox::transaction_async) accepts: the
+/// connection itself, or a pooled one.
 ///
-/// Implemented for diesel-async's connections and for those of its bb8, deadpool and mobc pools. A wrapper of your own
-/// implements it in two lines:
+/// Implemented for diesel-async's connections and for those of its bb8, deadpool and mobc pools. Your own wrapper needs
+/// two lines:
 ///
 /// ```
 /// # #[cfg(feature = "postgres")] {
@@ -21,8 +21,8 @@ use super::connection_async::AsyncTransaction;
 /// }
 /// # }
 /// ```
-// An associated type, and not the pooled connection itself inside `AsyncTransaction`: with a type that may hold lifetimes
-// there, rustc 1.95 breaks callers' incremental builds ("unstable fingerprints for evaluate_obligation").
+// An associated type, instead of the pooled connection itself inside `AsyncTransaction`: with a type there that may
+// have lifetimes, rustc 1.95 breaks callers' incremental builds ("unstable fingerprints for evaluate_obligation").
 #[diagnostic::on_unimplemented(
     message = "`transaction_async` does not know the connection `{Self}`",
     note = "pass the connection inside (`&mut *conn`), or implement `TransactionConnection` for the wrapper"

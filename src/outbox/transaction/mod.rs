@@ -1,8 +1,9 @@
-//! `outbox.transaction`: messages are kept until the closure has ended, and written by the last statement before COMMIT.
+//! `outbox.transaction`: messages are kept until the closure has ended, and the last statement before COMMIT writes
+//! them.
 //!
-//! On PostgreSQL that INSERT proves its own COMMIT: it fails in an aborted transaction. So the rows are handed to the relay
-//! as they are, without the read that follows a commit hook; and with diesel-async the INSERT and the COMMIT travel
-//! together, which spares a round trip.
+//! On PostgreSQL the success of that INSERT verifies the COMMIT, because it fails in an aborted transaction. So the
+//! rows go to the relay inline, without the read that follows a commit hook. With diesel-async, INSERT and COMMIT are
+//! sent together, which saves a round trip.
 
 mod begin;
 #[cfg(feature = "async")]

@@ -1,4 +1,4 @@
-//! INSERT and COMMIT in one flight.
+//! Sends INSERT and COMMIT together.
 
 use diesel::connection::TransactionManagerStatus;
 use diesel::pg::Pg;
@@ -16,9 +16,9 @@ use crate::outbox::write::{WriteContext, map_refusal};
 
 /// COMMIT as a prepared statement.
 ///
-/// diesel-async sends a statement as soon as it is prepared, and prepares one after the other, so of two prepared
-/// statements the first that is polled is the first that is sent, cached or not. A COMMIT by `batch_execute` would overtake
-/// an INSERT that is not cached yet; a test holds each new version to that.
+/// diesel-async sends a statement as soon as it is prepared, and prepares one after the other. So of two prepared
+/// statements, the one that is polled first is sent first, cached or not. A COMMIT by `batch_execute` would overtake an
+/// INSERT that is not cached yet. A test checks this for each new version.
 struct Commit;
 
 impl QueryFragment<Pg> for Commit {
@@ -34,8 +34,8 @@ impl QueryId for Commit {
 }
 
 impl Outbox {
-    /// Whether the rows may travel with their COMMIT: of the outermost transaction, in one statement, and small enough that
-    /// no client refuses to send it, which would leave the COMMIT alone on its way.
+    /// Whether the rows may be sent together with their COMMIT: the transaction is the outermost one, and they fit one
+    /// statement. They must be small enough that the client cannot refuse them, which would send the COMMIT alone.
     pub(super) fn fits_pipeline(rows: &[Encoded], context: WriteContext) -> bool {
         let bytes: usize = rows.iter().map(|row| row.bytes).sum();
         context.at.depth == 1
@@ -44,7 +44,7 @@ impl Outbox {
             && next_statement_rows::<Pg>(rows) == rows.len()
     }
 
-    /// Writes the rows and commits. The transaction is over in any case, unless the connection is.
+    /// Writes the rows and commits. Afterwards the transaction is over, unless the connection is broken.
     pub(super) async fn write_with_commit(
         &self,
         conn: &mut AsyncPgConnection,
@@ -52,7 +52,7 @@ impl Outbox {
         context: WriteContext,
     ) -> QueryResult<()> {
         announce_commit(&mut AsyncConn(conn), 1);
-        // Until both have answered nobody knows where the connection stands: a dropped future leaves it broken.
+        // Until both have answered, the connection's state is unknown: a dropped future leaves it broken.
         AnsiTransactionManager::transaction_manager_status_mut(conn).set_in_error();
         let (inserted, committed) = {
             let shared = &*conn;
@@ -63,19 +63,19 @@ impl Outbox {
         if committed.is_ok() || is_reusable(conn).await {
             *AnsiTransactionManager::transaction_manager_status_mut(conn) = TransactionManagerStatus::default();
         }
-        // After a failed INSERT the server answers "ok" to COMMIT and rolls back.
+        // After a failed INSERT the server answers "ok" to COMMIT, but rolls back.
         let inserted = inserted.map_err(|error| map_refusal::<Pg>(error, &rows))?;
         self.pending_commit::<Pg>(rows, &inserted, context).end(&committed);
         committed
     }
 }
 
-/// Ends what a failed COMMIT may have left, and says whether the session can be used again.
+/// Cleans up after a failed COMMIT. Returns whether the session can be used again.
 ///
-/// COMMIT may not have run at all: cancelled before, or its prepared statement is gone (`DEALLOCATE ALL`, or pgbouncer
-/// went to another server). No error says which, so ROLLBACK is sent always; a transaction that is over takes it with a
-/// warning. So does COMMIT, which then tells whether the server still knows what was prepared: where it does not, each later
-/// transaction would fail as well.
+/// The COMMIT may not have run at all: it was cancelled first, or its prepared statement is gone (`DEALLOCATE ALL`, or
+/// pgbouncer switched servers). The error does not tell, so ROLLBACK is always sent; without a transaction it only
+/// warns. So does another COMMIT, which shows whether the server still knows the prepared statement. If it does not,
+/// every later transaction would fail as well.
 async fn is_reusable(conn: &mut AsyncPgConnection) -> bool {
     announce_rollback(&mut AsyncConn(conn));
     conn.batch_execute("ROLLBACK").await.is_ok() && Commit.execute(conn).await.is_ok()

@@ -21,7 +21,7 @@ use crate::outbox::commit_async::commit_async;
 use crate::outbox::pending_commit::PendingCommit;
 use crate::outbox::write::{WriteContext, map_refusal};
 
-/// An async closure whose future can be asked to be `Send`; diesel-async's own trait for that is private.
+/// An async closure whose future can be required to be `Send`; diesel-async's own trait for that is private.
 pub trait AsyncFunc<T, R>: AsyncFnOnce(T) -> R + FnOnce(T) -> <Self as AsyncFunc<T, R>>::Fut {
     /// The closure's future.
     type Fut: Future<Output = R>;
@@ -35,7 +35,7 @@ where
     type Fut = Fut;
 }
 
-/// Boxed, because rustc cannot yet see that a future which holds the closure's own is `Send` (rust-lang/rust#100013).
+/// Boxed, because rustc cannot yet prove that a future which holds the closure's own is `Send` (rust-lang/rust#100013).
 fn call<'r, C, T, E, F>(f: F, tx: &'r mut AsyncTransaction<'r, C>) -> BoxFuture<'r, Result<T, E>>
 where
     C: 'static,
@@ -47,8 +47,8 @@ where
 }
 
 impl Outbox {
-    /// As [`transaction`](Self::transaction), through a connection of diesel-async. On PostgreSQL the messages and the COMMIT
-    /// travel together, which spares a round trip.
+    /// Like [`transaction`](Self::transaction), over a diesel-async connection. On PostgreSQL the messages and the
+    /// COMMIT are sent together, which saves a round trip.
     ///
     /// ```
     /// # #[cfg(feature = "postgres")] {
@@ -68,11 +68,11 @@ impl Outbox {
     /// ```
     ///
     /// # Errors
-    /// As [`transaction`](Self::transaction).
+    /// As for [`transaction`](Self::transaction).
     ///
     /// # Cancel safety
-    /// A dropped future leaves the transaction open, or in mid-COMMIT; such a connection is broken and pools discard it.
-    /// Where the COMMIT happened, the sweeper sends the messages.
+    /// A dropped future leaves the transaction open, or in the middle of COMMIT; such a connection is broken and pools
+    /// discard it. If the COMMIT happened, the sweeper sends the messages.
     pub fn transaction_async<'a, 'c, D, C, T, E, F>(
         &'c self,
         conn: &'c mut D,

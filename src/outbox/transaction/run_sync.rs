@@ -14,10 +14,10 @@ use crate::outbox::write::map_refusal;
 impl Outbox {
     /// Runs `f` in a transaction whose last statement writes the messages that `f` enqueued.
     ///
-    /// Commits where `f` returns `Ok`, rolls back where it returns `Err`, as Diesel's own `transaction` does; inside an open
-    /// transaction it is a savepoint. It is faster than enqueueing one by one, its commit proves itself on PostgreSQL, so that the
-    /// relay need not read small messages, and it needs no instrumentation. An error that `f` swallowed surfaces on PostgreSQL, where Diesel's
-    /// own would answer `Ok` for a rollback.
+    /// Commits if `f` returns `Ok` and rolls back if it returns `Err`, as Diesel's own `transaction` does. Inside an
+    /// open transaction it is a savepoint. It is faster than separate enqueues and needs no instrumentation. On
+    /// PostgreSQL it verifies its own commit, so the relay need not read small messages. There it also reports an error
+    /// that `f` swallowed, where Diesel's own would return `Ok` for a rollback.
     ///
     /// ```
     /// # #[cfg(feature = "sqlite")] {
@@ -39,9 +39,9 @@ impl Outbox {
     /// ```
     ///
     /// # Errors
-    /// What `f` returns, or what the database says to BEGIN, to the messages or to COMMIT.
-    /// [`EnqueueError::TransactionLost`](crate::EnqueueError::TransactionLost) where the transaction ended inside `f`, by a failed
-    /// statement or by raw SQL, so that the messages would be sent without its data.
+    /// Returns what `f` returns, or the database's error for BEGIN, for the messages or for COMMIT. Returns
+    /// [`EnqueueError::TransactionLost`](crate::EnqueueError::TransactionLost) if the transaction ended inside `f`, by
+    /// a failed statement or by raw SQL: the messages would be sent without its data.
     pub fn transaction<C, T, E, F>(&self, conn: &mut C, f: F) -> Result<T, E>
     where
         C: Connection,

@@ -7,12 +7,13 @@ use tokio::time::{Instant, sleep_until};
 use super::linger_trial::LingerTrial;
 use crate::limits::{CONFIRM_LINGER_SHORT, RUN_QUEUE_BUSY, RUN_QUEUE_IDLE, RUN_QUEUE_INTERVAL, RUN_QUEUE_SMOOTHING};
 
-/// Says when the next batch may be taken.
+/// Decides when the next batch may be taken.
 ///
-/// What arrives while a batch is read and sent is the next batch, so batches grow by themselves where the database is the limit. Where
-/// threads wait for processors, each batch lingers a little for company, and leaves the business the processor time that more batches would
-/// have cost. Neither the rate nor that wait tells whether a long linger helps: 5,000 rows a second on a schedule gain nothing from it, as
-/// many from clients that wait for their answers gain an eighth. So it is tried ([`LingerTrial`]).
+/// Rows that arrive while a batch is read and sent form the next batch, so batches grow by themselves when the database
+/// is the limit. When threads wait for processors, each batch lingers a little, which leaves the business the processor
+/// time that smaller batches would have cost. Neither the rate nor that wait shows whether a long linger helps: 5,000
+/// rows a second on a schedule gain nothing, and as many from clients that wait for answers gain an eighth. So the
+/// relay tries it ([`LingerTrial`]).
 #[derive(Debug)]
 pub(crate) struct ConfirmBatching {
     linger_max: Duration,
@@ -20,18 +21,18 @@ pub(crate) struct ConfirmBatching {
     asked_at: Instant,
     /// How long this thread waits for a processor, smoothed.
     wait: Duration,
-    /// While the processors are busy.
+    /// `Some` while the processors are busy.
     trial: Option<LingerTrial>,
 }
 
 impl ConfirmBatching {
-    /// Lingers no longer than `linger_max` from one batch to the next.
+    /// Never lingers longer than `linger_max` between two batches.
     pub(crate) fn new(linger_max: Duration, now: Instant) -> Self {
         Self { linger_max, last_batch_at: now, asked_at: now, wait: Duration::ZERO, trial: None }
     }
 
-    /// Notes that a batch was taken, when `arrived` rows had arrived since the start. `wait` says how long this thread has waited for
-    /// a processor of late; it is asked now and then.
+    /// Notes that a batch was taken when `arrived` rows had arrived since the start. `wait` returns how long this
+    /// thread has recently waited for a processor; it is called only now and then.
     pub(crate) fn note_batch(&mut self, now: Instant, arrived: u64, wait: impl FnOnce() -> Option<Duration>) {
         self.last_batch_at = now;
         if now - self.asked_at >= RUN_QUEUE_INTERVAL {
@@ -52,7 +53,7 @@ impl ConfirmBatching {
     /// Waits until the next batch may be taken. Cancel safe.
     pub(crate) async fn next(&self) {
         let until = self.last_batch_at + self.linger();
-        // A timer would answer at the next whole millisecond even where it is over.
+        // A timer would fire at the next whole millisecond even if the time is over.
         if Instant::now() < until {
             sleep_until(until).await;
         }
@@ -76,8 +77,8 @@ mod tests {
     const TIME: Duration = Duration::from_secs(5);
     const BUSY: Option<Duration> = Some(RUN_QUEUE_BUSY.saturating_mul(2));
 
-    /// Takes a batch each [`STEP`] while threads wait so long; in a linger rows arrive `speed` times as fast. Returns the shortest and the
-    /// longest linger of the last second.
+    /// Takes a batch each [`STEP`] while threads wait for `wait`. Rows arrive `speed` times as fast during a linger.
+    /// Returns the shortest and the longest linger of the last second.
     async fn lingers(batching: &mut ConfirmBatching, wait: Option<Duration>, speed: f64) -> (Duration, Duration) {
         let began = Instant::now();
         let (mut arrived, mut shortest, mut longest) = (0.0, TIME, Duration::ZERO);

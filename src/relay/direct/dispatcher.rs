@@ -1,4 +1,4 @@
-//! The dispatcher: takes what the hook handed over, makes sure that it was committed, and sends it at once.
+//! The dispatcher: takes rows from the commit hook, makes sure that they were committed, and sends them at once.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::relay::path::Path;
 use crate::relay::settle::failures::{self, PendingDeadLetter};
 use crate::store::{Confirmed, Held, Loaded, NewDeadLetter, Poisoned, Row, RowRef};
 
-/// Runs until the relay ends; while it drains, until the queue is empty.
+/// Runs until the relay ends. While the relay drains, it runs until the queue is empty.
 pub(crate) async fn run(engine: Arc<Engine>) {
     let limits = &engine.limits;
     let mut batching = ConfirmBatching::new(limits.confirm_linger_max, Instant::now());
@@ -48,8 +48,8 @@ pub(crate) async fn run(engine: Arc<Engine>) {
     }
 }
 
-/// Takes what may be sent. While the breaker is open it is dropped unread: born leases end by themselves, and the
-/// sweeper takes the rows when the broker is back.
+/// Takes the rows that may be sent. While the breaker is open, rows are dropped unread: their born leases expire, and
+/// the sweeper takes them when the broker is back.
 async fn take<'a>(engine: &'a Engine, room: &Reservation) -> (Vec<Queued>, Admission<'a>) {
     let admission = engine.breaker.admit(room.rows(), engine.clock.now());
     if admission.rows() > 0 {
@@ -60,14 +60,14 @@ async fn take<'a>(engine: &'a Engine, room: &Reservation) -> (Vec<Queued>, Admis
     if matches!(engine.breaker.state(), BreakerState::Open { .. }) {
         leave(engine, engine.queue.try_take(usize::MAX, usize::MAX), "outage");
     } else {
-        // A trial is under way: its outcome decides, or its time is over.
+        // A trial is running: wait for its outcome or its time-out.
         let decided = engine.breaker.wait_for(|state| !matches!(state, BreakerState::Trial { .. }));
         let _ = timeout(engine.limits.probe_interval_max, decided).await;
     }
     (Vec::new(), admission)
 }
 
-/// Drops what is of paused topics, unread, as in an outage.
+/// Drops rows of paused topics unread, as in an outage.
 fn drop_paused(engine: &Engine, taken: &mut Vec<Queued>) {
     if engine.topics.iter().any(|topic| topic.may_be_paused()) {
         let is_paused = |row: &mut Queued| engine.topics.get(&row.handed.topic).is_some_and(|of| of.may_be_paused());
@@ -82,13 +82,13 @@ fn leave(engine: &Engine, rows: impl IntoIterator<Item = Queued>, reason: &'stat
     engine.queue.deferred.add(rows);
 }
 
-/// Sends what was taken; says whether anything went.
+/// Sends the taken rows. Returns whether any was sent.
 async fn send(engine: &Arc<Engine>, mut taken: Vec<Queued>, mut room: Reservation) -> bool {
     if taken.is_empty() {
         return false;
     }
-    // What is behind a row that is to be read waits for it: what leaves is in the order of the commits, and within one in that of
-    // the enqueues.
+    // Rows behind one that has to be read wait for it. So rows leave in commit order, and within a transaction in
+    // enqueue order.
     let at_once = taken.iter().take_while(|row| row.handed.inline.is_some()).count();
     let later = taken.split_off(at_once);
     let mut confirmed = HashMap::new();
@@ -102,10 +102,10 @@ async fn send(engine: &Arc<Engine>, mut taken: Vec<Queued>, mut room: Reservatio
     sent > 0
 }
 
-/// Rows that were read, by their message.
+/// Rows that confirm read, by message id.
 type Read = HashMap<MessageId, (Row, Lease)>;
 
-/// Sends what is verified or was read; returns how many.
+/// Sends rows that are inline or were read. Returns how many.
 fn send_part(engine: &Arc<Engine>, part: Vec<Queued>, confirmed: &mut Read, room: &mut Reservation) -> usize {
     let mut outgoing = Outgoing::new(engine);
     let mut sent = 0;
@@ -128,7 +128,7 @@ fn send_part(engine: &Arc<Engine>, part: Vec<Queued>, confirmed: &mut Read, room
     sent
 }
 
-/// Reads those of `queued` whose commit is not verified. What cannot be decoded is apart.
+/// Reads the rows of `queued` that are not inline. Returns undecodable rows separately.
 #[tracing::instrument(name = "outbox.confirm", level = "debug", skip_all, fields(rows))]
 async fn confirm(engine: &Engine, queued: &[Queued]) -> (Read, Vec<PendingDeadLetter>) {
     let unverified = || queued.iter().filter(|row| row.handed.inline.is_none()).map(|row| &row.handed);
@@ -139,7 +139,7 @@ async fn confirm(engine: &Engine, queued: &[Queued]) -> (Read, Vec<PendingDeadLe
     let confirmed = match store_call("confirm", engine.store.confirm(&refs)).await {
         Ok(confirmed) => confirmed,
         Err(error) => {
-            tracing::warn!(%error, rows = refs.len(), "committed rows could not be read: they are left to the sweeper");
+            tracing::warn!(%error, rows = refs.len(), "committed rows could not be read: leaving them to the sweeper");
             engine.queue.deferred.add(unverified().map(left));
             count_lost(refs.len(), "confirm_failed");
             return Default::default();
@@ -149,7 +149,7 @@ async fn confirm(engine: &Engine, queued: &[Queued]) -> (Read, Vec<PendingDeadLe
     ::metrics::histogram!(metrics::CONFIRM_ROWS).record(confirmed.len() as f64);
     ::metrics::counter!(metrics::CONFIRM_MISSED).increment(refs.len().saturating_sub(confirmed.len()) as u64);
     if confirmed.len() < refs.len() {
-        // Rolled back mostly. Or another process has them by now, or the rows were read where they have not arrived yet.
+        // Usually rolled back. Or another process has them by now, or a replica that lags was read.
         let found: HashSet<_> = confirmed.iter().map(|confirmed| confirmed.row.key().message_id).collect();
         engine.queue.deferred.add(unverified().filter(|handed| !found.contains(&handed.row.message_id)).map(left));
     }
@@ -167,8 +167,8 @@ async fn confirm(engine: &Engine, queued: &[Queued]) -> (Read, Vec<PendingDeadLe
     (read, poisoned)
 }
 
-/// Offers one row; says whether it was sent. A row of a topic that is refused, or that has a suspect under way, is left
-/// to the sweeper.
+/// Offers one row. Returns whether it was sent. A row is left to the sweeper if its topic is refused or has a suspect
+/// in flight.
 fn offer(
     engine: &Arc<Engine>,
     row: Row,
@@ -210,9 +210,14 @@ fn offer(
     offered == Offered::Sent
 }
 
-/// A row that nobody can decode becomes a dead letter on its own, under the epoch it was read with.
+/// Dead-letters an undecodable row, under the epoch with which it was read.
 pub(crate) fn poisoned_dead_letter(row: &Poisoned) -> PendingDeadLetter {
-    tracing::error!(message_id = %row.key.message_id, topic = %row.topic, error = %row.error, "a row cannot be decoded");
+    tracing::error!(
+        message_id = %row.key.message_id,
+        topic = %row.topic,
+        error = %row.error,
+        "a row cannot be decoded: moving it to the dead letters"
+    );
     let reason = format!("poisoned: {}", row.error);
     let (topic, message_id) = (Arc::clone(&row.topic), row.key.message_id);
     let letter = DeadLetterEvent { topic, message_id, kind: String::new(), reason: reason.clone(), attempts: 0 };

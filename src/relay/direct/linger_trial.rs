@@ -1,4 +1,4 @@
-//! Tries out whether more rows arrive when batches linger for longer.
+//! Measures whether more rows arrive when batches linger longer.
 
 use std::time::Duration;
 
@@ -9,15 +9,15 @@ use crate::limits::{
     LINGER_TRIAL_WINDOW, LINGER_TRIAL_WINS_MIN,
 };
 
-/// Lingers long in every other window for a while. Then it keeps to what did better.
+/// Alternates windows of long and short lingers for a while, then keeps the better one.
 ///
-/// Clients that share the processors with the relay and wait for their own answers commit more when the relay takes less. Rows that come
-/// on a schedule come anyway; they are spared the wait.
+/// Clients that share the processors with the relay and wait for their own answers commit more when the relay uses
+/// less. Rows on a schedule arrive anyway, so they are spared the wait.
 #[derive(Debug)]
 pub(in crate::relay) struct LingerTrial {
     lingers_long: bool,
     stage: Stage,
-    /// How long the last finding counts: twice as long each time that it is the same.
+    /// How long the last result counts. Doubles each time the result stays the same.
     valid_for: Duration,
     last_result: Option<bool>,
 }
@@ -28,23 +28,24 @@ enum Stage {
     Waiting { until: Instant },
 }
 
-/// A stretch of time with long lingers, or with short ones.
+/// A window of long or short lingers.
 #[derive(Debug, Clone, Copy)]
 struct Window {
     began_at: Instant,
-    /// When counting began, and how many rows had arrived by then. What arrives first was late because of the window before.
+    /// When counting began, and how many rows had arrived by then. Early arrivals were delayed by the window before and
+    /// do not count.
     counted: Option<(Instant, u64)>,
 }
 
-/// Rows a second, of the windows so far.
+/// Rows per second of the windows so far.
 #[derive(Debug, Default)]
 struct Pairs {
-    /// Of the first window of a pair, whose lingers are short.
+    /// The first window of a pair, with short lingers.
     short: Option<f64>,
     sum_short: f64,
     sum_long: f64,
     count: u32,
-    /// In how many pairs the long lingers brought more.
+    /// In how many pairs more rows arrived with long lingers.
     wins: u32,
 }
 
@@ -54,7 +55,7 @@ impl LingerTrial {
         Self { lingers_long: false, stage, valid_for: LINGER_TRIAL_VALID_MIN, last_result: None }
     }
 
-    /// Whether batches linger long now.
+    /// Whether batches currently linger long.
     pub(super) fn lingers_long(&self) -> bool {
         self.lingers_long
     }
@@ -94,7 +95,7 @@ impl Window {
         Self { began_at: now, counted: None }
     }
 
-    /// Rows a second, when it is over.
+    /// Rows per second, once the window is over.
     fn rate(&mut self, now: Instant, arrived: u64) -> Option<f64> {
         if now - self.began_at < LINGER_TRIAL_WINDOW / 2 {
             return None;
@@ -117,8 +118,8 @@ impl Pairs {
         }
     }
 
-    /// Whether long lingers help, once that is known: at half time where it is plain. Not by the sums alone: a checkpoint or a pause of
-    /// the broker falls into one window and says nothing of lingers.
+    /// Whether long lingers help, once that is known; at half time if it is clear. Not by the sums alone: a checkpoint
+    /// or a broker pause falls into one window and says nothing about lingers.
     fn result(&self) -> Option<bool> {
         let brings_more = self.sum_long >= self.sum_short * LINGER_TRIAL_GAIN_MIN;
         match self.count {
@@ -130,14 +131,15 @@ impl Pairs {
     }
 }
 
-/// Pairs after which a plain finding is enough.
+/// Pairs after which a clear result is enough.
 const HALF: u32 = LINGER_TRIAL_PAIRS / 2;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Notes `count` windows, in which `rows` come, by the window's number and whether it lingers long. Returns how many did.
+    /// Notes `count` windows. `rows` gives the rows of a window from its number and whether it lingers long. Returns
+    /// how many lingered long.
     async fn windows(
         trial: &mut LingerTrial,
         arrived: &mut u64,
@@ -157,7 +159,7 @@ mod tests {
         lingered
     }
 
-    /// One that begins to try.
+    /// A trial that has just begun.
     async fn trial() -> (LingerTrial, u64) {
         let mut trial = LingerTrial::new(Instant::now());
         tokio::time::advance(LINGER_TRIAL_DELAY).await;
@@ -207,7 +209,7 @@ mod tests {
         assert_eq!((is_trying(&trial), trial.lingers_long()), (false, false));
     }
 
-    /// Rows that were held up come in the first half of the next window.
+    /// Rows that were held up arrive in the first half of the next window.
     #[tokio::test(start_paused = true)]
     async fn what_comes_late_counts_for_no_window() {
         let (mut trial, mut arrived) = trial().await;

@@ -1,4 +1,4 @@
-//! The queue between the commit hook and the relay: bounded, and the only thing that enqueue and engine share.
+//! The bounded queue between the commit hook and the relay. It is all that enqueue and engine share.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -22,39 +22,39 @@ pub(crate) struct HandedOver {
     pub(crate) row: RowRef,
     /// Its topic.
     pub(crate) topic: Arc<str>,
-    /// The topic's staleness when it was enqueued: after half of it in the queue the sweeper is the better way.
+    /// The topic's staleness at enqueue. After half of it in the queue, the row is left to the sweeper.
     pub(crate) staleness: Duration,
     /// Bytes of payload, key and headers: a confirm reads no more than there is room for.
     pub(crate) bytes: usize,
-    /// Its lane, on an ordered topic: such a row wakes the owner of that, who finds its place among the others.
+    /// Its lane, on an ordered topic. Such a row wakes the lane's owner, who puts it in order.
     pub(crate) lane: Option<u16>,
-    /// When it is due, of a delayed message, not later than the database will say: such a row only wakes the poller.
+    /// When a delayed message is due, never later than by the database's clock. Such a row only wakes the poller.
     pub(crate) due_at: Option<BootInstant>,
-    /// The row itself: handed over with it, its commit is verified and it need not be read.
+    /// The row itself, if it is inline: its commit is verified, so it is not read.
     pub(crate) inline: Option<Box<InlineRow>>,
 }
 
-/// A row whose commit is verified, or may yet be.
+/// An inline row: its commit is verified, or may still be.
 #[derive(Debug)]
 pub(crate) struct InlineRow {
     pub(crate) row: Row,
-    /// The relay's clock ([`Link::now`]) before the INSERT was sent: the born lease counts from here.
+    /// The relay's clock ([`Link::now`]) before the INSERT was sent. The born lease counts from here.
     pub(crate) inserted_at: BootInstant,
-    /// The same clock when COMMIT was to be sent, where the relay was told so: what was committed before the INSERT, a look since then
-    /// has seen.
+    /// The same clock just before COMMIT was sent, if the relay was told then. A lane read that began later sees
+    /// everything that was committed before the INSERT.
     pub(crate) announced_at: Option<BootInstant>,
 }
 
-/// A handed-over row with the moment it came, which is the end of COMMIT.
+/// A handed-over row and when it arrived, which is the end of COMMIT.
 #[derive(Debug)]
 pub(crate) struct Queued {
     pub(crate) handed: HandedOver,
     pub(crate) committed_at: BootInstant,
 }
 
-/// What an outbox knows of its relay: whether one runs in this process, and the queue into it.
+/// What an outbox knows of its relay: whether one runs in this process, and the queues into it.
 ///
-/// Shared by the outbox, every hook's buffered refs, and the relay; outlives each of them.
+/// Shared by the outbox, the buffers of all hooks, and the relay; outlives each of them.
 #[derive(Debug, Default)]
 pub(crate) struct Link {
     connected: RwLock<Option<Connected>>,
@@ -72,21 +72,21 @@ pub(crate) trait RelayHandle: fmt::Debug + Send + Sync {
     /// Waits until everything handed over has been settled, at most `within`; says whether it has.
     async fn flush(&self, within: Duration) -> bool;
 
-    /// A row is about to be committed to a lane, or perhaps not. Never waits.
+    /// A row is about to be committed to a lane; the COMMIT may still fail. Never waits.
     fn committing_to_lane(&self, topic: &str, lane: u16);
 
     /// A row was committed to a lane. Never waits.
     fn committed_to_lane(&self, topic: &str, lane: u16, id: Option<i64>, inline: Option<Box<InlineRow>>);
 
-    /// A delayed message was committed that is due at `due_at`. Never waits.
+    /// A delayed message with this `due_at` was committed. Never waits.
     fn committed_delayed(&self, due_at: BootInstant);
 
-    /// Something may be due, or at the tail of a lane, that nobody handed over. Never waits.
+    /// Rows may be due, or at the end of a lane, that nobody handed over. Never waits.
     fn poll_now(&self);
 }
 
 impl Link {
-    /// Connects a starting relay; `false` where one is connected already.
+    /// Connects a starting relay; `false` if one is already connected.
     pub(crate) fn connect(&self, queues: Queues, relay: Arc<dyn RelayHandle>) -> bool {
         let mut slot = self.connected.write().unwrap_or_else(PoisonError::into_inner);
         let free = slot.is_none();
@@ -96,13 +96,13 @@ impl Link {
         free
     }
 
-    /// Disconnects the relay: from now on rows are born due, for others to take.
+    /// Disconnects the relay. From now on rows are written as due at once, for any relay to take.
     pub(crate) fn disconnect(&self) {
         *self.connected.write().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// Waits until everything handed over has been settled, at most `within`; says whether it has. Without a relay there
-    /// is nothing to wait for.
+    /// Waits until everything handed over has been settled, for `within` at most. Returns whether it has. Without a
+    /// relay there is nothing to wait for.
     pub(crate) async fn flush(&self, within: Duration) -> bool {
         let connected = self.connected();
         match connected {
@@ -111,7 +111,7 @@ impl Link {
         }
     }
 
-    /// Tells the relay that COMMIT is being sent for such a row, where it comes along; see [`InlineRow::announced_at`].
+    /// Tells the relay that COMMIT is being sent for this row, if the row is inline; see [`InlineRow::announced_at`].
     pub(crate) fn announce(&self, row: &mut HandedOver) {
         let (Some(lane), Some(inline), Some(connected)) = (row.lane, &mut row.inline, self.connected()) else {
             return;
@@ -120,7 +120,7 @@ impl Link {
         connected.relay.committing_to_lane(&row.topic, lane);
     }
 
-    /// Hands rows to the relay. Never waits, never panics; what does not fit is the sweeper's, and counted.
+    /// Hands rows to the relay. Never waits and never panics. Rows that do not fit are counted and left to the sweeper.
     pub(crate) fn hand_over(&self, rows: Vec<HandedOver>) {
         let Some(connected) = self.connected() else { return count_lost(rows.len(), "no_relay") };
         let is_for_the_queue = |row: HandedOver| match (row.lane, row.due_at) {
@@ -140,14 +140,14 @@ impl Link {
         }
     }
 
-    /// Something may be to be sent that nobody handed over.
+    /// Rows may have to be sent that nobody handed over.
     pub(crate) fn wake(&self) {
         if let Some(connected) = self.connected() {
             connected.relay.poll_now();
         }
     }
 
-    /// The relay's clock; `None` where no relay runs.
+    /// The relay's clock; `None` if no relay runs.
     pub(crate) fn now(&self) -> Option<BootInstant> {
         self.connected().map(|connected| connected.queues.first.clock.now())
     }
@@ -157,13 +157,13 @@ impl Link {
     }
 }
 
-/// The queues into a relay: one for each transport, so that none fills up for another.
+/// The queues into a relay: one per transport, so that a full one does not block the others.
 #[derive(Debug)]
 pub(crate) struct Queues {
-    /// Takes what is of no other's topics.
+    /// Takes the rows of all topics that no other queue has.
     first: Arc<Queue>,
     others: Vec<Arc<Queue>>,
-    /// By topic, the place among the others.
+    /// For each topic, the index of its queue in the others.
     places: HashMap<Arc<str>, usize>,
 }
 
@@ -172,7 +172,7 @@ impl Queues {
         Self { first, others: Vec::new(), places: HashMap::new() }
     }
 
-    /// Another queue, for these topics.
+    /// Adds a queue for these topics.
     pub(crate) fn with(mut self, queue: Arc<Queue>, topics: impl IntoIterator<Item = Arc<str>>) -> Self {
         let place = self.others.len();
         self.others.push(queue);
@@ -199,7 +199,7 @@ pub(crate) struct Queue {
     arrivals: AtomicU64,
     clock: Arc<dyn Clock>,
     depth: Gauge,
-    /// Of what was handed over and never got as far as the ledger.
+    /// Rows that were handed over and never reached the ledger.
     pub(crate) deferred: DeferredRows,
 }
 
@@ -248,10 +248,10 @@ impl Queue {
         }
     }
 
-    /// Takes what is there, oldest first: at most `rows_max` rows, and no row after the first beyond `bytes_max`.
+    /// Takes rows, oldest first: at most `rows_max`, and none beyond `bytes_max` but the first.
     ///
-    /// Rows that waited for half their staleness are dropped and counted: by the time they were confirmed and sent the
-    /// sweeper might have them.
+    /// Rows that waited for half their staleness are dropped and counted: the sweeper might have them by the time they
+    /// are sent.
     pub(crate) fn try_take(&self, rows_max: usize, bytes_max: usize) -> Vec<Queued> {
         let now = self.clock.now();
         let (mut taken, mut bytes, mut stale) = (Vec::new(), 0_usize, Vec::new());
@@ -270,7 +270,7 @@ impl Queue {
         }
         let depth = rows.len();
         count_lost(stale.len(), "stale");
-        // Under the lock: who finds the queue empty finds them.
+        // Under the lock: whoever finds the queue empty also finds these.
         self.deferred.add(stale);
         drop(rows);
         self.depth.set(depth as f64);
@@ -292,7 +292,7 @@ impl Queue {
     }
 }
 
-/// Counts rows that the sweeper will have to find.
+/// Counts rows that are left to the sweeper.
 pub(crate) fn count_lost(rows: usize, reason: &'static str) {
     if rows > 0 {
         ::metrics::counter!(metrics::HOOK_LOST, "reason" => reason).increment(rows as u64);

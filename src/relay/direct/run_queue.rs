@@ -1,9 +1,9 @@
-//! How long a thread waits for a processor, where the system tells: Linux does.
+//! How long a thread waits for a processor, on systems that report it (Linux).
 
 use std::cell::Cell;
 use std::time::Duration;
 
-/// What a thread has waited since it began, and how often it was given a processor.
+/// How long a thread has waited since it started, and how often it got a processor.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct RunQueueStats {
     nanos: u64,
@@ -11,7 +11,7 @@ struct RunQueueStats {
 }
 
 impl RunQueueStats {
-    /// `None` where the system counts nothing.
+    /// `None` if the system reports nothing.
     fn read() -> Option<Self> {
         Self::parse(&std::fs::read_to_string("/proc/thread-self/schedstat").ok()?)
     }
@@ -23,7 +23,7 @@ impl RunQueueStats {
         (turns > 0).then_some(Self { nanos, turns })
     }
 
-    /// The average wait of the turns since `before`.
+    /// The average wait per turn since `before`.
     fn since(self, before: Self) -> Option<Duration> {
         let turns = self.turns.checked_sub(before.turns).filter(|turns| *turns > 0)?;
         Some(Duration::from_nanos(self.nanos.saturating_sub(before.nanos) / turns))
@@ -34,8 +34,8 @@ thread_local! {
     static BEFORE: Cell<Option<RunQueueStats>> = const { Cell::new(None) };
 }
 
-/// How long this thread waited for a processor on average, each time that it could run since it was asked last. `None` for the first
-/// time, and where the system does not tell. Takes some microseconds.
+/// How long this thread waited on average for a processor, since the last call. `None` on the first call, and if the
+/// system does not report it. Takes some microseconds.
 pub(super) fn run_queue_wait() -> Option<Duration> {
     let now = RunQueueStats::read();
     let before = BEFORE.replace(now);
@@ -81,7 +81,7 @@ mod tests {
                 run_queue_wait().filter(|waited| *waited > Duration::from_micros(100))
             });
             ends.store(true, Ordering::Relaxed);
-            // A container's kernel may count nothing.
+            // The kernel of a container may report nothing.
             assert!(waited.is_some() || RunQueueStats::read().is_none());
         });
     }

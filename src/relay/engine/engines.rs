@@ -1,7 +1,6 @@
-//! The engines of a relay, one for each of its transports, and what they share.
+//! The engines of a relay, one per transport, and what they share.
 //!
-//! An engine for each and not one that knows several: queue, ledger, breaker and workers are then each transport's own,
-//! so that nothing one of them waits for is in the way of another.
+//! Each transport has its own queue, ledger, breaker and workers, so one that waits delays no other.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,12 +25,12 @@ use crate::store::Store;
 
 #[derive(Debug)]
 pub(crate) struct Engines {
-    /// What the relay is called among those that share lanes.
+    /// The name of this relay among those that share lanes.
     pub(crate) node: NodeId,
     pub(crate) all: Vec<Arc<Engine>>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Arc<dyn Clock>,
-    /// As they were given; each engine has its share of them.
+    /// The configured limits; each engine has its share of them.
     pub(crate) limits: Limits,
     pub(crate) stop: Arc<Stop>,
     pub(crate) wakeups: Arc<Wakeups>,
@@ -55,12 +54,12 @@ impl Engines {
         self.all.iter().find_map(|engine| engine.lanes.get(topic))
     }
 
-    /// Whether owners of lanes in other processes can be told of commits.
+    /// Whether the store can notify lane owners in other processes.
     pub(crate) fn has_notices(&self) -> bool {
         self.store.notices().is_some()
     }
 
-    /// Rows handed over and not yet looked at.
+    /// Rows handed over and not yet taken.
     pub(crate) fn queued(&self) -> usize {
         self.all.iter().map(|engine| engine.queue.len()).sum()
     }

@@ -1,4 +1,4 @@
-//! What every task for one transport shares, and where outcomes come back.
+//! What all tasks of one transport share, and where outcomes arrive.
 
 pub(super) mod engines;
 pub(super) mod one_by_one;
@@ -40,12 +40,12 @@ use crate::transport::{FailureClass, Outcome, ReceiptSink, Transport};
 pub(crate) struct Engine {
     /// The name of the transport.
     pub(crate) name: Arc<str>,
-    /// What tells the outbox from others: its table of live messages, and the relay's name where there are several in the process.
+    /// Identifies the outbox: its table of live messages, and the relay's name if the process has several.
     pub(crate) outbox: Arc<str>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) transport: Arc<dyn Transport>,
     pub(crate) clock: Arc<dyn Clock>,
-    /// This transport's share of the relay's.
+    /// This transport's share of the relay's limits.
     pub(crate) limits: Limits,
     pub(crate) topics: Topics,
     pub(crate) lanes: Lanes,
@@ -61,12 +61,13 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// Whether nothing is left to do for what was handed over or claimed.
+    /// Whether everything handed over or claimed is done.
     pub(crate) fn is_idle(&self) -> bool {
         self.is_drained() && self.lanes.is_idle()
     }
 
-    /// Waits until nothing is left to do, nor of what was left to the sweepers, at most `within`; says whether it is so.
+    /// Waits until nothing is left to do, including what was left to the sweepers, for `within` at most. Returns
+    /// whether that is so.
     pub(crate) async fn flush(&self, within: Duration) -> bool {
         let settled = async {
             self.ledger.changed(|| self.is_idle()).await;
@@ -78,7 +79,7 @@ impl Engine {
         timeout(within, settled).await.is_ok()
     }
 
-    /// Whether a row that was left to the sweepers is there still. Only the database knows: any process may have it.
+    /// Whether a row left to the sweepers still exists. Only the database knows: any process may have taken it.
     async fn has_deferred(&self) -> bool {
         for deferred in [&self.queue.deferred, &self.ledger.deferred] {
             let left = deferred.of(|topic| self.topics.get(topic).is_none_or(|topic| !topic.is_paused()));
@@ -86,7 +87,7 @@ impl Engine {
                 let there = match self.store.remaining(refs).await {
                     Ok(there) => there,
                     Err(error) => {
-                        tracing::warn!(%error, "a flush could not ask what was settled: asking again");
+                        tracing::warn!(%error, "a flush could not read which rows are settled: trying again");
                         return true;
                     }
                 };
@@ -103,12 +104,12 @@ impl Engine {
         false
     }
 
-    /// Whether nothing that was taken is left to do. What waits in lanes is their next owner's.
+    /// Whether everything taken is done. Rows that wait in lanes are left to the next owner.
     pub(crate) fn is_drained(&self) -> bool {
         self.queue.len() == 0 && self.ledger.is_idle() && self.outcome_queue.len() == 0
     }
 
-    /// What an outcome says of its topic.
+    /// Applies an outcome to the state of its topic.
     fn note_in_topic(&self, entry: &Entry, outcome: &Outcome, now: BootInstant) {
         Self::count(entry, outcome, now);
         match outcome {
@@ -139,8 +140,8 @@ impl Engine {
     }
 }
 
-/// Outcomes come here from the transport's threads. Each goes to its row's holder, and what it says of the topic and of
-/// the broker is learned at once, whoever holds the row.
+/// Receives outcomes on the transport's threads. Each goes to the row's holder, and topic and breaker learn from it at
+/// once, whoever holds the row.
 impl ReceiptSink for Engine {
     fn complete(&self, row: RowKey, outcome: Outcome) {
         let outcome = match outcome {
@@ -157,10 +158,13 @@ impl ReceiptSink for Engine {
         let now = self.clock.now();
         self.breaker.observe(&outcome, now);
         let Some(entry) = self.ledger.answered(row, matches!(outcome, Outcome::Delivered)) else {
-            tracing::error!(?row, "an outcome for a row that was never sent: the transport reported twice");
+            tracing::error!(
+                ?row,
+                "the transport reported an outcome twice, or for a row that was never sent: ignoring it"
+            );
             return;
         };
-        // The error's text is the transport's: what is learned by the way must not cost the outcome.
+        // The error's text comes from the transport: a panic in it must not lose the outcome.
         catch_panic("outcome", &self.name, || self.note_in_topic(&entry, &outcome, now));
         match entry.holder {
             Holder::Claim(claim_outcomes) => {
@@ -170,7 +174,7 @@ impl ReceiptSink for Engine {
             }
             Holder::Lane(in_flight) => {
                 match &outcome {
-                    // The next of the key goes on the answer: it need not wait for the row to be settled.
+                    // The acknowledgement is enough for the next row of the key; it need not wait for the settle.
                     Outcome::Delivered => in_flight.delivered(row),
                     Outcome::Busy => in_flight.failed(None, self.clock.now()),
                     Outcome::Failed(error) => in_flight.failed(Some(error.class()), self.clock.now()),

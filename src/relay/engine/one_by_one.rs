@@ -1,11 +1,12 @@
-//! What a transport that panicked is sent: one message at a time for a while, so that the one at which it panics costs no other its way.
+//! After a transport panicked, it gets one message at a time for a while, so that the message that causes the panic
+//! blocks no other.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::clock::BootInstant;
 use crate::limits::SEND_ONE_BY_ONE_DURATION;
 
-/// Whether to be careful, and until when.
+/// Until when to send one by one; `None` normally.
 #[derive(Debug, Default)]
 pub(crate) struct OneByOne(Mutex<Option<BootInstant>>);
 

@@ -1,4 +1,4 @@
-//! The last step, common to all paths: rows are offered, and those that may be sent go to the transport in batches.
+//! The last step of all paths: rows are offered, and those that may be sent go to the transport in batches.
 
 use std::sync::Arc;
 
@@ -28,38 +28,38 @@ pub(crate) struct Offer<'a> {
     pub(crate) path: Path,
     pub(crate) committed_at: Option<BootInstant>,
     pub(crate) alone: bool,
-    /// Whether it failed or was held before, so that an earlier copy may have been stored.
+    /// Whether it failed or was leased before, so the broker may already have a copy.
     pub(crate) is_resend: bool,
 }
 
-/// How a row leaves.
+/// How a row is sent.
 #[derive(Debug)]
 pub(crate) enum SendMode {
     Plain,
-    /// Through its fenced lane, as one of these.
+    /// Through its fenced lane, as part of this key sequence.
     Fenced(Arc<dyn FencedLane>, KeySequence),
 }
 
-/// What became of an offer.
+/// The result of an offer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Offered {
     Sent,
     /// Its term is over: another holder may have it.
     Late,
-    /// This process knows the row already.
+    /// This process already has the row.
     Known(Progress),
 }
 
-/// Rows on their way to the transport, a batch at a time.
+/// Rows on their way to the transport, one batch at a time.
 ///
-/// One by one, with the books of each in between, the client would send the first of a batch alone and the rest in small
-/// requests. What is in it when it is dropped, by a panic, is reported as a temporary failure.
+/// Sent one by one, with bookkeeping in between, the client would send the first row alone and the rest in small
+/// requests. If this is dropped by a panic, its rows are reported as temporary failures.
 #[must_use = "the last batch goes with `send`"]
 pub(crate) struct Outgoing<'a> {
     engine: &'a Arc<Engine>,
     batch: Vec<(Envelope, Receipt)>,
     fenced: Vec<(Arc<dyn FencedLane>, Vec<FencedMessage>)>,
-    /// How many are in both.
+    /// How many rows both hold.
     rows: usize,
     /// When the batch was begun.
     begun_at: Option<BootInstant>,
@@ -70,11 +70,11 @@ impl<'a> Outgoing<'a> {
         Self { engine, batch: Vec::new(), fenced: Vec::new(), rows: 0, begun_at: None }
     }
 
-    /// Takes a row to be sent, if its term still runs and the row is not known here.
+    /// Takes a row to send, if its term is still valid and this process does not already have it.
     pub(crate) fn offer(&mut self, offer: Offer<'_>, room: &mut Reservation) -> Offered {
         let engine = self.engine;
         let Offer { row, topic, holder, send_mode, term_ends_at, path, committed_at, alone, is_resend } = offer;
-        // Checked here, a batch before the client has it, and not when the row was read; by the clock once for the batch.
+        // Checked just before the batch goes to the client, not when the row was read. One clock read per batch.
         let now = *self.begun_at.get_or_insert_with(|| engine.clock.now());
         if now >= term_ends_at {
             ::metrics::counter!(metrics::TERM_MISSED, "path" => path.as_str()).increment(1);
@@ -101,7 +101,7 @@ impl<'a> Outgoing<'a> {
         if let Err(known) = engine.ledger.enter(row.key, entry, room) {
             return Offered::Known(known);
         }
-        // At once: dropped by a panic it reports that the row was not sent, and without it nobody would.
+        // Made at once: if a panic drops it, it reports the row as not sent. Otherwise nobody would.
         let receipt = Receipt::new(row.key, Arc::clone(engine) as Arc<dyn ReceiptSink>);
         if let Some(claim_outcomes) = claim_outcomes {
             claim_outcomes.expect();
@@ -131,12 +131,13 @@ impl<'a> Outgoing<'a> {
         }
     }
 
-    /// Hands the last batch over.
+    /// Hands over the last batch.
     pub(crate) fn send(mut self) {
         self.send_batch();
     }
 
-    /// Calls the transport. What it has not taken when it panics is dropped with its receipt, and so reported.
+    /// Calls the transport. If it panics, the rows it has not taken are dropped with their receipts, and so are
+    /// reported.
     fn hand_over(&self, send: impl FnOnce()) {
         if catch_panic("transport", &self.engine.name, send).is_none() {
             self.engine.one_by_one.begin(self.engine.clock.now());

@@ -1,4 +1,4 @@
-//! The rows in an engine's care, which may stand in lanes. The ledger itself knows nothing of those.
+//! The engine's ledger of rows, which may be in lanes. The ledger itself knows nothing of lanes.
 
 use crate::relay::lanes::in_flight::InFlightRow;
 use crate::relay::ledger;

@@ -1,11 +1,11 @@
-//! The two stages of an end: first nothing new is taken, then nothing is waited for.
+//! The two stages of a shutdown: first nothing new is taken, then nothing is waited for.
 
 use tokio::sync::watch;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stage {
     Running,
-    /// Nothing is claimed any more; what is here is sent and settled.
+    /// Nothing is claimed any more. What is in hand is sent and settled.
     Draining,
     /// Everything ends as soon as it can.
     Ending,
@@ -39,7 +39,7 @@ impl Stop {
     /// Waits for `stage`. Cancel safe.
     pub(crate) async fn reached(&self, stage: Stage) {
         let mut watch = self.0.subscribe();
-        // The sender is `self`: it cannot be gone while this waits.
+        // `self` owns the sender, so it cannot be dropped while this waits.
         let _ = watch.wait_for(|current| *current >= stage).await;
     }
 }

@@ -1,10 +1,10 @@
-//! Calls of the store, which may be somebody else's.
+//! Calls of the store, which may be third-party code.
 
 use crate::panic_guard::catch_panic_async;
 use crate::store::StoreError;
 
-/// What the store answers; where it panics, that it failed and would again. Whoever treats an error for good by the rows in it, halving
-/// the batch, treats a panic in the same way.
+/// Calls the store. A panic counts as a permanent error: callers that halve a batch at such an error do the same at a
+/// panic.
 pub(crate) async fn store_call<T>(
     call: &'static str,
     run: impl Future<Output = Result<T, StoreError>>,

@@ -1,4 +1,4 @@
-//! Tasks that a panic does not end: a transport, store or retry policy of somebody else's runs in them.
+//! Restarts tasks that panic: they run third-party transports, stores and retry policies.
 
 use std::sync::Arc;
 
@@ -9,9 +9,9 @@ use super::stop::{Stage, Stop};
 use crate::limits::TASK_RESTART_DELAY;
 use crate::metrics;
 
-/// Runs `task` to its end, and again where it panicked. What it had in hand is the sweeper's then.
+/// Runs `task` to its end and restarts it after a panic. The rows it had in hand are left to the sweeper.
 ///
-/// Each run is a task of its own, dropped with this one.
+/// Each run is a task of its own and is dropped with this one.
 pub(crate) async fn supervised<T, F>(name: &'static str, stop: Arc<Stop>, shared: Arc<T>, task: impl Fn(Arc<T>) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
@@ -21,7 +21,7 @@ where
         run.spawn(task(Arc::clone(&shared)));
         match run.join_next().await {
             Some(Err(error)) if error.is_panic() => {
-                tracing::error!(task = name, %error, "a task of the relay panicked: it begins anew");
+                tracing::error!(task = name, %error, "a task of the relay panicked: restarting it");
                 ::metrics::counter!(metrics::TASK_PANICKED, "task" => name).increment(1);
             }
             _ => return,

@@ -1,4 +1,4 @@
-//! What is in the tables, counted when somebody asks.
+//! Counts what is in the tables, on demand.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,18 +7,19 @@ use std::time::Duration;
 use crate::relay::engine::engines::Engines;
 use crate::store::{StoreError, TopicBacklog};
 
-/// What waits in an outbox's tables, and what is dead. From [`Relay::backlog`](crate::relay::Relay::backlog).
+/// What waits in an outbox's tables, and how many dead letters there are. From
+/// [`Relay::backlog`](crate::relay::Relay::backlog).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Backlog {
-    /// The topics of the relay, and every other one that has rows or dead letters, by name.
+    /// The topics of the relay, and every other topic that has rows or dead letters, by name.
     pub topics: Vec<TopicBacklog>,
-    /// Where counting stopped: a count that has reached it stands for so many or more.
+    /// Where counting stopped: a count that has reached it means this many or more.
     pub count_max: usize,
 }
 
 impl Backlog {
-    /// One topic; `None` where the relay has no such topic and the tables hold nothing of it.
+    /// One topic; `None` if the relay has no such topic and the tables hold nothing of it.
     pub fn topic(&self, name: &str) -> Option<&TopicBacklog> {
         self.topics.iter().find(|of| &*of.topic == name)
     }
@@ -38,8 +39,8 @@ impl Backlog {
         self.topics.iter().map(|of| of.dead).sum()
     }
 
-    /// For how long the oldest due row has been due; zero where none is. Of an ordered topic, how long ago the oldest row of this
-    /// relay's lanes was enqueued, but for those behind a failed one of their key.
+    /// For how long the oldest due row has been due; zero if no row is due. For an ordered topic: how long ago the
+    /// oldest row in this relay's lanes was enqueued, not counting rows behind a failed one of their key.
     pub fn overdue_by(&self) -> Duration {
         self.topics.iter().map(|of| of.overdue_by).max().unwrap_or_default()
     }
@@ -52,7 +53,7 @@ pub(in crate::relay) async fn count(engines: &Engines) -> Result<Backlog, StoreE
     let topics: BTreeMap<Arc<str>, TopicBacklog> = ours.chain(counted).map(|of| (Arc::clone(&of.topic), of)).collect();
     let mut topics: Vec<TopicBacklog> = topics.into_values().collect();
     for of in &mut topics {
-        // In the tables rows of lanes are never due.
+        // In the tables, rows of lanes are never due.
         let in_lanes = engines.lanes_of(&of.topic).map(|lanes| lanes.overdue_by(engines.clock.now()));
         of.overdue_by = of.overdue_by.max(in_lanes.unwrap_or_default());
     }

@@ -1,9 +1,9 @@
 //! The breaker: while the broker is down nothing is claimed, nothing is written, and no attempt is spent.
 //!
 //! Closed, it admits everything. An outage opens it. A probe that the broker answers makes it half-open: one row is
-//! admitted as a trial, and that row's outcome closes it or opens it again. A trial without outcome does not block: after
-//! a while another row may try, because the first may wait for a partition of its own. Nor does one of nothing: whoever is
-//! admitted and sends nothing gives it back.
+//! admitted as a trial, and its outcome closes the breaker or opens it again. A trial without an outcome blocks
+//! nothing: after a while another row may try, because the first may wait for a partition of its own. Whoever is
+//! admitted for a trial and sends nothing gives the trial back.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub(crate) enum BreakerState {
         since: BootInstant,
     },
     HalfOpen,
-    /// Numbered, so that whoever was admitted to an earlier one ends none but that.
+    /// Numbered, so that a caller admitted to an earlier trial cannot end this one.
     Trial {
         since: BootInstant,
         number: u64,
@@ -42,11 +42,12 @@ pub(crate) struct Breaker {
 #[derive(Debug)]
 struct Inner {
     state: BreakerState,
-    /// Since when it was not closed. A broker that answers probes and takes nothing opens it again and again: all that is one outage.
+    /// Since when it has not been closed. A broker that answers probes but takes nothing opens it again and again: all
+    /// of that is one outage.
     down_since: Option<BootInstant>,
-    /// When it last answered a probe, in that outage.
+    /// When it last answered a probe in this outage.
     answered_at: Option<BootInstant>,
-    /// How many trials there were.
+    /// How many trials there have been.
     trials: u64,
 }
 
@@ -70,7 +71,7 @@ impl Breaker {
     pub(crate) fn new(transport: Arc<str>, is_open: Gauge, trial_duration: Duration) -> Self {
         let inner = Mutex::new(Inner { state: BreakerState::Closed, down_since: None, answered_at: None, trials: 0 });
         let breaker = Self { transport, is_open, inner, changed: Notify::new(), trial_duration };
-        // From the start, so that a dashboard shows every transport and not only those that were down once.
+        // Set from the start, so that a dashboard shows every transport, not only those that were down once.
         breaker.set_gauge(false);
         breaker
     }
@@ -85,7 +86,7 @@ impl Breaker {
         Admission { breaker: self, rows, trial }
     }
 
-    /// A trial of nothing: the next may try at once.
+    /// A trial sent nothing: the next may start at once.
     fn release_trial(&self, trial: u64) {
         let mut inner = self.lock();
         if matches!(inner.state, BreakerState::Trial { number, .. } if number == trial) {
@@ -95,7 +96,7 @@ impl Breaker {
         }
     }
 
-    /// Learns from an outcome: an outage opens, and what a broker answered closes a trial.
+    /// Learns from an outcome: an outage opens the breaker, and an answer of the broker ends a trial.
     pub(crate) fn observe(&self, outcome: &Outcome, now: BootInstant) {
         match outcome {
             Outcome::Failed(error) if error.class().is_outage() => self.open(error.class(), now),
@@ -109,13 +110,13 @@ impl Breaker {
         }
     }
 
-    /// Opens; says whether it was not open before.
+    /// Opens the breaker. Returns whether it was not open before.
     pub(crate) fn open(&self, class: FailureClass, now: BootInstant) {
         let mut inner = self.lock();
         if matches!(inner.state, BreakerState::Open { .. }) {
             return;
         }
-        // It answered, and nobody had anything for it: what goes wrong so much later is another outage.
+        // The broker answered, and there was nothing to send. A failure long after that is another outage.
         let trial_began_at = if let BreakerState::Trial { since, .. } = inner.state { since } else { now };
         if inner.answered_at.take().is_some_and(|at| trial_began_at >= at + self.trial_duration) {
             inner.down_since = None;
@@ -124,7 +125,11 @@ impl Breaker {
         inner.state = BreakerState::Open { class, since };
         drop(inner);
         let transport = &*self.transport;
-        tracing::warn!(transport, class = class.as_str(), "the transport is down: nothing is claimed until it answers");
+        tracing::warn!(
+            transport,
+            class = class.as_str(),
+            "the transport is down: claims are suspended until it answers"
+        );
         self.set_gauge(true);
         self.changed.notify_waiters();
     }
@@ -170,14 +175,14 @@ impl Breaker {
     }
 }
 
-/// How many rows may be taken. Where it is a trial and is dropped before its [end](Self::end), by an error, a panic, or
-/// because nobody waits for it any more, the trial is given back.
+/// How many rows may be taken. If this is a trial and is dropped before [`end`](Self::end), by an error, a panic or a
+/// cancel, the trial is given back.
 #[derive(Debug)]
 #[must_use = "dropped at once, a trial is given back"]
 pub(crate) struct Admission<'a> {
     breaker: &'a Breaker,
     rows: usize,
-    /// The trial that it is to give back.
+    /// The trial to give back.
     trial: Option<u64>,
 }
 
@@ -186,7 +191,7 @@ impl Admission<'_> {
         self.rows
     }
 
-    /// Ends it: a trial in which something was sent goes on until its outcome, and one of nothing is given back.
+    /// Ends it: a trial that sent something runs until its outcome; one that sent nothing is given back.
     pub(crate) fn end(mut self, has_sent: bool) {
         if has_sent {
             self.trial = None;
@@ -334,7 +339,7 @@ mod tests {
         let waiting = timeout(Duration::from_secs(1), ended.as_mut()).await;
         assert!(waiting.is_err(), "it is under way");
         drop(admission);
-        timeout(Duration::from_secs(1), ended).await.expect("nobody was told");
+        timeout(Duration::from_secs(1), ended).await.expect("nobody was woken");
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! Handles of the metrics that are counted for each message, fetched once: looking one up by name and labels costs as
-//! much as the rest of a message's way through the engine.
+//! Metric handles that are used for each message, fetched once: a look-up by name and labels costs as much as the rest
+//! of a message's way through the engine.
 //!
-//! So a recorder counts them only if it was installed before the relay started.
+//! A recorder that is installed after the relay started therefore does not see these metrics.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -14,7 +14,7 @@ use crate::metrics as names;
 use crate::relay::path::Path;
 use crate::store::TopicBacklog;
 
-/// Of one topic.
+/// The metrics of one topic.
 pub(crate) struct TopicCounters {
     sent: CountersByPath,
     delivered: CountersByPath,
@@ -41,7 +41,7 @@ impl TopicCounters {
     }
 }
 
-/// One counter for each path.
+/// One counter per path.
 struct CountersByPath {
     direct: Counter,
     confirmed: Counter,
@@ -70,12 +70,12 @@ impl CountersByPath {
     }
 }
 
-/// What the last count of the backlog found.
+/// Gauges of the last backlog count.
 #[derive(Debug)]
 pub(crate) struct BacklogGauges {
     gauges: Gauges,
-    /// Topics that have gauges. One that no relay is configured for is reported only as long as it has rows, and then its
-    /// gauges would stay where they were.
+    /// Topics that have gauges. A topic that the relay is not configured for appears only while it has rows; afterwards
+    /// its gauges must be reset.
     reported: Mutex<HashSet<Arc<str>>>,
 }
 
@@ -84,7 +84,7 @@ impl BacklogGauges {
         Self { gauges, reported: Mutex::default() }
     }
 
-    /// Those of the whole relay.
+    /// The gauges of the whole relay.
     pub(crate) fn gauges(&self) -> &Gauges {
         &self.gauges
     }

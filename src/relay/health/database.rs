@@ -6,11 +6,11 @@ use std::sync::{Mutex, PoisonError};
 use crate::clock::BootInstant;
 use crate::store::StoreError;
 
-/// What the relay remembers of the database between two looks.
+/// What the relay remembers of the database between two polls.
 #[derive(Debug, Default)]
 pub(crate) struct StoreHealth {
     failing: Mutex<Option<(BootInstant, String)>>,
-    /// Whether it was asked what topics without order have in lanes.
+    /// Whether the check for orphaned rows has succeeded.
     pub(crate) are_orphaned_rows_known: AtomicBool,
 }
 
@@ -18,13 +18,14 @@ impl StoreHealth {
     pub(crate) fn note<T>(&self, result: &Result<T, StoreError>, now: BootInstant) {
         let mut down = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
         *down = match result {
-            // A lock in the way, as of an ALTER TABLE: the database answers, and who looks at this takes no process away for it.
+            // A lock in the way, for example of an ALTER TABLE: the database answers, and a health check must not
+            // restart the process.
             Ok(_) | Err(StoreError::Conflict(_)) => None,
             Err(error) => Some((down.take().map_or(now, |(since, _)| since), error.to_string())),
         };
     }
 
-    /// Since when it does not answer, and what it last said; `None` while it answers.
+    /// Since when it has failed, and its last error; `None` while it answers.
     pub(crate) fn failing(&self) -> Option<(BootInstant, String)> {
         self.failing.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -1,12 +1,12 @@
-//! The gauges of a relay, told apart from those of its neighbours where a process has several.
+//! The gauges of a relay, labelled so that several relays in one process do not overwrite each other.
 
 use std::sync::Arc;
 
 use metrics::{Gauge, Label};
 
-/// Makes a relay's gauges: with its name as the label `relay` where it has one.
+/// Makes a relay's gauges, with its name as the label `relay` if it has one.
 ///
-/// Counters need none: those of several relays add up, while of gauges the last would overwrite the others.
+/// Counters need no such label: those of several relays add up, but of gauges the last write would win.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Gauges {
     relay: Option<Arc<str>>,
@@ -17,7 +17,7 @@ impl Gauges {
         Self { relay }
     }
 
-    /// The relay's name, where it has neighbours.
+    /// The relay's name, if the process has several.
     pub(crate) fn relay(&self) -> Option<&str> {
         self.relay.as_deref()
     }

@@ -1,4 +1,4 @@
-//! How it goes: the breaker, whether the database answers, status, backlog and metrics.
+//! Health: the breaker, the state of the database, status, backlog and metrics.
 
 pub(super) mod backlog;
 pub(super) mod breaker;

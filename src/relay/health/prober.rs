@@ -1,4 +1,4 @@
-//! The prober: looks for a sign of life while the breaker is open.
+//! The prober: checks whether the broker is back while the breaker is open.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use crate::relay::engine::stop::Stage;
 use crate::topic::Topic;
 use crate::transport::TransportError;
 
-/// Runs until the relay drains. `prepared` says whether the topics were made or checked at start.
+/// Runs until the relay drains. `prepared` says whether the topics were created or checked at start.
 pub(crate) async fn run(engine: Arc<Engine>, topics: Vec<Topic>, prepared: bool) {
     let prepared = AtomicBool::new(prepared);
     loop {
@@ -48,9 +48,13 @@ async fn probe(engine: &Engine, topics: &[Topic], prepared: &AtomicBool) -> Resu
     }
     match engine.transport.prepare(topics).await {
         Err(error) if error.class().is_outage() => return Err(error),
-        // The relay runs already and cannot refuse to start any more; topics that do not fit show as refused sends.
+        // The relay already runs and can no longer refuse to start. Topics that do not fit show up as refused sends.
         Err(error) => {
-            tracing::error!(%error, transport = &*engine.name, "the broker's topics are not as configured");
+            tracing::error!(
+                %error,
+                transport = &*engine.name,
+                "the broker's topics do not match the configuration: correct them at the broker, or the configuration"
+            );
         }
         Ok(()) => {}
     }

@@ -10,15 +10,15 @@ use crate::relay::lanes::topic::TopicLanes;
 use crate::store::LaneState;
 use crate::transport::FailureClass;
 
-/// How a relay does, at one moment.
+/// The state of a relay at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RelayStatus {
-    /// The breaker's view of the transport; where there are several, of the one that is worst off.
+    /// The breaker's view of the transport; with several transports, of the one in the worst state.
     pub transport: TransportStatus,
-    /// Each transport by itself, in the order in which they were given.
+    /// Each transport, in the order in which they were configured.
     pub routes: Vec<RouteStatus>,
-    /// The database, as the last look at it found it.
+    /// The database, as of the last poll.
     pub store: StoreStatus,
     /// Rows handed over and not yet confirmed.
     pub queued: usize,
@@ -26,13 +26,13 @@ pub struct RelayStatus {
     pub in_flight: usize,
     /// Topics that the broker refuses.
     pub refused_topics: Vec<Arc<str>>,
-    /// Topics that somebody has paused, as the last look found it.
+    /// Topics that somebody has paused, as of the last poll.
     pub paused_topics: Vec<Arc<str>>,
-    /// What this relay is called as the owner of lanes.
+    /// The name of this relay as an owner of lanes.
     pub node: NodeId,
     /// Ordered topics whose lanes it leaves to other nodes for now, because its broker or database fails.
     pub asleep_topics: Vec<Arc<str>>,
-    /// Every lane of its ordered topics, as the last look at them found it.
+    /// All lanes of its ordered topics, as of the last read.
     pub lanes: Vec<LaneStatus>,
 }
 
@@ -44,7 +44,7 @@ pub struct LaneStatus {
     pub topic: Arc<str>,
     /// The lane's number.
     pub lane: u16,
-    /// Its owner; `None` where anybody may take it.
+    /// Its owner; `None` if any node may take it.
     pub owner: Option<NodeId>,
     /// How many nodes share the topic's lanes.
     pub nodes: usize,
@@ -61,7 +61,7 @@ impl RelayStatus {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RouteStatus {
-    /// Its name; `default` where it was given without one.
+    /// Its name; `default` if it was configured without one.
     pub name: Arc<str>,
     /// The breaker's view of it.
     pub transport: TransportStatus,
@@ -77,7 +77,7 @@ pub struct RouteStatus {
 pub enum TransportStatus {
     /// It answers.
     Up,
-    /// It answered a probe and gets one message at a time until one is acknowledged.
+    /// It answered a probe, and gets one message at a time until one is acknowledged.
     Trying,
     /// It is down: nothing is claimed.
     Down {
@@ -88,17 +88,17 @@ pub enum TransportStatus {
     },
 }
 
-/// The database, as the last look at it found it.
+/// The database, as of the last poll.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StoreStatus {
-    /// It answered; also where it said that somebody has the table locked.
+    /// It answered; also if it answered that the table is locked.
     Up,
-    /// It did not: looks go on, and what was committed is sent when it answers again.
+    /// It did not answer. The relay goes on polling, and sends what was committed once it answers again.
     Down {
-        /// What the last look met.
+        /// The error of the last poll.
         error: String,
-        /// Since the first look that failed.
+        /// Since the first poll that failed.
         since: Duration,
     },
 }
@@ -158,7 +158,7 @@ fn route_status(engine: &Engine, now: BootInstant) -> RouteStatus {
     }
 }
 
-/// What is down for longer is worse.
+/// A longer outage is worse.
 fn severity(transport: &TransportStatus) -> (u8, Duration) {
     match transport {
         TransportStatus::Up => (0, Duration::ZERO),

@@ -1,4 +1,4 @@
-//! The lane balancer of lanes: leases, fair shares, and handing lanes over.
+//! The lane balancer: leases lanes, keeps shares fair, and hands lanes over.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -26,10 +26,14 @@ pub(crate) async fn run(engine: Arc<Engine>, lanes: Arc<TopicLanes>) {
         node_health.observe(&lanes, balanced.is_err(), engine.clock.now());
         if let Err(error) = &balanced {
             ::metrics::counter!(metrics::LANE_BALANCE_FAILED).increment(1);
-            tracing::warn!(%error, topic = %lanes.name(), "lanes could not be kept: trying again until their leases end");
+            tracing::warn!(
+                %error,
+                topic = %lanes.name(),
+                "lanes could not be balanced or renewed: trying again until their leases end"
+            );
         }
         let is_leaving = engine.stop.has_reached(Stage::Draining);
-        // Where the database cannot be asked and nothing is owned any more, nothing is left to do.
+        // If the database cannot be reached and no lane is owned any more, nothing is left to do.
         if is_leaving && balanced.unwrap_or_else(|_| lanes.owned().is_empty()) {
             engine.lanes.note_released();
             return;
@@ -45,7 +49,7 @@ pub(crate) async fn run(engine: Arc<Engine>, lanes: Arc<TopicLanes>) {
     }
 }
 
-/// Looks at the lanes, and writes where there is something to write; says whether this node has left them all.
+/// Reads the state of the lanes and writes what has to change. Returns whether this node has left them all.
 async fn tick(
     engine: &Engine,
     lanes: &TopicLanes,
@@ -74,9 +78,8 @@ async fn tick(
     Ok(is_leaving && lanes.owned().is_empty())
 }
 
-/// Preempt, yield, sleep, wake: a node whose broker is down for too long, or whose database fails again and again, leaves its
-/// lanes to the others, sleeps, and tries again. Not where there are no others: nobody would send then, nor sooner when all is
-/// well again.
+/// A node whose broker is down for too long, or whose database fails again and again, leaves its lanes to other nodes,
+/// sleeps, and tries again. Not if there are no other nodes: then nobody would send, and nothing would recover sooner.
 fn is_awake(engine: &Engine, lanes: &TopicLanes, view: &LaneView, node_health: &mut NodeHealth) -> bool {
     let now = engine.clock.now();
     let has_others = view.nodes.iter().any(|node| *node != engine.lanes.node);
@@ -84,7 +87,10 @@ fn is_awake(engine: &Engine, lanes: &TopicLanes, view: &LaneView, node_health: &
     let asleep_until = match lanes.asleep_until() {
         Some(until) if now < until && (has_others || is_down) => Some(until),
         _ if (is_down || node_health.outages(now)) && has_others => {
-            tracing::warn!(topic = %lanes.name(), "this node leaves its lanes to others: its broker or database fails");
+            tracing::warn!(
+                topic = %lanes.name(),
+                "this node's broker or database keeps failing: leaving its lanes to other nodes for now"
+            );
             node_health.forget();
             Some(now + engine.limits.lane_sleep_duration)
         }
@@ -94,7 +100,7 @@ fn is_awake(engine: &Engine, lanes: &TopicLanes, view: &LaneView, node_health: &
     asleep_until.is_none()
 }
 
-/// Lanes whose lease ended unrenewed are somebody else's, for all that is known: their unsent rows are forgotten.
+/// Forgets the unsent rows of lanes whose lease expired: other nodes may own them.
 fn drop_expired(engine: &Engine, lanes: &TopicLanes) {
     let now = engine.clock.now();
     lose(lanes, |lane| now >= lane.valid_until);
@@ -107,15 +113,19 @@ fn lose(lanes: &TopicLanes, is_lost: impl Fn(&Lane) -> bool) {
     let lost = before - owned.len();
     drop(owned);
     if lost > 0 {
-        tracing::warn!(topic = %lanes.name(), lanes = lost, "lanes were lost: their leases could not be renewed in time");
+        tracing::warn!(
+            topic = %lanes.name(),
+            lanes = lost,
+            "lanes were lost because their leases were not renewed in time: duplicates may follow"
+        );
         ::metrics::counter!(metrics::LANE_LOST, "topic" => lanes.name()).increment(lost as u64);
     }
 }
 
-/// Stops sending from lanes beyond this node's share, those with the highest numbers; goes on where they are none any more.
+/// Stops sending from lanes beyond this node's share, the highest numbers first. Lanes within the share continue.
 fn release_surplus(engine: &Engine, lanes: &TopicLanes, view: &LaneView, joins: bool) {
     let share = if joins { view.share_of(engine.lanes.node) } else { 0 };
-    // Not counted yet, or no longer: what it owns stays its own until it is.
+    // This node is not counted yet, or no longer: it keeps what it owns until it is.
     let is_counted = !joins || view.nodes.contains(&engine.lanes.node);
     for (place, lane) in lanes.owned().values_mut().enumerate() {
         lane.is_releasing = is_counted && place >= share;
@@ -123,9 +133,9 @@ fn release_surplus(engine: &Engine, lanes: &TopicLanes, view: &LaneView, joins: 
     lanes.reader_wakeup.notify_one();
 }
 
-/// Given-up lanes of which nothing is in flight or waits to be settled, from an earlier time as their owner included. A row
-/// that timed out may still reach the broker: as a copy of a message that the next owner sends first of its key, so that it
-/// puts nothing out of order.
+/// Lanes being released with nothing in flight or unsettled, also from earlier ownerships. A row that timed out may
+/// still reach the broker, as a copy of a message that the next owner sends first of its key. That does not break the
+/// order.
 fn drained(engine: &Engine, lanes: &TopicLanes) -> Vec<OwnedLane> {
     let in_use: HashSet<u16> = engine.ledger.lanes_in_use(|row| row.lane_of(lanes));
     let (owned, fencing) = (lanes.owned(), lanes.fencing());
@@ -174,13 +184,13 @@ async fn update_lanes(
         release,
         joins,
         lease_duration: limits.lane_lease_duration,
-        // What the broker refuses is not waited for.
+        // The broker refuses late sends of a fenced lane, so nobody has to wait for them.
         quiet_duration: match lanes.topic.topic.is_fenced() {
             true => Duration::ZERO,
             false => engine.transport.delivery_timeout() + limits.term_margin_duration,
         },
     };
-    // Released before the database says so: an answer that is lost must not leave us sending.
+    // Before the database releases them: if its answer is lost, this node must not go on sending.
     lanes.owned().retain(|_, lane| !keep.release.contains(&lane.ownership.held));
     let began_at = engine.clock.now();
     let is_handing_over = !keep.release.is_empty();
@@ -197,12 +207,12 @@ async fn update_lanes(
     Ok(view)
 }
 
-/// Brings what this process believes to own in line with what the database says.
+/// Updates what this process believes to own to what the database says.
 fn reconcile(engine: &Engine, lanes: &TopicLanes, view: &LaneView, began_at: BootInstant) {
     let limits = &engine.limits;
     let valid_until = |of: &LaneState| match is_injected(InjectedBug::LaneNeverLost) {
         true => began_at + 1_000 * limits.lane_lease_duration,
-        // As the database says: for a lease that it did not renew, what is left of that.
+        // As in the database: a lease that was not renewed keeps the rest of its time.
         false => validity(began_at, of.expires_in.min(limits.lane_lease_duration), limits.term_margin_duration),
     };
     let (now, is_fenced) = (engine.clock.now(), lanes.topic.topic.is_fenced());
@@ -212,7 +222,13 @@ fn reconcile(engine: &Engine, lanes: &TopicLanes, view: &LaneView, began_at: Boo
     for of in view.lanes.iter().filter(|of| of.owner == Some(engine.lanes.node)) {
         let held = OwnedLane { lane: of.lane, fence: of.fence };
         let lane = owned.entry(of.lane).or_insert_with(|| {
-            tracing::info!(topic = %lanes.name(), lane = of.lane, fence = of.fence, quiet = ?of.quiet_for, "a lane is taken");
+            tracing::info!(
+                topic = %lanes.name(),
+                lane = of.lane,
+                fence = of.fence,
+                quiet = ?of.quiet_for,
+                "a lane was taken over"
+            );
             let fence_state = if is_fenced { lanes.fence_state_for(of.lane, now) } else { FenceState::Plain };
             Lane::new(held, fence_state, valid_until(of), now + of.quiet_for, now)
         });

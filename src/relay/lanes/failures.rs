@@ -29,14 +29,14 @@ pub(crate) struct FailedInLane {
     pub(crate) error: Arc<TransportError>,
 }
 
-/// What is to be written of the rows of one topic.
+/// What to write for the rows of one topic.
 #[derive(Default)]
 struct Writes {
     failed: Vec<(InFlightRow, WithFence<Failed>)>,
     dead: Vec<(InFlightRow, PendingDeadLetter)>,
 }
 
-/// Writes failures of rows of lanes. Each row's key waits until that is done, and then as long as the failure says.
+/// Writes failures of rows in lanes. The row's key waits until that is done, and then for the back-off.
 pub(crate) async fn write(engine: &Arc<Engine>, failed: Vec<FailedInLane>) {
     let mut by_topic: HashMap<Arc<str>, (Arc<TopicLanes>, Writes)> = HashMap::new();
     for FailedInLane { row, in_flight, entry, error } in failed {
@@ -71,7 +71,7 @@ fn treat(engine: &Engine, in_flight: InFlightRow, failed: FailedRow, writes: &mu
         Treatment::DeadLetter { reason } => {
             let wait = wait_of(&topic.topic, failed.entry.failures.saturating_add(1));
             tracing::error!(message_id = %failed.row.message_id, topic = topic.topic.name(), reason, ?wait,
-                error = %failed.error, "a message is refused, and its key waits behind it");
+                error = %failed.error, "a message is refused, and its key waits behind it: correct or remove it");
             writes.failed.push((in_flight, WithFence { fence, value: failure_record(&failed, wait, true) }));
         }
     }
@@ -81,9 +81,10 @@ async fn write_failed(engine: &Engine, lanes: &TopicLanes, failed: Vec<(InFlight
     let (in_flight, failed): (Vec<InFlightRow>, Vec<WithFence<Failed>>) = failed.into_iter().unzip();
     let Some(store) = engine.store.lanes().filter(|_| !failed.is_empty()) else { return };
     crash_point!(FAILING);
-    let (topic, loss) = (lanes.name(), "failures of an ordered topic could not be noted");
+    let (topic, loss) =
+        (lanes.name(), "failures of an ordered topic could not be written: their keys wait all the same");
     let fail = |part| store.fail_in_lanes(&topic, engine.lanes.node, part);
-    // Not noted, it is a failure all the same: its key waits, and only the row does not know.
+    // The key waits even if the failure was not written. Only the row's own counters miss it.
     let written = counted(write_in_parts("fail_in_lanes", &failed, loss, fail).await, failed.len());
     let now = engine.clock.now();
     for (in_flight, failed) in in_flight.into_iter().zip(failed) {
@@ -93,7 +94,8 @@ async fn write_failed(engine: &Engine, lanes: &TopicLanes, failed: Vec<(InFlight
             in_flight.done(row);
             continue;
         }
-        // Not at once where the note is not there: what was to go alone would fail with its batch again, as fast as it can.
+        // Not at once if the note is missing: a row to be sent alone would be sent with its batch and fail again, in a
+        // tight loop.
         let wait_min = if written.contains(&row) { Duration::ZERO } else { engine.limits.poll_interval };
         in_flight.block(row, now + failed.value.wait.max(wait_min));
     }
@@ -108,7 +110,7 @@ async fn write_dead_letters(engine: &Engine, lanes: &TopicLanes, pending: Vec<(I
         in_flight.iter().zip(pending).map(in_lane).unzip();
     let Some(store) = engine.store.lanes().filter(|_| !dead.is_empty()) else { return };
     crash_point!(DEAD_LETTERING);
-    let (topic, loss) = (lanes.name(), "messages of an ordered topic could not be given up");
+    let (topic, loss) = (lanes.name(), "messages of an ordered topic could not be dead-lettered: trying again");
     let dead_letter = |part| store.dead_letter_from_lanes(&topic, engine.lanes.node, part);
     let written = counted(write_in_parts("dead_letter_from_lanes", &dead, loss, dead_letter).await, dead.len());
     let retry_at = engine.clock.now() + engine.limits.poll_interval;
@@ -119,19 +121,19 @@ async fn write_dead_letters(engine: &Engine, lanes: &TopicLanes, pending: Vec<(I
             in_flight.done(row);
             engine.dead_letter_callbacks.notify([letter]);
         } else {
-            // Still there, as far as is known: its key goes on only behind it.
+            // Presumably still there: its key continues only after it.
             in_flight.block(row, retry_at);
         }
     }
 }
 
-/// The rows that were written; what was not is counted.
+/// Returns the rows that were written and counts the others.
 fn counted(written: HashSet<RowKey>, wanted: usize) -> HashSet<RowKey> {
     ::metrics::counter!(metrics::LEASE_LOST).increment(wanted.saturating_sub(written.len()) as u64);
     written
 }
 
-/// Rows that nobody can decode: dead letters, or in their key's way until somebody mends them.
+/// Rows that nobody can decode become dead letters, or block their key until somebody corrects them.
 pub(super) async fn dead_letter_poisoned(
     engine: &Engine,
     lanes: &Arc<TopicLanes>,
@@ -153,7 +155,7 @@ pub(super) async fn dead_letter_poisoned(
             dead.push((in_flight, poisoned_dead_letter(&row)));
         } else {
             tracing::error!(message_id = %row.key.message_id, topic = %row.topic, error = %row.error,
-                "a row cannot be decoded, and its key waits behind it");
+                "a row cannot be decoded, and its key waits behind it: correct or remove the row");
             in_flight.block(row.key, engine.clock.now() + TEMPORARY_WAIT_MAX);
         }
     }

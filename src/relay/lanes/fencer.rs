@@ -19,7 +19,7 @@ use crate::transport::{FailureClass, FencedLane, LaneName, TransportError};
 
 type Fenced = Result<Arc<dyn FencedLane>, TransportError>;
 
-/// What is asked of the broker.
+/// Fence requests to the broker.
 struct PendingFences {
     engine: Arc<Engine>,
     lanes: Arc<TopicLanes>,
@@ -27,9 +27,9 @@ struct PendingFences {
     ownerships: HashMap<Id, LaneOwnership>,
 }
 
-/// Runs until the relay drains, and what was begun has ended.
+/// Runs until the relay drains and the running fence requests have ended.
 pub(crate) async fn run(engine: Arc<Engine>, lanes: Arc<TopicLanes>) {
-    // Of one that panicked nothing is waited for any more.
+    // After a panic, nobody waits for the old requests any more.
     lanes.forget_fencing(engine.clock.now());
     let mut pending = PendingFences { engine, lanes, fencing: JoinSet::new(), ownerships: HashMap::new() };
     let (engine, lanes) = (Arc::clone(&pending.engine), Arc::clone(&pending.lanes));
@@ -52,7 +52,7 @@ pub(crate) async fn run(engine: Arc<Engine>, lanes: Arc<TopicLanes>) {
     }
 }
 
-/// A lane that waits for its next try is looked at soon, and otherwise somebody tells.
+/// A lane that waits for its next try is checked soon; otherwise a wake-up comes.
 fn pause(engine: &Engine, lanes: &TopicLanes) -> Duration {
     if lanes.has_unfenced() { LANE_FENCE_WAIT_MIN } else { engine.limits.poll_interval }
 }
@@ -65,7 +65,7 @@ impl PendingFences {
         if is_down || !lanes.topic.may_begin(now) {
             return;
         }
-        // Begun while the lane is ours: later, it would fence the next owner.
+        // Started while the lane is ours. Later, it would fence the next owner.
         let room = LANE_FENCES_AT_ONCE_MAX.saturating_sub(self.ownerships.len());
         for ownership in lanes.to_fence(room, now) {
             let transport = Arc::clone(&engine.transport);
@@ -96,7 +96,12 @@ fn apply(engine: &Engine, lanes: &TopicLanes, ownership: LaneOwnership, fenced: 
         }
         Err(error) => {
             ::metrics::counter!(metrics::LANE_FENCE_FAILED, "topic" => lanes.name()).increment(1);
-            tracing::warn!(%error, topic = %lanes.name(), lane = ownership.lane(), "a lane could not be fenced: trying again");
+            tracing::warn!(
+                %error,
+                topic = %lanes.name(),
+                lane = ownership.lane(),
+                "a lane could not be fenced: trying again"
+            );
             match error.class() {
                 class if class.is_outage() => engine.breaker.open(class, now),
                 FailureClass::Topic => lanes.topic.back_off(now + engine.limits.topic_back_off_duration, &error),

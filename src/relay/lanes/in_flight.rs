@@ -1,4 +1,4 @@
-//! A row of a lane on its way, and what its lane learns of it.
+//! A row of a lane in flight, and how its lane learns of the outcome.
 
 use std::sync::Arc;
 
@@ -19,12 +19,12 @@ pub(crate) struct InFlightRow {
     pub(crate) key: KeyHash,
     /// The row's epoch.
     pub(crate) epoch: i32,
-    /// What of its key it is under way with, on a fenced lane.
+    /// On a fenced lane: the sequence of its key that it is sent with.
     pub(crate) run: Option<KeySequence>,
 }
 
 impl InFlightRow {
-    /// Its lane, where that is one of these, under whichever fence.
+    /// The lane's number, if it is one of these lanes, under whichever fence.
     pub(crate) fn lane_of(&self, lanes: &TopicLanes) -> Option<u16> {
         std::ptr::eq(&*self.lanes, lanes).then(|| self.ownership.lane())
     }
@@ -37,15 +37,15 @@ impl InFlightRow {
         });
     }
 
-    /// The broker does not have the row, as far as is known. What becomes of it comes later; none of its key goes before that,
-    /// and none of the lane where its way out closed.
+    /// The broker does not have the row, as far as is known. Its treatment follows. Until then no other row of its key
+    /// is sent, and none of the lane if its producer is closed.
     pub(crate) fn failed(&self, class: Option<FailureClass>, now: BootInstant) {
         let Some(run) = &self.run else { return };
         run.fail();
         if class == Some(FailureClass::Fenced) && self.lanes.lose(self.ownership, now) {
             ::metrics::counter!(metrics::LANE_FENCED_OUT, "topic" => self.lanes.name()).increment(1);
             tracing::warn!(topic = %self.lanes.name(), lane = self.ownership.lane(),
-                "the lane was fenced by somebody else: another node has it, or another outbox goes by the same name");
+                "the lane was fenced by somebody else: another node owns it, or another outbox has the same `fence_prefix`");
             return;
         }
         self.lanes.with_lane(self.ownership, |lane| {

@@ -28,21 +28,21 @@ pub(crate) mod recent_sends;
 #[derive(Debug)]
 pub(crate) struct Lane {
     pub(crate) ownership: LaneOwnership,
-    /// When it was this process's already: what was written since then nobody else has touched.
+    /// Since when this process has owned it. Nobody else has touched rows written since then.
     taken_at: BootInstant,
     /// Until when its rows may be sent.
     pub(crate) valid_until: BootInstant,
-    /// Until when nothing is sent: what the last owner had in flight may still arrive.
+    /// Until when nothing is sent: rows that the last owner had in flight may still arrive.
     pub(crate) quiet_until: BootInstant,
     /// Sends nothing more, and is handed over once nothing is in flight.
     pub(crate) is_releasing: bool,
     pub(crate) fence_state: FenceState,
     keys: HashMap<KeyHash, Key>,
-    /// Keys with a row to send and nothing in its way, each once.
+    /// Keys with a row to send and nothing in the way, each once.
     ready: VecDeque<KeyHash>,
     /// When blocked keys try again.
     blocked: BTreeSet<(BootInstant, KeyHash)>,
-    /// Keys that need more of their rows read, by the first that was not kept.
+    /// Keys of which more rows have to be read, by the first row that was not kept.
     to_refill: BTreeSet<(i64, KeyHash)>,
     waiting: usize,
     front: i64,
@@ -50,21 +50,22 @@ pub(crate) struct Lane {
     has_more: bool,
     /// When the last read to the end of the lane began, unless something was committed since that it may have missed.
     covered_at: Option<BootInstant>,
-    /// Rows of the last page from the front, which the next may find again.
+    /// Rows of the last page from the front that the next page may find again.
     reread: usize,
-    /// Until when reading on is put off, where much is read again.
+    /// Until when the next read from the front is delayed, because it reads many rows again.
     front_at: BootInstant,
     /// The highest id ever read.
     read_to: i64,
-    /// The highest id that arrived without being read.
+    /// The highest id that arrived inline, without being read.
     arrived_to: i64,
     late_from: i64,
     late_at: BootInstant,
-    /// When it may be read from its beginning again, and not only from its low watermark: see [`note_scan_duration`](Self::note_scan_duration).
+    /// When it may be read from its beginning again, and not only from its low watermark; see
+    /// [`note_scan_duration`](Self::note_scan_duration).
     full_scan_at: BootInstant,
-    /// When a read for late rows is again to be followed by one from the front.
+    /// When a read for late rows is next followed by one from the front.
     new_at: BootInstant,
-    /// What the last page was read for, so that none of the three starves the others.
+    /// The kind of the last scan, so that none of the three kinds starves the others.
     last_scan: ScanKind,
     recent: RecentSends,
 }
@@ -115,8 +116,7 @@ impl Lane {
         if matches!(self.fence_state, FenceState::Plain) { 1 } else { LANE_KEY_IN_FLIGHT_MAX }
     }
 
-    /// Takes in a page. Returns how many of its rows became visible behind a later one of their key
-    /// that was sent already.
+    /// Takes in a page. Returns how many of its rows became visible only after a later row of their key was sent.
     pub(crate) fn note(&mut self, scan: Scan, page: &Page, late_at: BootInstant) -> usize {
         let (taken, left) = page.rows.split_at(match scan.is_complete {
             true => page.rows.len(),
@@ -143,19 +143,19 @@ impl Lane {
         late
     }
 
-    /// Takes in one row; says whether it comes behind a later one of its key.
+    /// Takes in one row. Returns whether a later row of its key was already sent.
     fn enter(&mut self, FoundRow { key, waiting: entry, in_ledger }: FoundRow, now: BootInstant) -> bool {
         let last_sent = self.recent.last_sent(key);
         let is_new = self.change(key, |state| !state.is_known(entry.row) && state.enter(entry));
         if in_ledger && self.keys.get(&key).is_some_and(Key::is_free) {
-            // In hand from an earlier time as the lane's owner: its key waits for what becomes of it.
+            // In flight from an earlier ownership: its key waits for the outcome.
             self.change(key, |state| state.move_to_in_flight(entry.row));
             self.block(key, entry.row, now + LANE_RECHECK);
         }
         is_new && last_sent.is_some_and(|last| last > entry.row.id)
     }
 
-    /// Does something to a key, and brings everything else of the lane in line with it.
+    /// Changes a key and updates the lane's lists to match.
     fn change<T>(&mut self, key: KeyHash, change: impl FnOnce(&mut Key) -> T) -> T {
         let state = self.keys.entry(key).or_default();
         let before = state.waiting();
@@ -165,7 +165,7 @@ impl Lane {
         changed
     }
 
-    /// Takes the next row to send, where it fits into `bytes_max`; its key waits for [`done`](Self::done),
+    /// Takes the next row to send, if it fits into `bytes_max`. Its key waits for [`done`](Self::done),
     /// [`requeue`](Self::requeue) or [`block`](Self::block).
     pub(crate) fn take(&mut self, bytes_max: usize) -> Option<(KeyHash, WaitingRow, Option<KeySequence>)> {
         let depth = self.depth();
@@ -176,7 +176,7 @@ impl Lane {
                 return None;
             }
             self.ready.pop_front();
-            // Something may have come into its way since.
+            // The key may have been blocked since.
             let taken = self.keys.get_mut(&key).and_then(|state| {
                 state.is_ready = false;
                 state.take(depth)
@@ -189,29 +189,29 @@ impl Lane {
         }
     }
 
-    /// The lane is fenced, and so is what an earlier owner still sends.
+    /// The lane is fenced: the broker refuses what earlier owners still send.
     pub(crate) fn fence(&mut self, by: Arc<dyn FencedLane>) {
         if let FenceState::Unfenced { tries, .. } = self.fence_state {
             self.fence_state = FenceState::Fenced { by, tries };
         }
     }
 
-    /// Notes that the lane could not be fenced, or sends nothing more as it is; it is tried anew after a while.
+    /// Notes that the lane could not be fenced, or cannot be sent from any more. It is fenced again after a while.
     pub(crate) fn unfence(&mut self, now: BootInstant) {
         if let Some(fence_state) = self.fence_state.retry(now) {
             self.fence_state = fence_state;
         }
     }
 
-    /// Notes that the way out works.
+    /// Notes that the producer works.
     pub(crate) fn delivered(&mut self) {
         if let FenceState::Fenced { tries, .. } = &mut self.fence_state {
             *tries = 0;
         }
     }
 
-    /// Whether a row that was written at that time is in the database as it was then: no relay but this owner writes to it,
-    /// and this one has not sent it.
+    /// Whether a row is still as it was when it was written at `written_at`: only this owner writes to it, and it has
+    /// not sent it.
     pub(crate) fn is_untouched(&self, key: KeyHash, row: RowKey, written_at: BootInstant) -> bool {
         written_at >= self.taken_at && self.recent.last_sent(key).is_none_or(|last| last < row.id)
     }
@@ -221,12 +221,12 @@ impl Lane {
         self.recent.note(key, row.id);
     }
 
-    /// The row is delivered, dead or gone: the next of its key may go.
+    /// The row is delivered, dead-lettered or gone: the next row of its key may go.
     pub(crate) fn done(&mut self, key: KeyHash, row: RowKey) {
         self.take_back(key, row, |_, _| ());
     }
 
-    /// The row was not sent: it is the next of its key again.
+    /// The row was not sent: it is the next row of its key again.
     pub(crate) fn requeue(&mut self, key: KeyHash, row: RowKey) {
         self.take_back(key, row, Key::requeue);
     }
@@ -241,7 +241,7 @@ impl Lane {
         }
     }
 
-    /// Brings the lists of keys in line with one key's state.
+    /// Updates the lane's lists to one key's state.
     fn refresh(&mut self, key: KeyHash) {
         let depth = self.depth();
         let Some(state) = self.keys.get_mut(&key) else { return };
@@ -264,15 +264,16 @@ impl Lane {
         }
     }
 
-    /// Makes room where there is none for other keys. Not while a page is read, which may begin behind what is forgotten.
+    /// Makes room for other keys if there is none. Not while a page is being read, which may begin behind the forgotten
+    /// rows.
     pub(crate) fn make_room(&mut self) {
         if self.keys.len() >= LANE_KEYS_MAX {
             self.forget();
         }
     }
 
-    /// Forgets keys of which only more is to be read beyond the front, and which would hold their place for ever where that is for want
-    /// of room: it comes with the next page from there, as of a key that nobody has seen.
+    /// Forgets keys with nothing but unread rows beyond the front. With no room to read them, such keys would keep
+    /// their places forever. The next page from the front brings their rows as if the keys were new.
     fn forget(&mut self) {
         let is_only_behind = |key: &KeyHash| self.keys.get(key).is_some_and(|state| state.is_only_behind(self.front));
         let beyond = self.to_refill.range((self.front + 1, KeyHash::MIN)..);
@@ -284,17 +285,17 @@ impl Lane {
         }
     }
 
-    /// Since when the oldest row waits that no failed one is in the way of.
+    /// Since when the oldest row has waited that is not behind a failed one.
     pub(crate) fn oldest(&self) -> Option<BootInstant> {
         self.keys.values().filter_map(Key::oldest).min()
     }
 
-    /// Whether a row is under way: being read, sent, or its failure is being written.
+    /// Whether a row is in flight: being read, sent, or its failure is being written.
     pub(crate) fn has_in_flight(&self) -> bool {
         self.keys.values().any(Key::has_in_flight)
     }
 
-    /// Whether everything that was committed before was read, sent and answered, but for keys that are blocked.
+    /// Whether everything committed so far was read, sent and answered, except for blocked keys.
     pub(crate) fn is_idle(&self) -> bool {
         !self.has_more && self.to_refill.is_empty() && self.ready.is_empty() && !self.has_in_flight()
     }
@@ -304,7 +305,7 @@ impl Lane {
     }
 }
 
-/// How long after `now` a lane may be sent that was asked for at `began_at`.
+/// Until when a lane may be sent from, if its lease was requested at `began_at`.
 pub(crate) fn validity(began_at: BootInstant, lease: Duration, margin: Duration) -> BootInstant {
     began_at + lease - margin
 }

@@ -1,11 +1,11 @@
-//! The rows whose turn it is, with all that is sent of them.
+//! Loads the rows whose turn it is, with everything that is sent of them.
 
 use super::topic::{TopicLanes, Turn, is_fresh};
 use crate::relay::engine::Engine;
 use crate::relay::engine::store_call::store_call;
 use crate::store::{LaneStore, Loaded, RowKey, StoreError};
 
-/// What came along with its commit, and what the store has of the others.
+/// Uses inline rows where possible and reads the others from the store.
 pub(super) async fn load(
     engine: &Engine,
     store: &dyn LaneStore,
@@ -23,7 +23,7 @@ pub(super) async fn load(
     let mut loaded = Vec::new();
     if !to_read.is_empty() {
         loaded = read(engine, store, lanes, &to_read).await?;
-        // The database may have taken its time, and others theirs with what was young before.
+        // The read may have taken long: an inline row that was fresh before it may be too old now.
         let now = engine.clock.now();
         if !inline.iter().all(|row| is_fresh(row, now)) {
             let old: Vec<RowKey> = inline.drain(..).map(|inline| inline.row.key).collect();
@@ -34,7 +34,7 @@ pub(super) async fn load(
     Ok(loaded)
 }
 
-/// Reads rows, and notes whether fewer have to be read next time.
+/// Reads rows, and notes whether the next read has to be smaller.
 async fn read(
     engine: &Engine,
     store: &dyn LaneStore,

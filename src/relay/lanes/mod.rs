@@ -1,17 +1,17 @@
 //! Ordered topics: lanes, their leases, and the order of their keys.
 //!
 //! ```text
-//! commit hook ─ pending reads ─┐                                  ┌─ delivered: the next row of the key; settler ─ settle
-//!                      ├─ reader ─ entries ─ rows ─ send ─┤
-//! balancer ─ leases ─────┘                                  └─ failed: the key waits; settler ─ fail, dead
+//! commit hook ─ pending reads ─┐                          ┌─ delivered: the next row of the key; settler ─ settle
+//!                              ├─ reader ─ rows ─ send ───┤
+//! balancer ─ leases ───────────┘                          └─ failed: the key waits; settler ─ fail, dead-letter
 //! ```
 //!
-//! A lane's rows are read by id, without what they carry; one row of each key is under way, and what it carries is read when
-//! its turn comes. That second read is the proof that nobody settled it meanwhile. A row that came along with its commit needs
-//! no second read, once and while it is young: no relay but the lane's owner settles it, and this one has not sent it.
+//! A lane's rows are first read by id, without their payloads. Per key, one row is in flight, and its payload is read
+//! when its turn comes. That second read proves that nobody settled the row in between. An inline row that is still
+//! fresh skips the second read, once: no relay but the lane's owner settles it, and this one has not sent it.
 //!
-//! A lane of a fenced topic is fenced before anything is sent from it, by the fencer, and again after its way out closed.
-//! Several rows of a key are under way then; one that fails takes those behind it back.
+//! The fencer fences a lane of a fenced topic before anything is sent from it, and again after its producer closed.
+//! Several rows of a key are in flight then, and a failed row takes those behind it back.
 
 pub(crate) mod balancer;
 pub(crate) mod failures;

@@ -9,18 +9,18 @@ use crate::limits::{LANE_FENCE_TRIES_MAX, LANE_OUTAGE_WINDOW, LANE_OUTAGES_MAX};
 use crate::relay::engine::Engine;
 use crate::relay::health::breaker::BreakerState;
 
-/// What the lane balancer of a topic's lanes has seen of its node.
+/// What the lane balancer of a topic has observed of its node.
 #[derive(Debug, Default)]
 pub(crate) struct NodeHealth {
     was_failing: bool,
-    /// When the database began to fail, the last times.
+    /// When the last database outages began.
     outages: VecDeque<BootInstant>,
-    /// Since when some lane is fenced in vain, again and again.
+    /// Since when fencing some lane has failed again and again.
     unfenced_since: Option<BootInstant>,
 }
 
 impl NodeHealth {
-    /// Looks how it is just now; `has_failed` says whether the lane balancer itself could not do its part.
+    /// Observes the current state. `has_failed` says whether the lane balancer itself failed.
     pub(crate) fn observe(&mut self, lanes: &TopicLanes, has_failed: bool, now: BootInstant) {
         let fails_repeatedly =
             |state: &FenceState| matches!(state, FenceState::Unfenced { tries, .. } if *tries >= LANE_FENCE_TRIES_MAX);
@@ -38,8 +38,8 @@ impl NodeHealth {
         self.unfenced_since = is_unfenced.then(|| self.unfenced_since.unwrap_or(now));
     }
 
-    /// Whether this node can do nothing, and could not for too long: its broker is down, or what it asks of broker or database
-    /// fails each time.
+    /// Whether this node has been unable to work for too long: its broker is down, or its requests to broker or
+    /// database keep failing.
     pub(crate) fn is_down(&self, engine: &Engine, lanes: &TopicLanes, now: BootInstant) -> bool {
         let down_since = match engine.breaker.state() {
             BreakerState::Open { since, .. } => Some(since),
@@ -49,13 +49,13 @@ impl NodeHealth {
         unhealthy_since.is_some_and(|since| since.until(now) >= engine.limits.lane_yield_duration)
     }
 
-    /// Whether its database failed again and again, and answered in between.
+    /// Whether its database failed again and again, with recoveries in between.
     pub(crate) fn outages(&self, now: BootInstant) -> bool {
         let first = self.outages.front().filter(|_| self.outages.len() == LANE_OUTAGES_MAX);
         first.is_some_and(|first| first.until(now) < LANE_OUTAGE_WINDOW)
     }
 
-    /// Begins anew, with the sleep or after it: what was before is no reason for another.
+    /// Forgets the past when a sleep begins or ends: it is no reason for another sleep.
     pub(crate) fn forget(&mut self) {
         self.outages.clear();
     }
@@ -72,7 +72,7 @@ mod tests {
         BootInstant::from_boot(Duration::from_secs(seconds))
     }
 
-    /// Notes a look each second, failing where `is_failing` says so; returns when it was unfit first.
+    /// Observes once a second, with a failure where `is_failing` says so. Returns when the node was first unfit.
     fn unhealthy_at(is_failing: impl Fn(u64) -> bool) -> Option<u64> {
         let mut node_health = NodeHealth::default();
         (0..600).find(|second| {
@@ -83,15 +83,19 @@ mod tests {
 
     #[test]
     fn a_database_that_fails_again_and_again_makes_the_node_unhealthy() {
-        assert_eq!(unhealthy_at(|second| second % 2 == 0), Some(4), "every other look fails");
+        assert_eq!(unhealthy_at(|second| second % 2 == 0), Some(4), "every other observation fails");
         assert_eq!(unhealthy_at(|second| second % 20 == 0), Some(40));
-        assert_eq!(unhealthy_at(|second| second % 20 < 19), Some(40), "one good look is no recovery");
+        assert_eq!(unhealthy_at(|second| second % 20 < 19), Some(40), "one good observation is no recovery");
     }
 
     #[test]
     fn a_database_that_fails_now_and_then_does_not() {
         assert_eq!(unhealthy_at(|second| second % 31 == 0), None);
-        assert_eq!(unhealthy_at(|second| (100..400).contains(&second)), None, "an outage for all is over for all");
+        assert_eq!(
+            unhealthy_at(|second| (100..400).contains(&second)),
+            None,
+            "one long outage is no reason to sleep after it"
+        );
     }
 
     #[test]

@@ -10,10 +10,10 @@ use crate::relay::topics::Topics;
 /// The ordered topics of a relay.
 #[derive(Debug)]
 pub(crate) struct Lanes {
-    /// What this relay is called among those that share lanes.
+    /// The name of this relay among those that share lanes.
     pub(crate) node: NodeId,
     topics: Vec<Arc<TopicLanes>>,
-    /// Topics of which every lane is handed over.
+    /// How many topics have handed over all of their lanes.
     released: AtomicUsize,
     released_notify: Notify,
 }
@@ -37,12 +37,12 @@ impl Lanes {
         self.topics.iter().all(|lanes| lanes.topic.is_paused() || lanes.is_idle())
     }
 
-    /// The broker is back, or something else happened that concerns all.
+    /// Wakes all lane tasks: the broker is back, or something else concerns all of them.
     pub(crate) fn wake(&self) {
         self.topics.iter().for_each(|lanes| lanes.reader_wakeup.notify_one());
     }
 
-    /// Every lane of one topic is handed over.
+    /// A topic has handed over all of its lanes.
     pub(crate) fn note_released(&self) {
         self.released.fetch_add(1, Ordering::AcqRel);
         self.released_notify.notify_waiters();

@@ -1,4 +1,4 @@
-//! The reader of one ordered topic: reads its lanes, and sends the rows whose turn it is.
+//! The reader of one ordered topic: reads its lanes and sends the rows whose turn it is.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use crate::relay::path::Path;
 use crate::relay::topics::Gate;
 use crate::store::{LaneScan, LaneStore, Loaded, Row, RowKey, StoreError};
 
-/// Behind which lanes the next round begins, so that none waits for those before it.
+/// Behind which lanes the next step begins, so that no lane starves.
 #[derive(Default)]
 struct RoundRobin {
     read: u16,
@@ -42,7 +42,7 @@ pub(crate) async fn run(engine: Arc<Engine>, lanes: Arc<TopicLanes>) {
     while !engine.stop.has_reached(Stage::Draining) {
         let wakeup = lanes.reader_wakeup.notified();
         let stepped = step(&engine, &lanes, &mut cursor).await;
-        // A lock in the way is in every node's way: to leave the lanes to others helps nobody.
+        // A locked table blocks every node: leaving the lanes to others would help nobody.
         let has_failed = matches!(&stepped, Err(error) if !matches!(error, StoreError::Conflict(_)));
         lanes.note_read(has_failed, engine.clock.now());
         let did_something = match stepped {
@@ -54,7 +54,7 @@ pub(crate) async fn run(engine: Arc<Engine>, lanes: Arc<TopicLanes>) {
                 true
             }
         };
-        // Whoever waits for the relay to be idle looks again.
+        // Whoever waits for the relay to be idle checks again.
         engine.ledger.notify_waiters();
         if did_something {
             continue;
@@ -67,7 +67,7 @@ pub(crate) async fn run(engine: Arc<Engine>, lanes: Arc<TopicLanes>) {
     }
 }
 
-/// How long nothing is to be done unless somebody wakes: until a page, or a blocked key, is due.
+/// How long to sleep without a wake-up: until a page or a blocked key is due.
 fn pause(engine: &Engine, lanes: &TopicLanes) -> Duration {
     let poll = engine.limits.poll_interval;
     let at = lanes.next_at().filter(|_| may_work(engine, lanes));
@@ -81,20 +81,20 @@ async fn sleep_poll_interval(engine: &Engine) {
     }
 }
 
-/// Reads what is to be read and sends what may go; says whether there was anything.
+/// Reads what is to be read and sends what may go. Returns whether there was anything to do.
 async fn step(engine: &Arc<Engine>, lanes: &Arc<TopicLanes>, cursor: &mut RoundRobin) -> Result<bool, StoreError> {
     let Some(store) = engine.store.lanes() else { return Ok(false) };
     count_late(lanes, lanes.refresh(engine.clock.now()));
     if !may_work(engine, lanes) {
         return Ok(false);
     }
-    // What can be sent already goes while more is read.
+    // Rows that can be sent go while more is read.
     if lanes.ready(engine.clock.now()) {
         let read = read(engine, store, lanes, &mut cursor.read);
-        // Both to their ends: what was taken to be sent has to get somewhere, whatever becomes of the read.
+        // Both run to their ends: rows taken to be sent must not be dropped because the read failed.
         let (has_read, has_sent) = tokio::join!(read, send(engine, store, lanes, &mut cursor.send));
         if let (Err(_), Err(error)) = (&has_read, &has_sent) {
-            tracing::warn!(%error, topic = %lanes.name(), "nor could rows of lanes be read");
+            tracing::warn!(%error, topic = %lanes.name(), "rows of lanes could not be read either: trying again");
         }
         let (has_read, has_sent) = (has_read?, has_sent?);
         return Ok(has_read || has_sent);
@@ -104,13 +104,13 @@ async fn step(engine: &Arc<Engine>, lanes: &Arc<TopicLanes>, cursor: &mut RoundR
     Ok(has_read || has_sent)
 }
 
-/// Lanes are not even read while the broker is down, while it refuses the topic, or while that is paused.
+/// Whether lanes may be read: not while the broker is down, refuses the topic, or the topic is paused.
 fn may_work(engine: &Engine, lanes: &TopicLanes) -> bool {
     let is_open = matches!(engine.breaker.state(), BreakerState::Open { .. });
     !is_open && lanes.topic.may_begin(engine.clock.now())
 }
 
-/// Reads one page of each lane that wants one, in one statement.
+/// Reads one page of each lane that needs one, in one statement.
 async fn read(engine: &Engine, store: &dyn LaneStore, lanes: &TopicLanes, turn: &mut u16) -> Result<bool, StoreError> {
     let now = engine.clock.now();
     let wanted = lanes.scans(turn, LANES_READ_MAX, now);
@@ -148,7 +148,7 @@ fn count_late(lanes: &TopicLanes, late: usize) {
     }
 }
 
-/// New rows of each of so many lanes in one read.
+/// How many new rows of each lane one read brings, for this number of lanes.
 fn page_rows(lanes: usize) -> usize {
     (LANE_READ_ROWS_MAX / lanes).clamp(LANE_PAGE_ROWS_MIN, LANE_PAGE_ROWS_MAX)
 }
@@ -207,17 +207,17 @@ async fn send_taken(
     let lanes = taken.lanes;
     let mut loaded = load(engine, store, lanes, taken.turns.values()).await?;
     crash_point!(LANE_LOADED);
-    // By id, so that what leaves together leaves in the order of the rows, as far as that goes.
+    // By id, so that rows sent together leave in their order as far as possible.
     loaded.sort_unstable_by_key(|row| row.key().id);
     let (mut suspects, mut poisoned) = (Vec::new(), Vec::new());
     let mut has_sent = false;
     let mut outgoing = Outgoing::new(engine);
-    // What is still to come keeps its turn in `taken`, so that a panic on the way there puts it back.
+    // Unsent rows keep their turn in `taken`, so that a panic puts them back.
     let mut later = HashSet::new();
     for row in loaded {
         let Some(turn) = taken.turns.get(&row.key()) else { continue };
         let key = (turn.ownership.lane(), turn.key);
-        // Of a key that has several here none goes past one that does not.
+        // Once a row of a key cannot be sent, none of the later ones of that key may.
         let goes = match row {
             row if taken.stopped.contains(&key) => {
                 taken.requeue(row.key());
@@ -241,7 +241,7 @@ async fn send_taken(
         }
     }
     outgoing.send();
-    // Settled by somebody else, or taken away by hand.
+    // Somebody else settled these rows, or removed them by hand.
     for (row, turn) in taken.turns.extract_if(|row, _| !later.contains(row)) {
         in_flight_row(lanes, turn, 0).done(row);
     }
@@ -250,11 +250,11 @@ async fn send_taken(
     Ok(has_sent)
 }
 
-/// Rows that were taken and not yet sent; dropped in between, they go back to their lanes.
+/// Rows that were taken and not yet sent. Dropped early, it puts them back into their lanes.
 struct TakenRows<'a> {
     lanes: &'a Arc<TopicLanes>,
     turns: HashMap<RowKey, Turn>,
-    /// Keys of which a row does not go, each with its lane.
+    /// Keys of which a row cannot be sent, each with its lane.
     stopped: HashSet<(u16, KeyHash)>,
 }
 
@@ -264,8 +264,8 @@ impl<'a> TakenRows<'a> {
         Self { lanes, turns, stopped: HashSet::new() }
     }
 
-    /// Blocks what is in hand from an earlier time as the lane's owner: its answer, or its settling, is waited for. Before
-    /// it is read: settled between that and the send, it would be sent again.
+    /// Blocks rows in flight from an earlier ownership until they are answered or settled. Done before the read: a row
+    /// that is settled between read and send would be sent again.
     fn block_known(&mut self, is_in_ledger: impl Fn(RowKey) -> bool, until: BootInstant) {
         for (row, turn) in self.turns.extract_if(|row, _| is_in_ledger(*row)) {
             self.stopped.insert((turn.ownership.lane(), turn.key));
@@ -281,7 +281,7 @@ impl TakenRows<'_> {
         }
     }
 
-    /// Hands a row to the transport where it is its turn; says whether it was sent.
+    /// Hands a row to the transport if it is its turn. Returns whether it was sent.
     fn offer(
         &mut self,
         engine: &Arc<Engine>,
@@ -307,7 +307,7 @@ fn in_flight_row(lanes: &Arc<TopicLanes>, turn: Turn, epoch: i32) -> InFlightRow
     InFlightRow { lanes: Arc::clone(lanes), ownership: turn.ownership, key: turn.key, epoch, run: turn.run }
 }
 
-/// How a row leaves; `None` where its lane has no way out now, or an earlier row of its key failed.
+/// How a row is sent; `None` if its lane has no producer now, or an earlier row of its key failed.
 fn send_mode(lanes: &TopicLanes, in_flight: &InFlightRow) -> Option<SendMode> {
     match &in_flight.run {
         None => Some(SendMode::Plain),
@@ -316,7 +316,7 @@ fn send_mode(lanes: &TopicLanes, in_flight: &InFlightRow) -> Option<SendMode> {
     }
 }
 
-/// Hands one row to the transport; says whether it was sent. What was not goes back to its lane.
+/// Hands one row to the transport. Returns whether it was sent. An unsent row goes back to its lane.
 fn offer(
     engine: &Arc<Engine>,
     lanes: &Arc<TopicLanes>,
@@ -334,7 +334,7 @@ fn offer(
         in_flight.requeue(key);
         return false;
     };
-    // Before it is sent: the answer may be there before this returns.
+    // Before it is sent: the answer may arrive before this returns.
     lanes.with_lane(in_flight.ownership, |lane| lane.sent(in_flight.key, key));
     let offer = Offer {
         row,
@@ -350,13 +350,13 @@ fn offer(
     match outgoing.offer(offer, room) {
         Offered::Sent => return true,
         Offered::Late => in_flight.requeue(key),
-        // Only rows in nobody's hand are read, so this is one that came into it meanwhile.
+        // Only rows that are not in the ledger are read, so this one entered it in between.
         Offered::Known(_) => in_flight.block(key, engine.clock.now() + LANE_RECHECK),
     }
     false
 }
 
-/// Sends each suspect with nothing else of its topic in flight, so that a refusal is about that one record.
+/// Sends each suspect with nothing else of its topic in flight, so that a refusal is about that record.
 async fn send_suspects(
     engine: &Arc<Engine>,
     taken: &mut TakenRows<'_>,
@@ -375,7 +375,7 @@ async fn send_suspects(
             let mut outgoing = Outgoing::new(engine);
             has_sent |= taken.offer(engine, row, true, &mut outgoing, room);
             outgoing.send();
-            // Its answer may take longer: then the others stay suspects.
+            // The answer may take longer; then the others stay suspects.
             let _ = timeout(patience, lanes.topic.wait_until_idle()).await;
         } else if let Some(turn) = taken.turns.remove(&row.key) {
             in_flight_row(lanes, turn, row.epoch).block(row.key, engine.clock.now() + LANE_RECHECK);

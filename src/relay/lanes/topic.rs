@@ -32,36 +32,36 @@ pub(crate) mod pending_reads;
 pub(crate) struct TopicLanes {
     pub(crate) topic: Arc<TopicState>,
     owned: Mutex<BTreeMap<u16, Lane>>,
-    /// How lanes go on that somebody else fenced, should they be taken anew.
+    /// The fence state that lanes fenced by others resume with, should this node take them again.
     fenced_out: Mutex<BTreeMap<u16, FenceState>>,
-    /// Lanes that the broker is asked to fence, in this ownership or the one before. Until that has ended none of them is asked for again,
-    /// nor handed over: it would fence whoever comes next.
+    /// Lanes with a running fence request, from this ownership or the one before. Until it ends, no new request is made
+    /// for the lane, and it is not handed over: the request would fence the next owner.
     fencing: Mutex<BTreeSet<u16>>,
-    /// What was committed, here or elsewhere. Apart from the lanes, because it is written by whoever commits.
+    /// Commits to read, from here or elsewhere. Separate from the lanes, because committing threads write it.
     pending_reads: PendingReads,
-    /// What was committed here and its owners elsewhere were not told yet.
+    /// Commits of this process that owners elsewhere have not been notified of yet.
     unnotified: PendingReads,
-    /// When it was, and the rows that came along.
+    /// When commits of this process happened, and their inline rows.
     commits: Commits,
-    /// What is about to be committed here.
+    /// Commits of this process that are about to happen.
     announced: PendingReads,
-    /// What was committed here behind such an announcement.
+    /// Rows that were committed in this process after such an announcement.
     arrivals: Arrivals,
     view: Mutex<LaneView>,
-    /// Since when the oldest row waits that is in nobody's way, as the lane balancer found it.
+    /// Since when the oldest unblocked row has waited, as of the last balancing.
     oldest: Mutex<Option<BootInstant>>,
-    /// The reader may find something to do.
+    /// The reader may have something to do.
     pub(crate) reader_wakeup: Notify,
-    /// The lane balancer should look.
+    /// The lane balancer should run.
     pub(crate) balancer_wakeup: Notify,
     /// A lane may have to be fenced.
     pub(crate) fencer_wakeup: Notify,
     hasher: RandomState,
-    /// Rows that were read, or came with their commit, so far.
+    /// Rows that were read or arrived inline so far.
     seen: AtomicU64,
     /// Whether the database was seen to have these lanes.
     is_prepared: AtomicBool,
-    /// Since when reading failed each time.
+    /// Since when every read has failed.
     failing_since: Mutex<Option<BootInstant>>,
     /// Until when this node leaves the lanes to others.
     asleep_until: Mutex<Option<BootInstant>>,
@@ -106,7 +106,7 @@ impl TopicLanes {
         self.topic.name()
     }
 
-    /// How many lanes it is to have.
+    /// How many lanes the topic is to have.
     pub(crate) fn count(&self) -> LaneCount {
         LaneCount { topic: self.name(), lanes: self.topic.topic.lane_count().unwrap_or(0) }
     }
@@ -119,7 +119,7 @@ impl TopicLanes {
         self.is_prepared.store(true, Ordering::Release);
     }
 
-    /// Notes whether reading succeeded.
+    /// Notes whether a read succeeded.
     pub(crate) fn note_read(&self, has_failed: bool, now: BootInstant) {
         let mut failing = self.failing_since.lock().unwrap_or_else(PoisonError::into_inner);
         *failing = has_failed.then(|| failing.unwrap_or(now));
@@ -137,15 +137,15 @@ impl TopicLanes {
         *self.asleep_until.lock().unwrap_or_else(PoisonError::into_inner) = until;
     }
 
-    /// When a row was committed, where that was lately and in this process; once.
+    /// When a row was committed, if that was recently and in this process. Answers once.
     pub(crate) fn committed_at(&self, row: RowKey) -> Option<BootInstant> {
         self.commits.take_time(row.id)
     }
 
-    /// A row whose turn it is, where it came along with its commit and needs not be read; once.
+    /// The inline row for a turn, if it need not be read. Given once.
     ///
-    /// That it is committed, and its place, are known from the page that showed it; what only the database would know is
-    /// whether somebody touched it since it was written. By hand anybody may, so it is not given when it has waited.
+    /// The page that showed the row proves its commit and its place. Only the database knows whether somebody changed
+    /// it by hand since, so a row that has waited is not given.
     pub(crate) fn take_inline(&self, turn: &Turn, now: BootInstant) -> Option<Box<InlineRow>> {
         let inline = self.commits.take_row(turn.waiting.row.id)?;
         let owned = self.owned();
@@ -155,13 +155,13 @@ impl TopicLanes {
         (is_fresh(&inline, now) && is_as_written).then_some(inline)
     }
 
-    /// Rows were committed to a lane in this process, of which its owner is to be told where that is another. Never waits,
-    /// either.
+    /// Rows were committed to a lane in this process. If another node owns the lane, it has to be notified. Never waits
+    /// for more than another such call.
     pub(crate) fn note_unnotified(&self, lane: u16, id: Option<i64>) {
         self.unnotified.note(lane, id);
     }
 
-    /// What to tell of, without what is this node's own by now.
+    /// What to notify others of, without lanes that this node owns by now.
     pub(crate) fn take_unnotified(&self) -> Vec<(u16, Option<i64>)> {
         let mut unnotified = self.unnotified.take();
         if !unnotified.is_empty() {
@@ -177,13 +177,13 @@ impl TopicLanes {
         self.reader_wakeup.notify_one();
     }
 
-    /// Lets every key that waits behind a failed row try now: somebody says that what made it fail is over.
+    /// Lets every key that waits behind a failed row try now: somebody says that the cause is resolved.
     pub(crate) fn retry_blocked(&self) {
         self.owned().values_mut().for_each(Lane::unblock_all);
         self.reader_wakeup.notify_one();
     }
 
-    /// What to read next, a page each of `lanes_max` lanes at most, beginning behind the lane at `turn`.
+    /// What to read next: a page each of at most `lanes_max` lanes, beginning behind the lane at `turn`.
     pub(crate) fn scans(&self, turn: &mut u16, lanes_max: usize, now: BootInstant) -> Vec<(LaneOwnership, Scan)> {
         let owned = self.owned();
         let wanted = in_turn(&owned, *turn).filter_map(|(_, lane)| Some((lane.ownership, lane.next_scan(now)?)));
@@ -192,7 +192,7 @@ impl TopicLanes {
         wanted
     }
 
-    /// Takes in what was read of a lane; returns how many rows came late.
+    /// Takes in a page of a lane. Returns how many rows came late.
     pub(crate) fn note(
         &self,
         (ownership, scan): (LaneOwnership, Scan),
@@ -203,10 +203,10 @@ impl TopicLanes {
         is_delivered: impl Fn(RowKey) -> Option<bool>,
     ) -> usize {
         let found = |entry: &LaneEntry| {
-            // Known of rows in this process's hand, and of no other.
+            // Of rows in this process's ledger, not of any other.
             let delivered = is_delivered(entry.row);
             let key = self.hasher.hash_one(entry.key.as_deref());
-            // Where a database does not tell how old a row is, it counts from here.
+            // If the database does not report a row's age, it counts from now.
             let age = if entry.age == Duration::MAX { Duration::ZERO } else { entry.age };
             let waiting = WaitingRow { row: entry.row, bytes: entry.bytes, since: read_at.1 - age };
             (delivered != Some(true)).then(|| FoundRow { key, waiting, in_ledger: delivered.is_some() })
@@ -214,7 +214,7 @@ impl TopicLanes {
         let mut owned = self.owned();
         let Some(lane) = owned.get_mut(&ownership.lane()).filter(|lane| lane.ownership == ownership) else { return 0 };
         let news = entries.iter().filter(|entry| entry.row.id > lane.seen_to()).count() as u64;
-        // Looked at under the lock, behind which rows become known: none is missed between the two.
+        // Checked under the lock under which rows enter the ledger, so that none is missed in between.
         let page = Page {
             rows: entries.iter().filter_map(found).collect(),
             read: entries.len(),
@@ -228,7 +228,7 @@ impl TopicLanes {
         lane.note(scan, &page, late_at)
     }
 
-    /// Takes rows whose turn it is, from one lane after the other, beginning behind the lane at `turn`.
+    /// Takes rows whose turn it is, lane by lane, beginning behind the lane at `turn`.
     pub(crate) fn take(&self, turn: &mut u16, rows_max: usize, bytes_max: usize, now: BootInstant) -> Vec<Turn> {
         let mut owned = self.owned();
         let order: Vec<u16> = in_turn(&owned, *turn).map(|(number, _)| *number).collect();
@@ -236,7 +236,7 @@ impl TopicLanes {
         for number in order {
             let Some(lane) = owned.get_mut(&number).filter(|lane| lane.may_send(now)) else { continue };
             while taken.len() < rows_max {
-                // One row goes whatever its size, or it never would.
+                // One row goes whatever its size; otherwise it never would.
                 let room = if taken.is_empty() { usize::MAX } else { bytes_max.saturating_sub(bytes) };
                 let Some((key, waiting, run)) = lane.take(room) else { break };
                 bytes = bytes.saturating_add(waiting.bytes);
@@ -254,16 +254,16 @@ impl TopicLanes {
         self.owned().values().any(|lane| lane.has_ready(now))
     }
 
-    /// When there is something to do although nobody wakes.
+    /// When there is something to do without a wake-up.
     pub(crate) fn next_at(&self) -> Option<BootInstant> {
         self.owned().values().filter_map(Lane::next_at).min()
     }
 
-    /// Does something to a row's lane, where that is still owned as it was then, and wakes the reader.
+    /// Changes a row's lane, if this process still owns it as it did then, and wakes the reader.
     pub(crate) fn with_lane(&self, ownership: LaneOwnership, change: impl FnOnce(&mut Lane)) {
         if let Some(lane) = self.owned().get_mut(&ownership.lane()).filter(|lane| lane.ownership == ownership) {
             change(lane);
-            // Once the last of its rows is back in its place, it can be fenced anew.
+            // Once its last row is back in place, the lane can be fenced again.
             if matches!(lane.fence_state, FenceState::Unfenced { .. }) {
                 self.fencer_wakeup.notify_one();
             }
@@ -271,7 +271,7 @@ impl TopicLanes {
         self.reader_wakeup.notify_one();
     }
 
-    /// The way out of a fenced lane, where it has one.
+    /// The producer of a fenced lane, if it has one.
     pub(crate) fn fenced(&self, ownership: LaneOwnership) -> Option<Arc<dyn FencedLane>> {
         match &self.owned().get(&ownership.lane()).filter(|lane| lane.ownership == ownership)?.fence_state {
             FenceState::Fenced { by, .. } => Some(Arc::clone(by)),
@@ -279,30 +279,30 @@ impl TopicLanes {
         }
     }
 
-    /// Lanes that are to be fenced now, of which the broker counts as asked from here on: nothing of them is under way, so that what
-    /// goes next is the first of each key.
+    /// Lanes to fence now, which count as requested from here on. Nothing of them is in flight, so the first row of
+    /// each key goes next.
     pub(crate) fn to_fence(&self, lanes_max: usize, now: BootInstant) -> Vec<LaneOwnership> {
         let is_due = |lane: &Lane| match lane.fence_state {
             FenceState::Unfenced { from, .. } => from <= now && now < lane.valid_until && !lane.is_releasing,
             FenceState::Plain | FenceState::Fenced { .. } => false,
         };
-        // Under both: who hands lanes over sees each of them owned and asked for, or neither.
+        // Under both locks: whoever hands lanes over sees each of them as owned and requested, or as neither.
         let (owned, mut fencing) = (self.owned(), self.fencing());
         let due = owned.values().filter(|lane| is_due(lane) && !lane.has_in_flight()).map(|lane| lane.ownership);
         due.filter(|ownership| fencing.insert(ownership.lane())).take(lanes_max).collect()
     }
 
-    /// Lanes that the broker is asked to fence. Locked after the lanes themselves where both are.
+    /// Lanes with a running fence request. If both are locked, lock the owned lanes first.
     pub(crate) fn fencing(&self) -> MutexGuard<'_, BTreeSet<u16>> {
         self.fencing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What was asked of the broker has ended.
+    /// A fence request has ended.
     pub(crate) fn note_fence_ended(&self, ownership: LaneOwnership) {
         self.fencing().remove(&ownership.lane());
     }
 
-    /// Nobody waits any more for what was asked of the broker; it is asked again after a while.
+    /// Nobody waits for the running fence requests any more; they are repeated after a while.
     pub(crate) fn forget_fencing(&self, now: BootInstant) {
         let (mut owned, mut fencing) = (self.owned(), self.fencing());
         for lane in std::mem::take(&mut *fencing) {
@@ -315,7 +315,7 @@ impl TopicLanes {
         self.owned().values().any(|lane| matches!(lane.fence_state, FenceState::Unfenced { .. }))
     }
 
-    /// Gives up a lane that somebody else fenced: it is theirs, or will be taken anew.
+    /// Gives up a lane that somebody else fenced: it is theirs, or will be taken again.
     pub(crate) fn lose(&self, ownership: LaneOwnership, now: BootInstant) -> bool {
         let lost = {
             let mut owned = self.owned();
@@ -323,7 +323,7 @@ impl TopicLanes {
             is_held.then(|| owned.remove(&ownership.lane())).flatten()
         };
         let Some(lost) = lost else { return false };
-        // Two that fence each other would do so without a wait, if each began as if it were the first time.
+        // Two nodes that fence each other would do so without a pause if each one started from the first delay.
         if let Some(fence_state) = lost.fence_state.retry(now) {
             self.fenced_out.lock().unwrap_or_else(PoisonError::into_inner).insert(ownership.lane(), fence_state);
         }
@@ -331,13 +331,13 @@ impl TopicLanes {
         true
     }
 
-    /// How a fenced lane begins that is taken.
+    /// The fence state with which a lane is taken.
     pub(crate) fn fence_state_for(&self, lane: u16, now: BootInstant) -> FenceState {
         let fenced_out = self.fenced_out.lock().unwrap_or_else(PoisonError::into_inner).remove(&lane);
         fenced_out.unwrap_or_else(|| FenceState::unfenced(now))
     }
 
-    /// Whether everything handed over so far was read, sent and answered, as far as this process owns its lane.
+    /// Whether everything handed over so far was read, sent and answered, in the lanes that this process owns.
     pub(crate) fn is_idle(&self) -> bool {
         let owned = self.owned();
         let is_owned = |lane| owned.contains_key(&lane);
@@ -352,7 +352,7 @@ impl TopicLanes {
         *self.view.lock().unwrap_or_else(PoisonError::into_inner) = view;
     }
 
-    /// For how long the oldest row of the owned lanes waits, but for those behind a failed one of their key.
+    /// How long the oldest row of the owned lanes has waited, not counting rows behind a failed one of their key.
     pub(crate) fn overdue_by(&self, now: BootInstant) -> Duration {
         let oldest = *self.oldest.lock().unwrap_or_else(PoisonError::into_inner);
         oldest.map_or(Duration::ZERO, |since| since.until(now))
@@ -368,12 +368,12 @@ impl TopicLanes {
     }
 }
 
-/// Whether nobody had the time to delete the row by hand, or to mend it.
+/// Whether the row is so young that nobody had time to delete or edit it by hand.
 pub(crate) fn is_fresh(inline: &InlineRow, now: BootInstant) -> bool {
     inline.inserted_at.until(now) < LANE_INLINE_AGE_MAX
 }
 
-/// All of them, beginning behind the one at `turn`.
+/// All lanes, beginning behind the one at `turn`.
 fn in_turn(owned: &BTreeMap<u16, Lane>, turn: u16) -> impl Iterator<Item = (&u16, &Lane)> {
     owned.range(turn.saturating_add(1)..).chain(owned.range(..=turn))
 }

@@ -1,4 +1,4 @@
-//! The outcomes of an open claim, collected until all are there or the claim window is over.
+//! The outcomes of an open claim, collected until all have arrived or the claim window is over.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -8,14 +8,14 @@ use tokio::time::{Instant, timeout_at};
 use crate::store::RowKey;
 use crate::transport::{Outcome, TransportError};
 
-/// Where an open claim's outcomes go. One wake-up for the whole batch, not one for each row.
+/// Where an open claim's outcomes go. One wake-up for all rows, not one per row.
 #[derive(Debug, Default)]
 pub(crate) struct ClaimOutcomes {
     collected: Mutex<Collected>,
     complete: Notify,
 }
 
-/// What came so far.
+/// What has arrived so far.
 #[derive(Debug, Default)]
 pub(crate) struct Collected {
     unanswered: usize,
@@ -35,8 +35,8 @@ impl ClaimOutcomes {
         self.lock().unanswered += 1;
     }
 
-    /// Takes an outcome, or gives it back where the batch is closed: whoever looked the holder up before the close may
-    /// come after it, and then nobody would ever look here again.
+    /// Takes an outcome, or returns it if the claim is closed: an outcome may arrive after the close, and nobody would
+    /// read it here again.
     pub(crate) fn push(&self, row: RowKey, outcome: Outcome) -> Result<(), Outcome> {
         let complete = {
             let mut collected = self.lock();
@@ -64,16 +64,16 @@ impl ClaimOutcomes {
                 self.complete.notified().await;
             }
         };
-        // The deadline is the expected end of a batch whose broker is slow; what is missing is held.
+        // The deadline is normal with a slow broker: rows without an outcome become leased.
         let _ = timeout_at(deadline, complete).await;
     }
 
-    /// Takes what came since the last time.
+    /// Takes what arrived since the last time.
     pub(crate) fn take(&self) -> Collected {
         self.empty(false)
     }
 
-    /// Takes what came since the last time, and nothing from then on.
+    /// Takes what arrived since the last time, and refuses everything from then on.
     pub(crate) fn close(&self) -> Collected {
         self.empty(true)
     }

@@ -1,4 +1,4 @@
-//! Handed-over rows that this process has left to the sweepers, of whichever process: what a flush has to ask the database about.
+//! Handed-over rows that this process left to the sweepers of any process. A flush asks the database about them.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::message::MessageId;
 use crate::store::RowRef;
 
-/// The last of them, in bounded number: sweepers take the oldest first.
+/// The newest of them, up to a bound: sweepers take the oldest first.
 #[derive(Debug)]
 pub(crate) struct DeferredRows {
     rows: Mutex<VecDeque<(Arc<str>, RowRef)>>,
@@ -26,7 +26,7 @@ impl DeferredRows {
         noted.drain(..surplus);
     }
 
-    /// Those whose topic is waited for, oldest first.
+    /// Those whose topic the caller waits for, oldest first.
     pub(crate) fn of(&self, is_waited_for: impl Fn(&str) -> bool) -> Vec<RowRef> {
         self.lock().iter().filter(|(topic, _)| is_waited_for(topic)).map(|(_, row)| *row).collect()
     }

@@ -1,4 +1,4 @@
-//! What is known of one row in this process's care.
+//! What is known of one row in this process's ledger.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::clock::BootInstant;
 use crate::relay::path::Path;
 use crate::relay::topics::TopicState;
 
-/// A row in this process's care. `L` is what is known of its lane, where it is in one.
+/// A row in this process's ledger. `L` describes its lane, if it has one.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry<L> {
     pub(crate) topic: Arc<TopicState>,
@@ -16,12 +16,12 @@ pub(crate) struct Entry<L> {
     pub(crate) path: Path,
     /// Failures before this send.
     pub(crate) failures: u32,
-    /// Which attempt this send is.
+    /// The number of this attempt.
     pub(crate) attempt: u32,
-    /// The message's kind, where somebody listens to what becomes of it.
+    /// The message's kind, if there are dead-letter callbacks.
     pub(crate) kind: Option<Box<str>>,
     pub(crate) bytes: usize,
-    /// The end of COMMIT, where the hook saw it.
+    /// The end of COMMIT, if the hook saw it.
     pub(crate) committed_at: Option<BootInstant>,
     /// When it was handed to the transport.
     pub(crate) sent_at: BootInstant,
@@ -32,7 +32,7 @@ pub(crate) struct Entry<L> {
 }
 
 impl<L> Entry<L> {
-    /// Whether the hook handed it over; otherwise the sweeper found it, or it was read from its lane.
+    /// Whether the hook handed it over. Otherwise the sweeper claimed it, or the lane reader read it.
     pub(crate) fn is_handed_over(&self) -> bool {
         matches!(self.path, Path::Direct | Path::Confirmed)
     }
@@ -45,9 +45,9 @@ pub(crate) enum Holder<L> {
     Claim(Arc<ClaimOutcomes>),
     /// A lease of this process: the settler takes the outcome.
     Lease(Lease),
-    /// The lane of an ordered topic: the settler takes the outcome, and the lane learns of it.
+    /// The lane of an ordered topic: the settler takes the outcome and informs the lane.
     Lane(L),
-    /// Nobody any more, because the lease or the claim was lost: only a success can still be settled.
+    /// Nobody: the lease or the claim was lost. Only a success can still be settled.
     Lost,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
-    /// Whether less than a third of the term is left: time to extend it.
+    /// Whether less than a third of the term is left, so that it is time to extend.
     pub(crate) fn is_near_its_end(&self, now: BootInstant) -> bool {
         now.until(self.ends_at) < self.began_at.until(self.ends_at) / 3
     }
@@ -72,6 +72,6 @@ pub(crate) enum Progress {
     InFlight,
     /// Acknowledged, and not yet settled.
     Delivered,
-    /// Answered otherwise, and not yet written.
+    /// Answered otherwise, and the failure is not yet written.
     Failed,
 }

@@ -1,4 +1,4 @@
-//! The lease renewer: extends leases near their end, and notices what the client knows of an outage by itself.
+//! The lease renewer: extends leases near their end, and checks whether the client itself reports an outage.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::relay::engine::stop::Stage;
 use crate::relay::engine::store_call::store_call;
 use crate::store::StoreError;
 
-/// Runs until the relay ends; also while it drains, because what is in flight still needs its lease.
+/// Runs until the relay ends, also while it drains: rows in flight still need their lease.
 pub(crate) async fn run(engine: Arc<Engine>) {
     loop {
         tokio::select! {
@@ -27,7 +27,7 @@ pub(crate) async fn run(engine: Arc<Engine>) {
             engine.breaker.open(class, engine.clock.now());
         }
         if let Err(error) = extend(&engine).await {
-            tracing::warn!(%error, "leases could not be extended: trying again until they end");
+            tracing::warn!(%error, "leases could not be extended: trying again until they expire");
         }
         let lost = engine.ledger.drop_expired_leases(engine.clock.now());
         ::metrics::counter!(metrics::LEASE_LOST).increment(lost as u64);
@@ -38,17 +38,27 @@ pub(crate) async fn run(engine: Arc<Engine>) {
     }
 }
 
-/// Takes the rows out of the books that nobody answers for. Leased ones come back when their lease ends, or have; in a lane the row is
-/// the next of its key again.
+/// Removes the rows from the ledger that nobody will report on any more. Leased rows are due when their lease ends. A
+/// row in a lane is again the next of its key.
 fn abandon_unanswered(engine: &Engine) {
     let now = engine.clock.now();
     for (row, entry) in engine.ledger.abandon_unanswered(now - engine.transport.delivery_timeout(), now) {
         let (sent_for, topic) = (entry.sent_at.until(now), entry.topic.name());
         if entry.progress == Progress::Failed {
-            tracing::warn!(?row, %topic, ?sent_for, "a failure was not written while its lease ran: the row is the sweeper's");
+            tracing::warn!(
+                ?row,
+                %topic,
+                ?sent_for,
+                "a failure was not written before the row's lease ended: leaving the row to the sweeper"
+            );
             continue;
         }
-        tracing::error!(?row, %topic, ?sent_for, "nobody says what became of a message: it is sent again");
+        tracing::error!(
+            ?row,
+            %topic,
+            ?sent_for,
+            "the transport never reported the outcome of a message: sending it again"
+        );
         if let Holder::Lane(in_flight) = entry.holder {
             in_flight.failed(None, now);
             in_flight.requeue(row);
@@ -56,8 +66,8 @@ fn abandon_unanswered(engine: &Engine) {
     }
 }
 
-/// Extends each lease of which less than a third is left. One that cannot be extended is tried again each time until
-/// it ends; then the row is the sweeper's.
+/// Extends each lease of which less than a third is left. A failed extension is retried until the lease ends; then the
+/// row is left to the sweeper.
 async fn extend(engine: &Engine) -> Result<(), StoreError> {
     if is_injected(InjectedBug::LeaseNotExtended) {
         return Ok(());

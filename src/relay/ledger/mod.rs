@@ -1,7 +1,7 @@
 //! The rows this process is responsible for: handed to the transport and not yet settled.
 //!
-//! It bounds them by count and bytes, knows who takes each outcome (an open claim, or the settler), and keeps a row that
-//! is known here from being sent a second time.
+//! The ledger bounds them by count and bytes, knows who takes each outcome (an open claim, or the settler), and
+//! prevents this process from sending a row twice at the same time.
 
 pub(super) mod claim_outcomes;
 pub(super) mod deferred;
@@ -30,7 +30,7 @@ pub(crate) struct Ledger<L> {
     rows_max: usize,
     bytes_max: usize,
     in_flight: Gauge,
-    /// Of what was handed over and sent, and not delivered.
+    /// Rows that were handed over and sent, but not delivered.
     pub(crate) deferred: DeferredRows,
 }
 
@@ -78,7 +78,7 @@ impl<L: Clone> Ledger<L> {
         Some(Reservation { ledger: Arc::clone(self), rows, bytes })
     }
 
-    /// Enters a row that is about to be sent; `Err` with what is known where it is here already.
+    /// Enters a row that is about to be sent; `Err` with its progress if it is already here.
     pub(crate) fn enter(&self, row: RowKey, entry: Entry<L>, from: &mut Reservation<L>) -> Result<(), Progress> {
         let mut inner = self.lock();
         let bytes = entry.bytes;
@@ -97,7 +97,7 @@ impl<L: Clone> Ledger<L> {
         Ok(())
     }
 
-    /// Notes that the transport answered and returns the entry as it is now.
+    /// Notes that the transport answered, and returns the entry as it is now.
     pub(crate) fn answered(&self, row: RowKey, delivered: bool) -> Option<Entry<L>> {
         let mut inner = self.lock();
         let entry = inner.rows.get_mut(&row).filter(|entry| entry.progress == Progress::InFlight)?;
@@ -106,14 +106,14 @@ impl<L: Clone> Ledger<L> {
         Some(entry.clone())
     }
 
-    /// Says who holds a row now. A row that is no longer here has been settled meanwhile.
+    /// Sets who holds a row. A row that is no longer here has been settled.
     pub(crate) fn set_holder(&self, row: RowKey, holder: Holder<L>) {
         if let Some(entry) = self.lock().rows.get_mut(&row) {
             entry.holder = holder;
         }
     }
 
-    /// Removes a row: it is settled, written as failed, or abandoned by this process.
+    /// Removes a row: it is settled, its failure is written, or this process abandons it.
     pub(crate) fn remove(&self, row: RowKey) -> Option<Entry<L>> {
         let mut inner = self.lock();
         let entry = self.remove_entry(&mut inner, row)?;
@@ -123,8 +123,8 @@ impl<L: Clone> Ledger<L> {
         Some(entry)
     }
 
-    /// Removes a row that failed, under a lease of this epoch or one that was lost; not one that was given up meanwhile and is sent
-    /// anew, the answer to which is still to come.
+    /// Removes a row that failed, if it is held under this epoch or its lease is lost. A row that was abandoned and
+    /// sent again stays: its answer is still to come.
     pub(crate) fn remove_failed(&self, row: RowKey, epoch: Option<i32>) {
         let mut inner = self.lock();
         let is_that = inner.rows.get(&row).is_some_and(|entry| match entry.holder {
@@ -140,7 +140,7 @@ impl<L: Clone> Ledger<L> {
         }
     }
 
-    /// A row that is removed before its answer, because somebody made it undecodable meanwhile, waits for none.
+    /// A row that is removed before its answer, because somebody made it undecodable, waits for none.
     fn remove_entry(&self, inner: &mut Inner<L>, row: RowKey) -> Option<Entry<L>> {
         let entry = inner.rows.remove(&row)?;
         inner.bytes = inner.bytes.saturating_sub(entry.bytes);
@@ -163,7 +163,7 @@ impl<L: Clone> Ledger<L> {
         self.changed.notify_waiters();
     }
 
-    /// The lease under which a row is held, where it still is.
+    /// The lease under which a row is held, if it still is.
     pub(crate) fn lease(&self, row: RowKey) -> Option<(Lease, Entry<L>)> {
         let inner = self.lock();
         let entry = inner.rows.get(&row)?;
@@ -173,7 +173,7 @@ impl<L: Clone> Ledger<L> {
         }
     }
 
-    /// Those of `rows` that are kept when they are settled, and the others.
+    /// Splits `rows` into those that go to the history when they are settled, and the others.
     pub(crate) fn kept_and_deleted(&self, rows: &[RowKey]) -> (Vec<HistoryRow>, Vec<RowKey>) {
         let (mut kept, mut deleted) = (Vec::new(), Vec::new());
         let inner = self.lock();
@@ -192,7 +192,7 @@ impl<L: Clone> Ledger<L> {
         rows.filter_map(|row| inner.rows.get(row)).for_each(|entry| entry.topic.kept(1));
     }
 
-    /// The lane that a row was sent from.
+    /// The lane from which a row was sent.
     pub(crate) fn lane(&self, row: RowKey) -> Option<(L, Entry<L>)> {
         let inner = self.lock();
         let entry = inner.rows.get(&row)?;
@@ -202,7 +202,7 @@ impl<L: Clone> Ledger<L> {
         }
     }
 
-    /// What `of` says of the lanes that rows here were sent from.
+    /// Applies `of` to the lane of each row here and returns the set of results.
     pub(crate) fn lanes_in_use<T: Eq + Hash>(&self, of: impl Fn(&L) -> Option<T>) -> HashSet<T> {
         let inner = self.lock();
         let lanes = inner.rows.values().filter_map(|entry| match &entry.holder {
@@ -212,18 +212,18 @@ impl<L: Clone> Ledger<L> {
         lanes.collect()
     }
 
-    /// How far a row has come, where it is here.
+    /// How far a row has come, if it is here.
     pub(crate) fn progress(&self, row: RowKey) -> Option<Progress> {
         self.lock().rows.get(&row).map(|entry| entry.progress)
     }
 
-    /// Lets whoever waits for a [change](Self::changed) look again: something changed that is not in this ledger.
+    /// Wakes all who wait for a [change](Self::changed): something outside of this ledger changed.
     pub(crate) fn notify_waiters(&self) {
         self.changed.notify_waiters();
     }
 
-    /// Leases near their end of rows that somebody answers for: the transport, or the settler, which has what was delivered until it is
-    /// settled. What failed is written within moments, or it comes back when its lease ends.
+    /// Leases near their end, of rows whose outcome is still open: in flight, or delivered and not yet settled. A
+    /// failure is written within moments; otherwise the row is due when its lease ends.
     pub(crate) fn leases_to_extend(&self, now: BootInstant) -> Vec<Held> {
         let inner = self.lock();
         let held = inner.rows.iter().filter_map(|(key, entry)| match entry.holder {
@@ -234,9 +234,9 @@ impl<L: Clone> Ledger<L> {
         held.collect()
     }
 
-    /// Gives up the rows that nobody answers for any more: those whose failure was not written while their lease ran, and those that
-    /// were sent before that moment and that the transport says nothing of for [`ANSWER_GRACE`] more. Returns them; they are no longer
-    /// here. Not those of an open claim, whose end is near.
+    /// Removes and returns the rows that nobody will report on any more: those whose failure was not written before
+    /// their lease ended, and those sent before `sent_before` on which the transport stays silent for [`ANSWER_GRACE`]
+    /// more. Rows of an open claim stay, because it ends soon.
     pub(crate) fn abandon_unanswered(&self, sent_before: BootInstant, now: BootInstant) -> Vec<(RowKey, Entry<L>)> {
         let mut inner = self.lock();
         let is_abandoned = |entry: &mut Entry<L>| match (entry.progress, &entry.holder) {
@@ -257,7 +257,7 @@ impl<L: Clone> Ledger<L> {
         abandoned
     }
 
-    /// The rows that a claim holds still, and how far each is.
+    /// The rows that a claim still holds, and how far each has come.
     pub(crate) fn rows_of_claim(&self, claim: &Arc<ClaimOutcomes>) -> Vec<(RowKey, Progress)> {
         let inner = self.lock();
         let is_in_claim = |entry: &Entry<L>| matches!(&entry.holder, Holder::Claim(claim_outcomes) if Arc::ptr_eq(claim_outcomes, claim));
@@ -265,12 +265,12 @@ impl<L: Clone> Ledger<L> {
         rows_of_claim.map(|(row, entry)| (*row, entry.progress)).collect()
     }
 
-    /// Since when the oldest of the rows here has been sent.
+    /// When the oldest row here was sent.
     pub(crate) fn oldest(&self) -> Option<BootInstant> {
         self.lock().rows.values().map(|entry| entry.sent_at).min()
     }
 
-    /// Notes the leases among `held` that were extended, where the row is still held under the same epoch.
+    /// Notes the leases among `held` that were extended, for rows still held under the same epoch.
     pub(crate) fn note_extended(
         &self,
         extended: &[RowKey],
@@ -290,7 +290,7 @@ impl<L: Clone> Ledger<L> {
         }
     }
 
-    /// Gives up the leases that ended without being extended; returns how many.
+    /// Gives up the leases that expired. Returns how many.
     pub(crate) fn drop_expired_leases(&self, now: BootInstant) -> usize {
         let mut lost = 0;
         for entry in self.lock().rows.values_mut() {
@@ -306,7 +306,7 @@ impl<L: Clone> Ledger<L> {
         self.lock().rows.len()
     }
 
-    /// Whether nothing is here and nothing is about to be entered.
+    /// Whether nothing is here and no room is reserved.
     pub(crate) fn is_idle(&self) -> bool {
         let inner = self.lock();
         inner.rows.is_empty() && inner.reserved_rows == 0
@@ -330,7 +330,7 @@ impl<L> Ledger<L> {
     }
 }
 
-/// Room for rows that are being read; what is not used goes back when it is dropped.
+/// Room for rows that are being read. Unused room is returned on drop.
 #[derive(Debug)]
 pub(crate) struct Reservation<L> {
     ledger: Arc<Ledger<L>>,
@@ -347,7 +347,7 @@ impl<L> Reservation<L> {
         self.bytes
     }
 
-    /// A row may be larger than what was reserved, because a claim always takes one; then it takes what is there.
+    /// A row may be larger than the reservation, because a claim always takes at least one; then it uses what there is.
     fn spend(&mut self, bytes: usize) -> (usize, usize) {
         let spent = (self.rows.min(1), self.bytes.min(bytes));
         self.rows -= spent.0;

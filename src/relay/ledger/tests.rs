@@ -41,7 +41,7 @@ async fn an_answer_counts_once_and_a_removed_row_has_none() {
     assert_eq!((ledger.len(), topic.in_flight()), (0, 0));
 }
 
-/// Whatever became of who should have written its failure, or answered for it.
+/// Whatever happened to the task that should have written the failure or reported the outcome.
 #[tokio::test(start_paused = true)]
 async fn no_lease_is_extended_and_nothing_is_kept_that_nobody_answers_for() {
     let topics = Topics::new([Topic::new("orders")], &Gauges::default());
@@ -70,7 +70,8 @@ async fn no_lease_is_extended_and_nothing_is_kept_that_nobody_answers_for() {
     assert_eq!((ledger.len(), topic.in_flight()), (1, 0), "what was delivered is never sent again by this process");
 }
 
-/// The row was given up while its failure was being written, and is sent anew: the answer to that send is not lost with the failure.
+/// The row was abandoned while its failure was being written, and is sent again. The late failure must not remove the
+/// new send.
 #[tokio::test(start_paused = true)]
 async fn a_failure_that_is_written_late_removes_no_later_send() {
     let topics = Topics::new([Topic::new("orders")], &Gauges::default());
@@ -93,5 +94,5 @@ async fn a_failure_that_is_written_late_removes_no_later_send() {
     assert_eq!(ledger.enter(row, Entry { holder: under(2), ..entry(topic) }, &mut room), Ok(()));
     ledger.answered(row, false);
     ledger.remove_failed(row, Some(2));
-    assert_eq!((ledger.len(), topic.in_flight()), (0, 0), "its own failure strikes it out");
+    assert_eq!((ledger.len(), topic.in_flight()), (0, 0), "its own failure removes it");
 }

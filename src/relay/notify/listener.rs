@@ -1,4 +1,4 @@
-//! The notice listener: wakes the readers of this relay's lanes when another process says that it committed there.
+//! The notice listener: wakes this relay's lane readers when another process reports a commit to their lanes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,10 @@ pub(crate) async fn run(engines: Arc<Engines>) {
         let Err(error) = ended;
         ::metrics::counter!(metrics::NOTICES_LOST).increment(1);
         if !reconnect.is_logged {
-            tracing::warn!(%error, "notices are not received: what others commit is found by the poll");
+            tracing::warn!(
+                %error,
+                "notices are not received: the poll finds the commits of other processes until they are"
+            );
             reconnect.is_logged = true;
         }
         listening.set(0.0);
@@ -39,9 +42,9 @@ pub(crate) async fn run(engines: Arc<Engines>) {
     }
 }
 
-/// Of the connections before this one.
+/// State kept across connections.
 struct ReconnectState {
-    /// Whether it is in the log.
+    /// Whether the loss is already logged.
     is_logged: bool,
     pause: Duration,
 }
@@ -51,14 +54,14 @@ enum ListenError {
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error(
-        "the relay did not receive its own notice within {NOTICE_ECHO_TIMEOUT:?}: through pgbouncer in transaction mode there \
-         are none, so give it a connection to the server itself"
+        "the relay did not receive its own notice within {NOTICE_ECHO_TIMEOUT:?}: pgbouncer in transaction mode \
+         passes none, so give the relay a direct connection to the server"
     )]
     NoEcho,
 }
 
-/// Listens until that ends. Now and then it listens for a notice of its own: a connection on which nothing comes looks like
-/// one of which nobody has anything to say.
+/// Listens until the connection ends. Now and then it sends a notice to itself: a dead connection looks like one on
+/// which nobody has anything to say.
 async fn listen(
     engines: &Engines,
     store: &dyn NoticeStore,
@@ -66,7 +69,7 @@ async fn listen(
     on_connected: impl Fn(),
 ) -> Result<std::convert::Infallible, ListenError> {
     let mut notices = store.listen().await?;
-    // What was said while nobody listened.
+    // Commits that were announced while nobody listened.
     engines.all.iter().flat_map(|engine| engine.lanes.iter()).for_each(|lanes| lanes.scan_again());
     let echo = format!("={}", Uuid::now_v7());
     loop {
@@ -84,7 +87,7 @@ async fn listen(
     }
 }
 
-/// Notes what comes until then, or until `is_last`; says whether that came.
+/// Notes notices until the deadline or until `is_last`. Returns whether that one came.
 async fn receive_until(
     engines: &Engines,
     notices: &mut dyn NoticeStream,

@@ -1,10 +1,10 @@
-//! Notices: how a commit reaches the owner of its lane in another process, where the store passes them on.
+//! Notices: how a lane's owner in another process learns of a commit, if the store can pass notices.
 //!
 //! ```text
 //! commit hook ─ unnotified ─ notifier ─ (store) ─▶ notice listener of every relay ─ pending reads ─ its readers
 //! ```
 //!
-//! They hasten what the poll would find, and nothing rests on them.
+//! Notices only speed up what the poll would find. Nothing depends on them.
 
 pub(crate) mod listener;
 pub(crate) mod notifier;

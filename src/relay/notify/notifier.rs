@@ -1,4 +1,4 @@
-//! The notifier: tells other relays in which of their lanes this process committed, in one statement for all of an interval.
+//! The notifier: tells other relays in which of their lanes this process committed, in one statement per interval.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::relay::engine::engines::Engines;
 use crate::relay::engine::stop::Stage;
 use crate::store::{NoticeStore, StoreError};
 
-/// Runs until the relay drains, and tells what was committed up to then.
+/// Runs until the relay drains, then announces the commits up to that moment.
 pub(crate) async fn run(engines: Arc<Engines>) {
     let Some(store) = engines.store.notices() else { return };
     let mut is_failing = false;
@@ -25,13 +25,16 @@ pub(crate) async fn run(engines: Arc<Engines>) {
         if let Err(error) = &sent
             && !is_failing
         {
-            tracing::warn!(%error, "owners of lanes elsewhere could not be notified of commits: they find them by their poll");
+            tracing::warn!(
+                %error,
+                "other relays could not be notified of commits to their lanes: their poll finds them"
+            );
         }
         is_failing = sent.is_err();
         if is_leaving {
             return;
         }
-        // At once where nothing was sent for a while, and together with what comes meanwhile where something was.
+        // At once if nothing was sent recently; otherwise together with what is committed meanwhile.
         if !matches!(sent, Ok(false)) {
             tokio::select! {
                 () = sleep(NOTICE_INTERVAL) => {}
@@ -41,7 +44,7 @@ pub(crate) async fn run(engines: Arc<Engines>) {
     }
 }
 
-/// Tells what was committed to lanes of others; says whether there was any.
+/// Announces commits to lanes of other nodes. Returns whether there were any.
 async fn notify(engines: &Engines, store: &dyn NoticeStore) -> Result<bool, StoreError> {
     let lanes = engines.all.iter().flat_map(|engine| engine.lanes.iter());
     let unnotified: Vec<(Arc<str>, LaneIds)> = lanes.map(|lanes| (lanes.name(), lanes.take_unnotified())).collect();

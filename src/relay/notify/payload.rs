@@ -1,13 +1,14 @@
-//! What a notice says: `lane:id,lane:id topic`, on as many lines as it takes; or `=` and the name of who listens for itself.
+//! The content of a notice: `lane:id,lane:id topic`, on as many lines as needed; or `=` and the name of the node that
+//! tests its own connection.
 
 use std::sync::Arc;
 
 use crate::limits::{NOTICE_BYTES_MAX, NOTICE_LANES_MAX};
 
-/// Lanes with new rows, each with the lowest id where that is known.
+/// Lanes with new rows, each with the lowest id if it is known.
 pub(crate) type LaneIds = Vec<(u16, Option<i64>)>;
 
-/// As few notices as say it.
+/// Encodes into as few notices as possible.
 pub(crate) fn encode(commits: &[(Arc<str>, LaneIds)]) -> Vec<String> {
     let mut notices: Vec<String> = Vec::new();
     let lines = commits.iter().flat_map(|(topic, lanes)| lanes.chunks(NOTICE_LANES_MAX).map(|some| line(topic, some)));
@@ -29,7 +30,7 @@ fn line(topic: &str, lanes: &[(u16, Option<i64>)]) -> String {
     format!("{} {topic}", lanes.join(","))
 }
 
-/// The lines that can be read. What cannot is another release's, or a stranger's, and left to the poll.
+/// The readable lines. Others come from another release or a stranger, and are left to the poll.
 pub(crate) fn decode(notice: &str) -> impl Iterator<Item = (&str, LaneIds)> {
     notice.lines().filter_map(|line| {
         let (lanes, topic) = line.split_once(' ')?;

@@ -1,4 +1,4 @@
-//! What a failure does to its row: one treatment for each class.
+//! What a failure does to its row: one treatment per class.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(crate) struct FailedRow {
     pub(crate) error: Arc<TransportError>,
 }
 
-/// A message on its way to the dead letters, and what is told of it when it is there.
+/// A message to be dead-lettered, and the event for the callbacks once it is.
 pub(crate) struct PendingDeadLetter {
     pub(crate) dead: NewDeadLetter,
     pub(crate) letter: DeadLetterEvent,
@@ -37,22 +37,22 @@ pub(crate) struct PendingDeadLetter {
 /// What to do about one failed row.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Treatment {
-    /// The broker or the topic is at fault: nothing is written, and the lease ends by itself.
+    /// The broker or the topic is at fault: nothing is written, and the lease expires.
     Leave,
     /// Try again after the wait.
     Retry {
         wait: Duration,
         spends_attempt: bool,
     },
-    /// Try again at once with nothing beside it, to learn whether it was this row that spoiled its batch. Its note makes it a
-    /// suspect to whoever takes it next.
+    /// Try again at once and alone, to learn whether this row caused the refusal of its batch. The noted error makes
+    /// the row a suspect for whoever takes it next.
     RetryAlone,
     DeadLetter {
         reason: &'static str,
     },
 }
 
-/// Whether a failure is the broker's, the topic's or the lane's, so that nothing is written about the row.
+/// Whether the broker, the topic or the lane is at fault, so that nothing is written to the row.
 pub(crate) fn is_left_unwritten(class: FailureClass) -> bool {
     let is_elsewhere = matches!(class, FailureClass::Topic | FailureClass::Aborted | FailureClass::Fenced);
     (class.is_outage() || is_elsewhere) && !is_injected(InjectedBug::AttemptInOutage)
@@ -68,7 +68,7 @@ pub(crate) fn treatment(failed: &FailedRow) -> Treatment {
     match class {
         _ if is_left_unwritten(class) => Treatment::Leave,
         FailureClass::RecordRefused if failed.entry.alone => Treatment::DeadLetter { reason: "refused" },
-        // Whichever attempt it is: the others of its batch have done nothing.
+        // Whichever attempt it is: the rest of its batch did nothing wrong.
         FailureClass::RecordRefused => Treatment::RetryAlone,
         _ if class.spends_attempt() && failed.entry.attempt >= attempts_max => {
             Treatment::DeadLetter { reason: "attempts" }
@@ -84,17 +84,17 @@ pub(crate) fn treatment(failed: &FailedRow) -> Treatment {
     }
 }
 
-/// How long a message of the topic waits after so many failures.
+/// How long a message of the topic waits after this many failures.
 pub(crate) fn wait_of(topic: &Topic, failures: u32) -> Duration {
     retry_wait(topic.retry_policy(), topic.name(), failures)
 }
 
-/// Writes the failures of leased rows. A row whose lease is lost is only removed: it is another holder's.
+/// Writes the failures of leased rows. A row whose lease is lost is only removed: another holder has it.
 pub(crate) async fn write(engine: &Arc<Engine>, failed: Vec<(RowKey, Arc<TransportError>)>) {
     let (mut retried, mut dead_letters) = (Vec::new(), Vec::new());
     let mut left = Vec::new();
     for (row, error) in failed {
-        // Under another progress it was given up meanwhile, and is sent anew: that is none of this failure's.
+        // With another progress, the row was abandoned and sent again: this failure does not concern that send.
         let lease = engine.ledger.lease(row).filter(|(_, entry)| entry.progress == Progress::Failed);
         let Some((lease, entry)) = lease else {
             left.push((row, None));
@@ -131,10 +131,10 @@ async fn write_retries(engine: &Arc<Engine>, failed: Vec<Failed>) {
     }
     crash_point!(FAILING);
     let held: Vec<Held> = failed.iter().map(|failed| failed.held).collect();
-    let loss = "failures could not be noted: the rows come back when their leases end";
+    let loss = "failures could not be written: the rows are due again when their leases end";
     let written = write_in_parts("fail", &failed, loss, |part| engine.store.fail(part)).await;
     finish(engine, &held, written);
-    // A retry may be due before the poller looks again by itself.
+    // A retry may be due before the poller's next poll.
     engine.wakeups.poller.notify_one();
 }
 
@@ -145,10 +145,16 @@ async fn write_dead_letters(engine: &Arc<Engine>, dead_letters: Vec<(FailedRow, 
     dead_letter(engine, dead_letters.iter().map(|(failed, reason)| failed_dead_letter(failed, reason)).collect()).await;
 }
 
-/// Gives a message up.
+/// Prepares the dead letter of a failed row.
 pub(crate) fn failed_dead_letter(failed: &FailedRow, reason: &'static str) -> PendingDeadLetter {
     let topic = failed.entry.topic.topic.name();
-    tracing::error!(message_id = %failed.row.message_id, topic, reason, error = %failed.error, "a message is given up");
+    tracing::error!(
+        message_id = %failed.row.message_id,
+        topic,
+        reason,
+        error = %failed.error,
+        "a message failed for good: moving it to the dead letters"
+    );
     let reason = shortened(format!("{reason}: {}", failed.error));
     let letter = DeadLetterEvent {
         topic: failed.entry.topic.name(),
@@ -169,15 +175,15 @@ pub(crate) async fn dead_letter(engine: &Arc<Engine>, pending: Vec<PendingDeadLe
     let (dead, letters): (Vec<NewDeadLetter>, Vec<DeadLetterEvent>) =
         pending.into_iter().map(|of| (of.dead, of.letter)).unzip();
     let held: Vec<Held> = dead.iter().map(|dead| dead.held).collect();
-    let loss = "messages could not be given up: they come back when their leases end";
+    let loss = "messages could not be dead-lettered: they are due again when their leases end";
     let written = write_in_parts("dead_letter", &dead, loss, |part| engine.store.dead_letter(part)).await;
     let moved = finish(engine, &held, written);
     let events = held.iter().zip(letters).filter(|(held, _)| moved.contains(&held.key));
     engine.dead_letter_callbacks.notify(events.map(|(_, letter)| letter));
 }
 
-/// Writes a batch, and halves one that fails for good, down to the rows that are the reason: no row keeps the outcomes of its
-/// neighbours from being written. Returns what was written.
+/// Writes a batch. Halves one that fails permanently, down to the rows that cause it, so that no row keeps its
+/// neighbours' outcomes from being written. Returns what was written.
 pub(crate) async fn write_in_parts<'a, T>(
     call: &'static str,
     batch: &'a [T],
@@ -198,7 +204,8 @@ pub(crate) async fn write_in_parts<'a, T>(
     written
 }
 
-/// Removes the rows, written or not: what could not be written comes back by itself when the lease ends. Returns what was.
+/// Removes the rows from the ledger, written or not: an unwritten one is due again when its lease ends. Returns what
+/// was written.
 fn finish(engine: &Engine, held: &[Held], written: HashSet<RowKey>) -> HashSet<RowKey> {
     let lost = held.iter().filter(|held| !written.contains(&held.key)).count();
     ::metrics::counter!(metrics::LEASE_LOST).increment(lost as u64);

@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use crate::store::RowKey;
 use crate::transport::{Outcome, TransportError};
 
-/// What became of a leased row.
+/// The outcome of a leased row.
 #[derive(Debug, Clone)]
 pub(crate) enum Fate {
     Delivered,
@@ -29,12 +29,12 @@ impl From<Outcome> for Fate {
     }
 }
 
-/// Bounded by what is in flight: each entry of the ledger is here at most once.
+/// Bounded by the rows in flight: each entry of the ledger is here at most once.
 #[derive(Debug, Default)]
 pub(crate) struct OutcomeQueue {
     outcomes: Mutex<VecDeque<(RowKey, Fate)>>,
     arrived: Notify,
-    /// One worker collects while the others write: two that linger side by side halve the batches.
+    /// One worker collects while the others write: two that linger in parallel would halve the batches.
     collector: tokio::sync::Mutex<()>,
 }
 
@@ -49,7 +49,7 @@ impl OutcomeQueue {
         self.arrived.notify_one();
     }
 
-    /// Waits for an outcome, then `linger` for company unless a full batch is there, and takes at most `max`.
+    /// Waits for an outcome, then lingers for more unless a full batch is there, and takes at most `max`.
     ///
     /// Cancel safe: outcomes are taken only when it returns.
     pub(crate) async fn take(&self, max: usize, linger: Duration) -> Vec<(RowKey, Fate)> {

@@ -3,7 +3,7 @@
 use crate::relay::engine::store_call::store_call;
 use crate::store::{HistoryRow, HistoryStore, Locking, RowKey, Store, StoreError};
 
-/// All of them kept, or none.
+/// Either all of them are kept in the history, or none.
 #[derive(Debug, Clone)]
 pub(crate) enum SettleBatch {
     Deleted(Vec<RowKey>),
@@ -45,7 +45,7 @@ impl SettleBatch {
         }
     }
 
-    /// Takes the rows out of the live table.
+    /// Removes the rows from the live table.
     pub(crate) async fn settle(&self, store: &dyn Store, locking: Locking) -> Result<Vec<RowKey>, StoreError> {
         match self {
             Self::Deleted(rows) => store_call("settle", store.settle(rows, locking)).await,
@@ -55,7 +55,7 @@ impl SettleBatch {
         }
     }
 
-    /// Takes those that became dead letters out of these; returns how many.
+    /// Removes those that became dead letters from the dead letters. Returns how many.
     pub(crate) async fn settle_dead_letters(&self, store: &dyn Store) -> Result<usize, StoreError> {
         match self {
             Self::Deleted(rows) => store_call("settle_dead_letters", store.settle_dead_letters(rows)).await,

@@ -1,4 +1,4 @@
-//! The settler: writes what became of leased rows, many in one statement.
+//! The settler: writes the outcomes of leased rows, many in one statement.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::relay::ledger::entry::Progress;
 use crate::retry::{Exponential, RetryPolicy as _};
 use crate::store::{Locking, RowKey, RowRef, StoreError};
 
-/// Waits between tries of a write that the database could not do.
+/// Waits between retries of a write that the database could not do.
 const WRITE_RETRY: Exponential = Exponential::new(WRITE_RETRY_MIN, WRITE_RETRY_MAX);
 
 /// Runs until the relay ends.
@@ -37,14 +37,15 @@ pub(crate) async fn run(engine: Arc<Engine>) {
     }
 }
 
-/// Outcomes that a settler is writing, in batches. Those that it leaves unwritten, whatever ended it, go back to the outcome queue.
+/// Batches of outcomes that a settler is writing. Outcomes left unwritten, for whatever reason, go back to the outcome
+/// queue.
 struct PendingBatches<'a> {
     engine: &'a Engine,
     batches: Vec<Vec<(RowKey, Fate)>>,
 }
 
 impl PendingBatches<'_> {
-    /// What is left of the last batch: a row is written that is not in the ledger any more, or is there because it was sent anew.
+    /// What is left of the last batch. A written row is no longer in the ledger, or is there because it was sent again.
     fn unwritten(&self) -> Vec<(RowKey, Fate)> {
         let progress = |outcome: &Fate| match outcome {
             Fate::Delivered => Progress::Delivered,
@@ -65,8 +66,8 @@ impl Drop for PendingBatches<'_> {
     }
 }
 
-/// Writes what became of a batch of rows. Where that panics, the batch is halved, down to the row that is the reason, and that one is
-/// left: it costs its neighbours nothing, and the task goes on.
+/// Writes the outcomes of a batch. At a panic the batch is halved, down to the row that causes it. That row is set
+/// aside, its neighbours are written, and the task goes on.
 async fn write_guarded(engine: &Arc<Engine>, batch: Vec<(RowKey, Fate)>) {
     if is_injected(InjectedBug::PolicyUnguarded) {
         return write(engine, batch).await;
@@ -102,10 +103,10 @@ async fn write(engine: &Arc<Engine>, batch: Vec<(RowKey, Fate)>) {
     lane_failures::write(engine, failed_in_lanes).await;
 }
 
-/// Leaves a row at whose outcome the settler panics. What was delivered is tried again later and is not sent again. What failed comes
-/// back when its lease ends, without a note of it; in a lane its key tries again after a while.
+/// Sets a row aside at whose outcome the settler panics. A delivered row is retried later and not sent again. A failed
+/// row is due again when its lease ends, without a note of the failure; in a lane its key tries again after a while.
 fn set_aside(engine: &Arc<Engine>, row: RowKey, outcome: &Fate) {
-    tracing::error!(?row, "what became of a row cannot be written: it is left");
+    tracing::error!(?row, "the outcome of a row cannot be written: leaving the row as it is");
     if matches!(outcome, Fate::Delivered) {
         return batches_of(engine, vec![row]).into_iter().for_each(|batch| settle_later(engine, batch));
     }
@@ -115,22 +116,22 @@ fn set_aside(engine: &Arc<Engine>, row: RowKey, outcome: &Fate) {
     }
 }
 
-/// The client had no room for it, and will not have any at once.
+/// The client had no room and will not have any soon.
 fn unsent(engine: &Engine, row: RowKey) {
     if let Some(Holder::Lane(in_flight)) = engine.ledger.remove(row).map(|entry| entry.holder) {
         in_flight.block(row, engine.clock.now() + LANE_RECHECK);
     }
 }
 
-/// A batch of which some rows could not be removed; those are what is left of it.
+/// The rest of a batch, some rows of which could not be removed.
 struct Unsettled {
     error: StoreError,
-    /// Whether the database has answered a statement about the batch before: then the rest is locked by somebody.
+    /// Whether the database already answered a statement about the batch: then somebody has the rest locked.
     has_answered: bool,
 }
 
-/// Removes delivered rows, whatever it takes: halves a batch that fails for good, down to the row that is the reason, and
-/// leaves that one, and what somebody holds locked for long, for later. None of them is ever sent again by this process.
+/// Removes delivered rows. Halves a batch that fails permanently, down to the row that causes it. That row, and rows
+/// that stay locked, are retried later. This process never sends any of them again.
 pub(crate) async fn settle(engine: &Arc<Engine>, rows: Vec<RowKey>) {
     let mut batches = batches_of(engine, rows);
     let mut tries = 0;
@@ -159,7 +160,7 @@ pub(crate) async fn settle(engine: &Arc<Engine>, rows: Vec<RowKey>) {
     }
 }
 
-/// Rows that are kept go by statements of their own, so that the others cost what they do without a history.
+/// Rows for the history have statements of their own, so that the others cost no more than without a history.
 fn batches_of(engine: &Engine, rows: Vec<RowKey>) -> Vec<SettleBatch> {
     let (kept, deleted) = if engine.topics.iter().any(|topic| topic.topic.keep().is_some()) {
         engine.ledger.kept_and_deleted(&rows)
@@ -169,7 +170,8 @@ fn batches_of(engine: &Engine, rows: Vec<RowKey>) -> Vec<SettleBatch> {
     [SettleBatch::Deleted(deleted), SettleBatch::Kept(kept)].into_iter().filter(|batch| batch.len() > 0).collect()
 }
 
-/// Settles a batch. What was removed leaves it, and the ledger, at once: whatever fails then is about the rest alone.
+/// Settles a batch. Removed rows leave the batch and the ledger at once, so that a later failure concerns only the
+/// rest.
 #[tracing::instrument(name = "outbox.settle", level = "debug", skip_all, fields(rows = batch.len()))]
 async fn settle_batch(engine: &Engine, batch: &mut SettleBatch) -> Result<(), Unsettled> {
     crash_point!(SETTLING);
@@ -195,13 +197,17 @@ async fn remove(engine: &Engine, batch: &mut SettleBatch, locking: Locking) -> R
     Ok(())
 }
 
-/// Delivered rows that are gone: another holder settled them, or gave them up as dead.
+/// Delivered rows that are gone: another holder settled or dead-lettered them.
 async fn check_missing(engine: &Engine, missing: &SettleBatch) -> Result<(), StoreError> {
     if missing.len() == 0 {
         return Ok(());
     }
     let dead = missing.settle_dead_letters(&*engine.store).await?;
-    tracing::warn!(rows = missing.len(), dead, "delivered rows were no longer there: another holder had them too");
+    tracing::warn!(
+        rows = missing.len(),
+        dead,
+        "delivered rows were already gone: another relay had them too, and may have sent duplicates"
+    );
     ::metrics::counter!(metrics::SETTLE_MISSED, "found" => "dead_letter").increment(dead as u64);
     let nowhere = missing.len().saturating_sub(dead);
     ::metrics::counter!(metrics::SETTLE_MISSED, "found" => "nowhere").increment(nowhere as u64);
@@ -209,10 +215,10 @@ async fn check_missing(engine: &Engine, missing: &SettleBatch) -> Result<(), Sto
     Ok(())
 }
 
-/// Settles rows that are in the way of others, outside of the workers.
+/// Settles locked rows later, outside of the workers.
 fn settle_later(engine: &Arc<Engine>, mut batch: SettleBatch) {
     let engine = Arc::clone(engine);
-    // Bounded by the rows in flight; the rows keep their places in the ledger meanwhile.
+    // Bounded by the rows in flight, because the rows keep their places in the ledger.
     tokio::spawn(async move {
         while batch.len() > 0 {
             tokio::select! {
@@ -222,7 +228,7 @@ fn settle_later(engine: &Arc<Engine>, mut batch: SettleBatch) {
             match settle_unlocked(&engine, &mut batch).await {
                 Ok(()) => {}
                 Err(error) if !error.is_retriable() && batch.len() > 1 => {
-                    // The workers find out which of them it is.
+                    // The workers find out which row causes it.
                     return engine.outcome_queue.extend(batch.keys().into_iter().map(|row| (row, Fate::Delivered)));
                 }
                 Err(error) => tracing::warn!(%error, rows = batch.len(), "delivered rows still cannot be settled"),
@@ -231,7 +237,7 @@ fn settle_later(engine: &Arc<Engine>, mut batch: SettleBatch) {
     });
 }
 
-/// Settles what nobody holds locked, without waiting for the rest.
+/// Settles the rows that nobody has locked, without waiting for the rest.
 async fn settle_unlocked(engine: &Engine, batch: &mut SettleBatch) -> Result<(), StoreError> {
     remove(engine, batch, Locking::Skip).await?;
     if batch.len() == 0 {

@@ -1,4 +1,4 @@
-//! One claim from its rows to its close: who was sent, what was answered, what is held on.
+//! One claim, from its rows to its close: sends the rows, collects outcomes, and leases what is still in flight.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -33,12 +33,12 @@ pub(crate) struct ClaimRun<'a> {
     outcomes: Arc<ClaimOutcomes>,
     /// Handed to the transport by this claim.
     sent: Vec<RowKey>,
-    /// In flight since before this claim: held on with it.
+    /// In flight since before this claim: leased together with its rows.
     in_flight: Vec<RowKey>,
-    /// Not decodable: held, then given up.
+    /// Not decodable: leased, then dead-lettered.
     poisoned: HashMap<RowKey, PendingDeadLetter>,
     suspects: Vec<Row>,
-    /// Read too late to be sent.
+    /// How many rows were read too late to be sent.
     late: usize,
     is_closed: bool,
 }
@@ -73,35 +73,35 @@ impl<'a> ClaimRun<'a> {
         self.late
     }
 
-    /// Whether nothing that was claimed is sent, held, given up or still to be sent alone: it was known here already, its term
-    /// was over, or nothing may be sent now.
+    /// Whether the claim did nothing with its rows: none was sent, leased, dead-lettered or kept as a suspect. This
+    /// process already had them, their term was over, or nothing may be sent now.
     pub(crate) fn had_no_effect(&self) -> bool {
         self.sent.is_empty() && self.in_flight.is_empty() && self.poisoned.is_empty() && self.suspects.is_empty()
     }
 
-    /// Sends the claimed rows, and keeps suspects back.
+    /// Sends the claimed rows, but keeps suspects for later.
     pub(crate) fn send(&mut self, rows: Vec<Loaded>, room: &mut Reservation) {
         let mut outgoing = Outgoing::new(self.engine);
         self.sent.reserve(rows.len());
         let mut may_send = false;
         for (number, row) in rows.into_iter().enumerate() {
-            // For so many at once, as they go at once: each look is two locks and a clock.
+            // Once per send batch, because each check takes two locks and a clock read.
             if number % SEND_BATCH_ROWS_MAX == 0 {
                 may_send = self.may_send();
             }
             match row {
                 Loaded::Poisoned(row) => drop(self.poisoned.insert(row.key, poisoned_dead_letter(&row))),
                 Loaded::Row(row) if row.is_suspect => self.suspects.push(row),
-                // For each row: whoever closed the gate waits until nothing is in flight, and then sends one alone.
+                // For each row: whoever closed the gate waits until nothing is in flight, and then sends one row alone.
                 Loaded::Row(row) if may_send && !self.topic.is_gated() => self.offer(row, false, &mut outgoing, room),
-                // Given back by the close: no row of a claim needs to be released.
+                // The close gives it back: no row of a claim needs an explicit release.
                 Loaded::Row(_) => {}
             }
         }
         outgoing.send();
     }
 
-    /// Somebody may have paused the topic while the claim waited for room, and the transport may be down by now.
+    /// Somebody may have paused the topic while the claim waited for room, or the transport may have gone down.
     fn may_send(&self) -> bool {
         self.topic.may_begin(self.engine.clock.now())
             && !matches!(self.engine.breaker.state(), BreakerState::Open { .. })
@@ -109,7 +109,7 @@ impl<'a> ClaimRun<'a> {
 
     fn offer(&mut self, row: Row, alone: bool, outgoing: &mut Outgoing<'_>, room: &mut Reservation) {
         let key = row.key;
-        // The claim itself leased the row once, where it leases.
+        // On a store that leases, the claim itself raised the epoch once.
         let is_resend = row.failures > 0 || row.epoch > i32::from(self.mode == ClaimMode::Leased);
         let offer = Offer {
             row,
@@ -126,10 +126,10 @@ impl<'a> ClaimRun<'a> {
             Offered::Sent => self.sent.push(key),
             Offered::Late => self.late += 1,
             Offered::Known(Progress::InFlight) => self.in_flight.push(key),
-            // The settler has it in hand, and waits for the lock of this claim.
+            // The settler has it, and waits for this claim's lock.
             Offered::Known(Progress::Delivered) => {}
-            // Its failure is written, or it would not be due, and its entry goes any moment: it stays due. Held, it would
-            // be nobody's until the end of that lease.
+            // Its failure is written (otherwise it would not be due), and its entry is about to go: leave it due. A new
+            // lease would only block it until its end.
             Offered::Known(Progress::Failed) => {}
         }
     }
@@ -139,8 +139,8 @@ impl<'a> ClaimRun<'a> {
         self.outcomes.wait(deadline).await;
     }
 
-    /// Sends each suspect with nothing else of its topic in flight, so that a refusal is about that one record. What
-    /// does not fit into the claim window stays a suspect for the next claim.
+    /// Sends each suspect with nothing else of its topic in flight, so that a refusal is about that record. Suspects
+    /// that do not fit into the claim window wait for the next claim.
     pub(crate) async fn send_suspects(&mut self, deadline: Instant, room: &mut Reservation) {
         let suspects = std::mem::take(&mut self.suspects);
         if suspects.is_empty() {
@@ -161,7 +161,7 @@ impl<'a> ClaimRun<'a> {
         }
     }
 
-    /// Ends the claim: two writes and a COMMIT, then the books are brought in line with what the database did.
+    /// Ends the claim: two writes and a COMMIT. Then the ledger is updated to match the database.
     pub(crate) async fn close(mut self, handle: Box<dyn ClaimHandle>) -> Result<(), StoreError> {
         let Collected { delivered, failed, busy, .. } = self.outcomes.take();
         for row in &busy {
@@ -200,7 +200,7 @@ impl<'a> ClaimRun<'a> {
         result
     }
 
-    /// Rows that the client still has, failures that are to be written under the new epoch, and rows to give up.
+    /// Rows that the client still has, failures to be written under the new epoch, and rows to dead-letter.
     fn rows_to_hold(&self, delivered: &[RowKey], left: &[RowKey], busy: &[RowKey]) -> Vec<RowKey> {
         let done: HashSet<&RowKey> = delivered.iter().chain(left).chain(busy).collect();
         let open = self.sent.iter().filter(|row| !done.contains(row)).chain(&self.in_flight);
@@ -246,7 +246,7 @@ impl<'a> ClaimRun<'a> {
         failures::dead_letter(engine, dead).await;
     }
 
-    /// A row that is no longer ours: only a success can still be settled.
+    /// Another holder has the row: only a success can still be settled.
     fn lose(&self, row: RowKey, failed: bool) {
         ::metrics::counter!(metrics::LEASE_LOST).increment(1);
         if failed {
@@ -256,7 +256,7 @@ impl<'a> ClaimRun<'a> {
         }
     }
 
-    /// Nothing is known of any row, except that those acknowledged must not be sent again.
+    /// Nothing is known of any row, except that acknowledged ones must not be sent again.
     fn after_failed_close(
         &mut self,
         delivered: &[RowKey],
@@ -272,7 +272,7 @@ impl<'a> ClaimRun<'a> {
         }
     }
 
-    /// Outcomes that came between the end of the window and the change of holder.
+    /// Forwards outcomes that came between the end of the window and the change of holder.
     fn forward_late_outcomes(&self) {
         let Collected { delivered, failed, busy, .. } = self.outcomes.close();
         self.engine.outcome_queue.extend(delivered.into_iter().map(|row| (row, Fate::Delivered)));
@@ -281,15 +281,15 @@ impl<'a> ClaimRun<'a> {
     }
 }
 
-/// A claim run that a panic cut off: its claim was dropped, and rows that name it as their holder would be known here for ever
-/// and never sent.
+/// Cleans up a claim run that panicked. Its claim was dropped; rows that name it as their holder would stay in the
+/// ledger forever and never be sent.
 impl Drop for ClaimRun<'_> {
     fn drop(&mut self) {
         if self.is_closed {
             return;
         }
-        // What came until now is in the ledger too, whether a close had taken it or not; what comes from now on goes to the outcome queue. And by
-        // the ledger, not by what was noted as sent: the panic may have come in between.
+        // The ledger has every outcome until now, whether a close had taken it or not; later ones go to the outcome
+        // queue. Use the ledger, not `sent`: the panic may have come before a row was noted there.
         self.outcomes.close();
         let ledger = &self.engine.ledger;
         for (row, progress) in ledger.rows_of_claim(&self.outcomes) {

@@ -1,4 +1,4 @@
-//! The look from the beginning, on an account of its own: it may take as long as it likes, and fail, while the poller goes on.
+//! The full scan runs beside the poll: it may be slow, or fail, while the poller goes on.
 
 use std::future::pending;
 use std::pin::Pin;
@@ -16,30 +16,30 @@ use crate::store::{PollFrom, PollResult, PollSpec, PollTopic, StoreError};
 
 type RunningScan = Pin<Box<dyn Future<Output = ScanResult> + Send>>;
 
-/// What a look from the beginning found, when it was asked and how long it took.
+/// The result of a full scan, when it began and how long it took.
 struct ScanResult {
     found: Result<PollResult, StoreError>,
     ended_at: BootInstant,
     took: Duration,
 }
 
-/// When the next look from the beginning is, and the one that is under way.
+/// When the next full scan is, and the one that is running.
 ///
-/// Somebody's old snapshot keeps vacuum from the index entries of what is gone, and this look walks over all of them. So it rests
-/// [`FULL_SCAN_PAUSE_FACTOR`] times as long as it took, and once it comes to its deadline it goes back less far.
+/// An old snapshot keeps vacuum from removing dead index entries, and a full scan walks over all of them. So it pauses
+/// for [`FULL_SCAN_PAUSE_FACTOR`] times its duration, and after a time-out it goes back less far.
 #[derive(Default)]
 pub(in crate::relay) struct FullScan {
     running: Option<RunningScan>,
     next_at: Option<BootInstant>,
-    /// The last one was not there at once.
+    /// Whether the last one did not finish at once.
     is_slow: bool,
-    /// How far it goes back, and until when; `None` for the beginning.
+    /// How far back it goes, and until when that holds; `None` for the beginning.
     depth: Option<(Duration, BootInstant)>,
 }
 
 impl FullScan {
-    /// Looks back where it is time, and waits a moment for the answer: where little is in the way it is there at once, and no other
-    /// look is needed. `None` where there is no answer yet, or only that it took too long.
+    /// Starts a full scan if it is time, and waits a moment for the answer: if little is in its way it answers at once,
+    /// and no other poll is needed. `None` if there is no answer yet, or if it timed out.
     pub(in crate::relay) async fn try_scan(&mut self, engines: &Engines) -> Option<Result<PollResult, StoreError>> {
         let now = engines.clock.now();
         if self.running.is_some() || self.next_at.is_some_and(|until| now < until) {
@@ -59,7 +59,7 @@ impl FullScan {
         }
     }
 
-    /// Waits for the answer to the look that is under way; for ever where there is none. Cancel safe.
+    /// Waits for the running full scan; forever if none runs. Cancel safe.
     pub(in crate::relay) async fn finished(&mut self) -> Result<PollResult, StoreError> {
         let Some(running) = &mut self.running else { return pending().await };
         let ScanResult { found, ended_at, took } = running.await;
@@ -67,7 +67,7 @@ impl FullScan {
         self.is_slow = took > FULL_SCAN_WAIT_MAX;
         self.next_at = Some(ended_at + took.saturating_mul(FULL_SCAN_PAUSE_FACTOR));
         if let Err(error) = &found {
-            // Again with the next look: it is over soon, or the next goes back less far.
+            // Try again at the next poll: the scan is quick, or goes back less far next time.
             self.next_at = None;
             if matches!(error, StoreError::TimedOut { .. }) {
                 self.reduce_depth(ended_at, took);
@@ -85,9 +85,9 @@ impl FullScan {
         tracing::warn!(
             ?took,
             scan_depth = ?depth,
-            "a look at all that is due came to its deadline: something old, a transaction, a prepared transaction or a replication slot, \
-             keeps vacuum from the index entries of rows that are gone. Until it ends, a row that is committed later than that after it \
-             was due is not found"
+            "a full scan timed out: an old transaction, prepared transaction or replication slot keeps vacuum from \
+             removing dead index entries. End it: until then, a row that commits more than `scan_depth` after it was \
+             due is not found"
         );
     }
 }
@@ -103,7 +103,7 @@ fn scan_from(engines: &Engines, from: PollFrom) -> RunningScan {
     })
 }
 
-/// A look at every topic, no further ahead than the next look.
+/// A poll of every topic, no further ahead than the next poll.
 pub(in crate::relay) fn poll_spec(engines: &Engines, from: impl Fn(&TopicState) -> PollFrom) -> PollSpec {
     PollSpec {
         topics: engines.topics().map(|topic| PollTopic { topic: topic.name(), from: from(topic) }).collect(),

@@ -1,11 +1,12 @@
-//! Messages of the time when a topic was ordered. They are read through lanes, and in no other way: nobody would send them.
+//! Rows left in lanes from a time when their topic was ordered. Only a lane reader reads them, so nobody would send
+//! them.
 
 use std::sync::atomic::Ordering;
 
 use crate::relay::engine::engines::Engines;
 use crate::store::{SchemaProblem, StoreError};
 
-/// The topics that have some. Not asked again: what enqueues with the topic as it is writes none.
+/// The topics that have such rows. Checked once: enqueueing with today's topic writes none.
 pub(crate) async fn find(engines: &Engines) -> Result<Vec<SchemaProblem>, StoreError> {
     let mut orphaned = Vec::new();
     if let Some(store) = engines.store.lanes() {
@@ -19,7 +20,7 @@ pub(crate) async fn find(engines: &Engines) -> Result<Vec<SchemaProblem>, StoreE
     Ok(orphaned)
 }
 
-/// Says what the start could not refuse, because the database was away.
+/// Reports at runtime what the start could not check because the database was down.
 pub(crate) async fn report(engines: &Engines) {
     if engines.store_health.are_orphaned_rows_known.load(Ordering::Relaxed) {
         return;
@@ -27,10 +28,13 @@ pub(crate) async fn report(engines: &Engines) {
     match find(engines).await {
         Ok(orphaned) => orphaned.iter().for_each(|problem| tracing::error!("{problem}")),
         Err(error) if error.is_retriable() => {
-            tracing::warn!(%error, "not known whether topics without order have messages in lanes: asking again");
+            tracing::warn!(
+                %error,
+                "could not check whether unordered topics have messages left in lanes: trying again"
+            );
         }
         Err(error) => {
-            tracing::error!(%error, "not known whether topics without order have messages in lanes");
+            tracing::error!(%error, "could not check whether unordered topics have messages left in lanes");
             engines.store_health.are_orphaned_rows_known.store(true, Ordering::Relaxed);
         }
     }

@@ -1,4 +1,4 @@
-//! The poller: one cheap statement, for all transports, that says which topics have due rows, and when the next one is due.
+//! The poller: one cheap statement for all transports finds which topics have due rows, and when the next row is due.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub(crate) async fn run(engines: Arc<Engines>) {
                 pause
             }
             Err(error) => {
-                tracing::warn!(%error, "the outbox could not be read: looking again");
+                tracing::warn!(%error, "the outbox could not be polled: trying again");
                 engines.limits.poll_interval
             }
         };
@@ -40,7 +40,7 @@ pub(crate) async fn run(engines: Arc<Engines>) {
     }
 }
 
-/// Looks once, marks the topics with due rows, and returns how long to sleep.
+/// Polls once, marks the topics with due rows, and returns how long to sleep.
 async fn poll(engines: &Engines, full_scan: &mut FullScan) -> Result<Duration, StoreError> {
     let found = match full_scan.try_scan(engines).await {
         Some(found) => found,
@@ -50,7 +50,8 @@ async fn poll(engines: &Engines, full_scan: &mut FullScan) -> Result<Duration, S
     Ok(note(engines, &found?))
 }
 
-/// Learns at the start what is paused and what is due. Further back looks the poller, whose first look follows.
+/// Learns at start what is paused and what is due. Only a short way back: the poller's own first poll follows and goes
+/// further.
 pub(crate) async fn first_poll(engines: &Engines) -> Result<(), StoreError> {
     let found = poll_from_watermark(engines).await;
     engines.store_health.note(&found, engines.clock.now());
@@ -66,12 +67,12 @@ async fn poll_from_watermark(engines: &Engines) -> Result<PollResult, StoreError
     engines.store.poll(&poll_spec(engines, from)).await
 }
 
-/// Notes what a look from the beginning found that was not there at once; what it says of the watermark is all that is of use: the next
-/// look begins there, and follows now. How it failed says nothing of the database, which other looks ask.
+/// Notes the result of a full scan that did not finish at once. Only its watermark is used: the next poll starts there
+/// and follows now. Its failure says nothing about the database; the other polls check that.
 fn note_full_scan(engines: &Engines, found: Result<PollResult, StoreError>) {
     match found {
         Ok(found) => note_ranges(engines, &found),
-        Err(error) => tracing::debug!(%error, "a look at all that is due failed: looking again"),
+        Err(error) => tracing::debug!(%error, "a full scan failed: trying again"),
     }
 }
 
@@ -103,14 +104,14 @@ fn note(engines: &Engines, found: &PollResult) -> Duration {
         let overdue_by = next.map_or(Duration::ZERO, |next| overdue(next.overdue_by)).max(in_lanes);
         topic.gauge(metrics::OLDEST_DUE).set(overdue_by.as_secs_f64());
         if topic.is_paused() {
-            // What falls due of it is nobody's until it is resumed.
+            // Due rows of a paused topic do not matter until it is resumed.
             continue;
         }
         if next.is_some_and(|next| next.due_in.is_zero()) {
             topic.note_due();
             any_due = true;
         }
-        // Also behind a row that is due: that one may be another node's, in the middle of its claim.
+        // Also behind a row that is already due: another node may be in the middle of claiming it.
         if let Some(later_in) = next.and_then(|next| next.later_in) {
             pause = pause.min(later_in.max(POLL_INTERVAL_MIN));
         }

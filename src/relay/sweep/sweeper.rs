@@ -1,4 +1,4 @@
-//! The sweeper: claims rows that were left behind, sends them, and settles them in the claim's own transaction.
+//! The sweeper: claims due rows, sends them, and settles them in the claim's own transaction.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::relay::engine::store_call::store_call;
 use crate::relay::topics::TopicState;
 use crate::store::{ClaimMode, ClaimSpec, StoreError};
 
-/// One claim worker. It is never cancelled in the middle of a claim: it ends by itself when the relay drains.
+/// One claim worker. It is never cancelled in the middle of a claim: it ends on its own when the relay drains.
 pub(crate) async fn run(engine: Arc<Engine>) {
     let mut turn = 0;
     while !engine.stop.has_reached(Stage::Draining) {
@@ -78,7 +78,7 @@ async fn sweep(engine: &Arc<Engine>, topic: &Arc<TopicState>) -> Result<(), Stor
     let read = began_at.until(engine.clock.now());
     let deadline = Instant::now() + limits.claim_window_duration;
     let term_ends_at = match claim.mode {
-        // Counted from before the read: when in it the database began to count, nobody here knows.
+        // Counted from before the read: only the database knows when its own count began.
         ClaimMode::Locked => began_at + limits.claim_term_duration,
         ClaimMode::Leased => began_at + limits.lease_duration - limits.term_margin_duration,
     };
@@ -87,8 +87,8 @@ async fn sweep(engine: &Arc<Engine>, topic: &Arc<TopicState>) -> Result<(), Stor
     let found = claim.rows.len();
     claim_run.send(claim.rows, &mut room);
     if claim.found_all && !from.start.in_pass && claim_run.sent() > 0 {
-        // The last look saw only the first due row, and rows fall due one after the other: those of one burst of
-        // enqueues within milliseconds. Not where nothing was found: what another node holds locked is due as well.
+        // The last poll saw only the first due row, and rows become due one after the other; those of one burst of
+        // enqueues within milliseconds. Not if nothing was found: rows that another node has locked are due as well.
         engine.wakeups.poller.notify_one();
     }
     claim_run.wait(deadline).await;
@@ -106,19 +106,19 @@ async fn sweep(engine: &Arc<Engine>, topic: &Arc<TopicState>) -> Result<(), Stor
     let gave_back = !claim.found_all || claim_run.late() > 0;
     claim_run.close(claim.handle).await?;
     if gave_back {
-        // It may have had that locked until now, and who looked meanwhile found nothing.
+        // The claim may have held rows locked until now, so that a poll in between found nothing.
         topic.note_due();
         engine.wakeups.sweepers.notify_waiters();
     }
     if had_no_effect {
-        // What it found is still due. A claim that may take one row, as in a trial, would find the same one again at once, and so
-        // on until somebody else has settled it.
+        // What it found is still due. A claim of a single row, as in a trial, would find the same row again at once,
+        // until somebody else settles it.
         sleep_poll_interval(engine).await;
     }
     Ok(())
 }
 
-/// Until the breaker moves, or a trial has had its time.
+/// Until the breaker changes, or a trial has timed out.
 async fn wait_for_breaker(engine: &Engine) {
     let state = engine.breaker.state();
     tokio::select! {

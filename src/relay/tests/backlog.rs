@@ -61,7 +61,7 @@ async fn a_backlog_that_cannot_be_counted_is_an_error_and_no_outage() {
     assert_eq!(relay.status(), before, "a count may be too slow where nothing else is");
 }
 
-/// A relay counts a backlog only for whoever asks.
+/// The backlog is counted only on demand.
 #[tokio::test(start_paused = true)]
 async fn a_relay_by_itself_counts_nothing() {
     let world = World::new();

@@ -1,4 +1,4 @@
-//! Each bound of `limits.rs` that the engine keeps, driven over.
+//! Drives the engine beyond each bound of `limits.rs` that it keeps.
 
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ async fn a_claim_takes_no_more_bytes_than_it_may_but_always_a_row() {
     assert_eq!(world.broker.sends(), 10);
 }
 
-/// The claim has locked them all, so that the other worker, which looks meanwhile, finds nothing.
+/// The claim has locked all of them, so a poll of the other worker finds nothing meanwhile.
 #[tokio::test(start_paused = true)]
 async fn what_a_claim_leaves_for_its_bytes_waits_for_no_poll() {
     let mut world = World::new();
@@ -134,7 +134,7 @@ async fn no_more_claims_are_open_at_once_than_may_be() {
     }
 }
 
-/// Somebody holds the rows locked, so that their settles wait.
+/// Somebody holds the rows locked, so their settles wait.
 #[tokio::test(start_paused = true)]
 async fn no_more_settles_are_under_way_at_once_than_may_be() {
     for settle_workers in [1, 3] {
@@ -146,7 +146,7 @@ async fn no_more_settles_are_under_way_at_once_than_may_be() {
         world.until("they are in flight", || world.broker.in_flight() == keys.len()).await;
         let locks: Vec<_> = keys.iter().map(|key| world.store.lock(*key).unwrap()).collect();
         world.broker.release();
-        // Each tries without a wait first.
+        // Each first tries without waiting.
         let most = 2 * settle_workers as u64;
         world.until("they wait", || world.store.calls(Call::Settle) >= most).await;
         tokio::time::sleep(Duration::from_millis(500)).await;
@@ -169,7 +169,7 @@ async fn a_message_is_dead_lettered_after_the_default_attempts() {
         tokio::time::sleep(Duration::from_secs(10)).await;
     }
     assert_eq!(world.broker.sends(), usize::try_from(ATTEMPTS_MAX).unwrap());
-    // Half of each wait more or less, by chance.
+    // Half of each wait more or less, by jitter.
     let minutes = began.elapsed().as_secs() / 60;
     assert!((13..=45).contains(&minutes), "{minutes} minutes");
 }

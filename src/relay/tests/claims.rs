@@ -26,7 +26,7 @@ async fn a_backlog_is_drained_in_batches() {
     }
 }
 
-/// A pass goes by what somebody else holds locked; when that is given back, it is found without waiting for a full sweep.
+/// A pass skips rows that somebody else has locked. When they are given back, they are found without a full scan.
 #[tokio::test(start_paused = true)]
 async fn a_row_that_a_pass_went_by_is_sent_when_it_is_free() {
     let mut world = World::new();
@@ -76,8 +76,8 @@ async fn what_is_still_in_flight_at_the_end_of_the_window_is_held_and_settled_la
     }
 }
 
-/// A claim that meets a refusal gives the rest of its rows back: its close does, due at once and under the next epoch, so
-/// that nothing is to be released after it.
+/// After a refusal, a claim gives the rest of its rows back. Its close does that: they are due at once, under the next
+/// epoch, with no separate release.
 #[tokio::test(start_paused = true)]
 async fn rows_of_a_claim_that_were_not_sent_go_back_with_its_close() {
     for (term, world) in both_terms() {
@@ -89,7 +89,7 @@ async fn rows_of_a_claim_that_were_not_sent_go_back_with_its_close() {
         let _relay = world.start().await;
         world.until("the claim is closed", || world.store.calls(Call::Close) > 0).await;
         tokio::time::sleep(Duration::from_secs(1)).await;
-        assert_eq!(world.broker.sends(), SEND_BATCH_ROWS_MAX, "{term:?}: the first refusal parks the topic");
+        assert_eq!(world.broker.sends(), SEND_BATCH_ROWS_MAX, "{term:?}: the relay backs off at the first refusal");
         let written = if term == ClaimMode::Leased { 2 } else { 0 };
         for row in world.store.live_rows() {
             assert_eq!((row.epoch, row.failures), (written, 0), "{term:?}: {row:?}");
@@ -113,7 +113,7 @@ async fn a_claim_that_does_not_commit_sends_nothing_again() {
     assert_eq!(world.broker.sends(), 20, "settled by id, not sent again");
 }
 
-/// In a trial a claim may take one row. Where that one is delivered and cannot be settled, it is found again and again.
+/// In a trial, a claim takes one row. If that row is delivered and cannot be settled, every claim finds it again.
 #[tokio::test(start_paused = true)]
 async fn a_claim_without_effect_is_not_repeated_at_once() {
     let mut world = World::new();
@@ -124,7 +124,7 @@ async fn a_claim_without_effect_is_not_repeated_at_once() {
     let _relay = world.start().await;
     world.delivered(1).await;
     world.until("its settle has failed", || world.store.calls(Call::Settle) == 1).await;
-    // Not by a sleep: virtual time stands still while anybody is busy.
+    // Not by a sleep: virtual time stands still while any task is busy.
     tokio::time::advance(world.limits.poll_interval * 2).await;
     let before = world.store.calls(Call::Claim);
     for _ in 0..1_000 {
@@ -182,7 +182,7 @@ async fn two_relays_share_a_backlog_without_duplicates() {
     assert_eq!(world.broker.sends(), 3_000);
 }
 
-/// A claim that was read too late sends nothing. The next as large would be as late.
+/// A claim that was read too late sends nothing. The next one of the same size would be late as well.
 #[tokio::test(start_paused = true)]
 async fn claims_that_come_too_late_are_made_smaller_until_they_come_in_time() {
     let mut world = World::new();
@@ -225,7 +225,7 @@ async fn a_statement_that_times_out_is_tried_with_fewer_rows() {
     world.drained().await;
 }
 
-/// Each claim takes longer than its outcomes are waited for, as on a database a quarter of the world away.
+/// Each claim takes longer than its outcomes are waited for, as with a database on another continent.
 #[tokio::test(start_paused = true)]
 async fn a_database_far_away_is_drained() {
     for (term, world) in both_terms() {
@@ -244,7 +244,7 @@ async fn a_database_far_away_is_drained() {
     }
 }
 
-/// One row is the smallest claim: it is not asked for without a moment in between.
+/// One row is the smallest claim: it is not repeated without a pause.
 #[tokio::test(start_paused = true)]
 async fn a_claim_of_one_row_that_comes_too_late_is_not_repeated_at_once() {
     let mut world = World::new();

@@ -1,4 +1,4 @@
-//! What each counter counts, with its labels, in scenarios that drive it. Of ordered topics: `lane_counted`.
+//! Scenarios that drive each counter, with its labels. Those of ordered topics are in `lane_counted`.
 
 use std::time::Duration;
 
@@ -15,18 +15,18 @@ use crate::store::{
 };
 use crate::transport::{FailureClass, ScriptedResponse};
 
-/// What counters counted: each with its name, its labels as `name=value`, and the count. What is 0 is left out.
+/// The counters of a scenario: name, labels as `name=value`, and count. Zeros are left out.
 pub(super) struct Counts(Vec<(String, String, u64)>);
 
 impl Counts {
-    /// What one of them counted, by its labels.
+    /// The counts of one counter, by its labels.
     pub(super) fn of(&self, metric: &str) -> Vec<(&str, u64)> {
         let of_metric = self.0.iter().filter(|(name, ..)| name == metric);
         of_metric.map(|(_, labels, count)| (labels.as_str(), *count)).collect()
     }
 }
 
-/// Runs a scenario on virtual time, and returns what it left in the counters.
+/// Runs a scenario on virtual time and returns its counts.
 pub(super) fn counted(scenario: impl AsyncFnOnce()) -> Counts {
     let mut counts = Vec::new();
     for (key, _, _, value) in recorded(scenario).snapshot().into_vec() {
@@ -41,7 +41,7 @@ pub(super) fn counted(scenario: impl AsyncFnOnce()) -> Counts {
     Counts(counts)
 }
 
-/// Asserts that the hook lost so many rows in a scenario, all of them for this reason.
+/// Asserts that the hook lost this many rows in a scenario, all for this reason.
 #[track_caller]
 fn assert_lost(reason: &str, rows: u64, scenario: impl AsyncFnOnce()) {
     let counts = counted(scenario);
@@ -56,7 +56,7 @@ pub(super) fn conflict() -> Fault {
 fn rows_of_a_transaction_longer_than_their_staleness_miss_their_terms() {
     let counts = counted(async || {
         let mut world = World::new();
-        // Long enough for no sweeper to come first.
+        // So long that no sweeper comes first.
         world.limits.poll_interval = Duration::from_secs(60);
         let _relay = world.start().await;
         let (inserted_at, born) = (world.now(), InsertOptions::default().leased_for(STALENESS));
@@ -148,7 +148,7 @@ fn delivered_rows_that_are_gone_are_counted_by_where_they_were_found() {
         let [settled, dead] = [(); 2].map(|()| world.commit_and_hand_over("orders"));
         world.until("both are in flight", || world.broker.in_flight() == 2).await;
         assert_eq!(world.store.settle(&[settled], Locking::Skip).await.unwrap(), [settled]);
-        let letter = NewDeadLetter { held: Held { key: dead, epoch: 0 }, reason: "given up elsewhere".to_owned() };
+        let letter = NewDeadLetter { held: Held { key: dead, epoch: 0 }, reason: "dead-lettered elsewhere".to_owned() };
         assert_eq!(world.store.dead_letter(&[letter]).await.unwrap(), [dead]);
         world.broker.release();
         assert!(relay.flush(Duration::from_secs(10)).await);
@@ -235,7 +235,7 @@ fn dead_lettered_messages_are_counted_by_topic_and_reason() {
         }
         let poisoned = world.commit("orders");
         assert!(world.store.poison(poisoned));
-        // One that cannot be written is given up once more, and counts once.
+        // A dead letter that cannot be written is retried, and counts once.
         world.store.inject(Call::DeadLetter, conflict());
         let _relay = world.start().await;
         world.drained().await;
@@ -327,7 +327,7 @@ fn what_comes_while_a_suspect_of_its_topic_goes_alone_is_lost_to_the_hook() {
     });
 }
 
-/// Before it is read, and while it is.
+/// Before it is read, and while it is being read.
 #[test]
 fn what_is_of_a_paused_topic_is_lost_to_the_hook() {
     assert_lost("paused", 2, async || {
@@ -346,7 +346,7 @@ fn what_is_of_a_paused_topic_is_lost_to_the_hook() {
     });
 }
 
-/// The other is behind it in the queue.
+/// The other row is behind it in the queue.
 #[test]
 fn what_is_of_an_unknown_topic_is_lost_to_the_hook() {
     assert_lost("unknown_topic", 1, async || {

@@ -1,4 +1,4 @@
-//! Which dead letters the application gets by callback.
+//! Which dead letters reach the application's callbacks.
 
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
@@ -30,7 +30,7 @@ impl World {
     }
 }
 
-/// By every path, when it is in the table, with what is known of it.
+/// By every path, once the letter is in the table, with what is known of it.
 #[tokio::test(start_paused = true)]
 async fn the_callback_gets_each_dead_letter_once() {
     let world = world_with(Topic::new(ORDERED).ordered_by_key().on_failed_key(OnFailedKey::DeadLetter));
@@ -98,7 +98,7 @@ fn a_blocking_relay_ends_beside_a_callback_that_never_returns() {
     drop(go_on);
 }
 
-/// In real time, because virtual time stands while a thread blocks.
+/// In real time, because virtual time stands still while a thread blocks.
 #[tokio::test]
 async fn a_callback_that_blocks_keeps_nothing_waiting() {
     let world = World::new();
@@ -106,7 +106,7 @@ async fn a_callback_that_blocks_keeps_nothing_waiting() {
     let (go_on, gate) = mpsc::channel::<()>();
     let gate = Mutex::new(gate);
     let blocks = move |letter: &DeadLetterEvent| {
-        // Until the test lets go of it.
+        // Until the test releases it.
         let _ = gate.lock().unwrap().recv();
         callback(letter);
     };

@@ -9,12 +9,12 @@ use crate::limits::Limits;
 use crate::relay::direct::queue::HandedOver;
 use crate::store::{Call, InsertOptions, RowKey};
 
-/// What a look, a claim and the steps between them take of virtual time.
+/// How much virtual time a poll, a claim and the steps between them take.
 const PROMPT: Duration = Duration::from_millis(12);
 
 const MONTH: Duration = Duration::from_secs(30 * 24 * 3_600);
 
-/// A relay that sleeps for an hour, unless something wakes it.
+/// A relay that sleeps for an hour unless it is woken.
 fn sleepy() -> World {
     let limits = Limits { poll_interval: Duration::from_secs(3_600), ..Limits::default() };
     World { limits, ..World::new() }
@@ -34,7 +34,7 @@ async fn each_is_sent_in_its_time_and_not_before() {
     let _relay = world.start().await;
     sleep(Duration::from_secs(1)).await;
     let began = Instant::now();
-    // The nearer ones come later, and wake the poller; one is shorter than any staleness.
+    // The nearer ones come later and wake the poller; one is shorter than any staleness.
     let delays = [90_000, 3_000, 1_500, 250, 40].map(Duration::from_millis);
     for delay in delays {
         commit_delayed(&world, delay);
@@ -62,7 +62,7 @@ async fn those_of_next_month_wake_nobody() {
     assert_eq!(world.store.calls(Call::Claim), 0);
 }
 
-/// What is due at first is another node's, in the middle of its claim: nobody tells this one when the next is due.
+/// Another node is in the middle of claiming the first due row, so nobody reports when the next one is due.
 #[tokio::test(start_paused = true)]
 async fn a_row_claimed_elsewhere_hides_no_later_one() {
     let world = World::new();
@@ -77,14 +77,14 @@ async fn a_row_claimed_elsewhere_hides_no_later_one() {
     assert!(began.elapsed() <= delay + PROMPT, "sent after {:?}", began.elapsed());
 }
 
-/// The look that is under way may have read before the commit.
+/// The running poll may have read before the commit.
 #[tokio::test(start_paused = true)]
 async fn a_commit_during_a_poll_is_seen() {
     let world = sleepy();
     let _relay = world.start().await;
     for steps in 0..20 {
         let began = Instant::now();
-        // The first wakes the poller; the second is committed at each step of its look.
+        // The first wakes the poller. The second is committed at each step of its poll.
         commit_delayed(&world, Duration::from_millis(500));
         sleep(Duration::from_millis(5)).await;
         for _ in 0..steps {

@@ -50,7 +50,7 @@ async fn a_temporary_failure_never_dead_letters_a_message() {
     assert!(world.store.dead_letter_rows().is_empty());
 }
 
-/// A statement that fails for good because of one row is repeated without it.
+/// A statement that fails permanently because of one row is repeated without that row.
 #[tokio::test(start_paused = true)]
 async fn a_batch_that_cannot_be_written_is_written_in_parts() {
     for (call, attempts_max) in [(Call::Fail, 3), (Call::DeadLetter, 1)] {
@@ -74,7 +74,8 @@ async fn a_batch_that_cannot_be_written_is_written_in_parts() {
     }
 }
 
-/// The broker refuses every batch with the bad record in it, as Kafka does. Also where a message has one attempt: it is not spent.
+/// The broker refuses every batch with the bad record in it, as Kafka does. A refusal of the batch spends no attempt,
+/// even of a message that has only one.
 #[tokio::test(start_paused = true)]
 async fn one_refused_record_takes_no_neighbour_with_it() {
     for attempts_max in [1, 3] {
@@ -97,7 +98,7 @@ async fn one_refused_record_takes_no_neighbour_with_it() {
     }
 }
 
-/// What is due at once is as often another relay's next: it knows by the row what has to go alone.
+/// A row that is due at once is often claimed by another relay next, which sees from the row that it has to go alone.
 #[tokio::test(start_paused = true)]
 async fn a_row_that_another_relay_had_refused_goes_alone() {
     let world = World::new();
@@ -108,11 +109,11 @@ async fn a_row_that_another_relay_had_refused_goes_alone() {
     let _relay = world.start().await;
     world.drained().await;
     assert_eq!(world.delivered(9).await.len(), 9);
-    assert_eq!(world.broker.sends(), 10, "refused alone, the bad one needs no second look");
+    assert_eq!(world.broker.sends(), 10, "refused alone, the bad one is sent no second time");
     assert!(world.store.dead_letter_rows()[0].reason.starts_with("refused"));
 }
 
-/// There is nothing else to try the broker with.
+/// There is nothing else with which to try the broker.
 #[tokio::test(start_paused = true)]
 async fn a_row_that_goes_alone_ends_an_outage() {
     let world = World::new();

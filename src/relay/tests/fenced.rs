@@ -77,7 +77,7 @@ async fn no_more_lanes_are_fenced_at_once_than_may_be() {
     assert_eq!(fences.most_at_once.load(Ordering::Acquire), LANE_FENCES_AT_ONCE_MAX);
 }
 
-/// What the dead node's client still holds arrives after the new owner began, and the broker refuses it.
+/// The rows that the dead node's client still holds arrive after the new owner began, and the broker refuses them.
 #[tokio::test(start_paused = true)]
 async fn a_dead_node_is_followed_within_its_lease_and_its_messages_are_refused() {
     let world = world();
@@ -150,7 +150,7 @@ async fn a_message_that_cannot_be_decoded_stops_those_behind_it() {
     assert_eq!((world.broker.sends(), world.store.live_rows().len()), (2, 3));
 }
 
-/// Another outbox of the same name, or an owner that was slow to fence what is no longer its own.
+/// Another outbox of the same name, or an owner that was slow to fence a lane it had already lost.
 #[tokio::test(start_paused = true)]
 async fn a_lane_that_somebody_else_fenced_is_taken_anew() {
     let world = world();
@@ -181,7 +181,7 @@ async fn an_outage_ends_the_way_out_and_it_is_fenced_anew() {
     assert_eq!(world.first_appearances()["a"], ids(&[first, rows].concat()));
 }
 
-/// Failures that cannot be noted hold the key all the same.
+/// The key waits even if its failures cannot be written.
 #[tokio::test(start_paused = true)]
 async fn what_failed_goes_before_what_came_behind_it_whatever_the_database_does() {
     let world = world();
@@ -240,7 +240,7 @@ async fn a_transport_that_cannot_fence_refuses_to_start() {
     }
 }
 
-/// They have one transport, and tables and topics of the same names.
+/// The relays share one transport, and their tables and topics have the same names.
 #[tokio::test(start_paused = true)]
 async fn relays_of_several_databases_do_not_fence_each_other() {
     let (north, mut south) = (world(), world());
@@ -256,7 +256,7 @@ async fn relays_of_several_databases_do_not_fence_each_other() {
     assert_eq!(north.broker.sends(), 6, "nothing was refused");
 }
 
-/// Takes its time to fence, and panics before.
+/// Is slow to fence, and panics before that.
 #[derive(Debug)]
 struct Slow {
     broker: MemoryTransport,
@@ -326,7 +326,7 @@ async fn a_lane_is_not_handed_over_while_it_is_being_fenced() {
     world.until("one owns all", || owned(&first) == 16).await;
     let second = other.start().await;
     world.until("both own a half", || owned(&first) == 8 && owned(&second) == 8).await;
-    // Until what is still under way has come.
+    // Until everything in flight has arrived.
     sleep(Duration::from_secs(10)).await;
     for key in 0..40 {
         world.commit_keyed(&key.to_string());

@@ -1,4 +1,4 @@
-//! The look from the beginning, where somebody's old snapshot makes it slow: nothing else waits for it.
+//! The full scan when an old snapshot makes it slow: nothing else waits for it.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::store::{Call, Fault, InsertOptions, StoreError};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A world of which every look from the beginning takes so long.
+/// A world in which every full scan takes this long.
 fn slow_world(by: Duration) -> World {
     let world = World::new();
     (0..1_000).for_each(|_| world.store.inject(Call::FullScan, Fault::Slow(by)));
@@ -37,11 +37,11 @@ async fn a_slow_full_scan_is_rare_and_delays_no_sweep() {
     }
     let full_scans = world.store.calls(Call::FullScan);
     let most = 2 + 600 / (3 * u64::from(FULL_SCAN_PAUSE_FACTOR));
-    assert!((3..=most).contains(&full_scans), "{full_scans} looks from the beginning in ten minutes");
-    assert!(world.store.calls(Call::Poll) > 500, "and others all the time");
+    assert!((3..=most).contains(&full_scans), "{full_scans} full scans in ten minutes");
+    assert!(world.store.calls(Call::Poll) > 500, "and polls all the time");
 }
 
-/// What was committed behind the watermark is found by it, once its rest is over, and sent at once then.
+/// A row committed behind the watermark is found by the next full scan, after its pause, and is sent at once.
 #[tokio::test(start_paused = true)]
 async fn what_commits_late_is_found_by_the_next_full_scan() {
     let world = slow_world(SECOND);
@@ -55,7 +55,7 @@ async fn what_commits_late_is_found_by_the_next_full_scan() {
     assert!(began.elapsed() > SECOND * 5 && began.elapsed() <= most, "{:?}", began.elapsed());
 }
 
-/// It says nothing of the database, which others ask; and what is left of it goes back less far.
+/// The time-out says nothing about the database, which other polls check. The next scan goes back less far.
 #[tokio::test(start_paused = true)]
 async fn a_full_scan_that_times_out_is_no_outage() {
     let world = World::new();
@@ -73,17 +73,17 @@ async fn a_full_scan_that_times_out_is_no_outage() {
     late.commit();
     let began = Instant::now();
     world.delivered(61).await;
-    assert!(began.elapsed() < SECOND * 3, "an hour back is looked at still: {:?}", began.elapsed());
+    assert!(began.elapsed() < SECOND * 3, "an hour back is still scanned: {:?}", began.elapsed());
     sleep(FULL_SCAN_DEPTH).await;
     let tries = world.store.calls(Call::FullScan);
     let most = 2 + FULL_SCAN_DEPTH.as_secs() / FULL_SCAN_RETRY_INTERVAL.as_secs();
-    assert!((2..=most).contains(&tries), "{tries} tries from the beginning in an hour");
+    assert!((2..=most).contains(&tries), "{tries} full scans in an hour");
     forgotten.commit();
     sleep(SECOND * 10).await;
     assert_eq!(world.store.live_rows().len(), 1, "older than that, it waits for one that comes to its end");
 }
 
-/// The watermark stays where it was: without one the next claim would walk over everything, and time out like the first.
+/// The watermark stays: without it, the next claim would walk over everything and time out like the first.
 #[tokio::test(start_paused = true)]
 async fn claims_that_time_out_make_no_later_one_begin_at_the_beginning() {
     let world = World::new();

@@ -52,7 +52,7 @@ fn in_lane(world: &World) -> RowKey {
     world.store.insert(envelope, crate::store::InsertOptions::default().in_lane(lane))
 }
 
-/// A settle whose answer is lost is done again: the message is kept once, as it was.
+/// A settle whose answer was lost is repeated. The message is kept once, unchanged.
 #[tokio::test(start_paused = true)]
 async fn a_settle_that_is_repeated_keeps_once() {
     let world = world_on(MemoryStore::new());
@@ -66,7 +66,7 @@ async fn a_settle_that_is_repeated_keeps_once() {
     assert_eq!(world.broker.delivered().len(), 1);
 }
 
-/// An operator's look at a row with `FOR UPDATE` makes the settle time out, after most of its group is gone.
+/// An operator reads a row with `FOR UPDATE`, so the settle times out after most of its batch is gone.
 #[tokio::test(start_paused = true)]
 async fn a_row_that_somebody_locks_is_settled_later_and_the_others_of_its_batch_once() {
     let mut world = world_on(MemoryStore::new());
@@ -151,13 +151,13 @@ async fn old_dead_letters_go_where_the_topic_says_so() {
         assert!(world.store.poison(key));
     }
     let _relay = world.start().await;
-    world.until("both are given up", || world.store.dead_letter_rows().len() == 2).await;
+    world.until("both are dead-lettered", || world.store.dead_letter_rows().len() == 2).await;
     world.store.advance(DAY * 2);
     world.until("one is too old", || world.store.dead_letter_rows().len() == 1).await;
     assert_eq!(&*world.store.dead_letter_rows()[0].topic, "invoices");
 }
 
-/// The last topic that kept is gone, or keeps no longer, and what it kept is there.
+/// No topic keeps history any more, but older history is still there.
 #[tokio::test(start_paused = true)]
 async fn a_relay_that_keeps_nothing_removes_what_was_kept() {
     let mut world = world_on(MemoryStore::new());
@@ -173,7 +173,7 @@ async fn a_relay_that_keeps_nothing_removes_what_was_kept() {
     assert!(!is_sent(&world, key.message_id).await, "it is kept for ever");
 }
 
-/// Who has no history pays one statement a minute, and hears nothing of it.
+/// A relay without a history pays one statement a minute and logs nothing about it.
 #[tokio::test(start_paused = true)]
 async fn a_relay_without_a_history_prunes_nothing() {
     let world = World::new();
@@ -190,7 +190,7 @@ async fn a_relay_without_a_history_prunes_nothing() {
 async fn a_missing_table_refuses_the_start_and_names_its_migration() {
     let world = world_on(MemoryStore::new());
     let missing = || SchemaProblem::NotMigrated { table: "outbox_history".into(), migration: "0000outbox05_history" };
-    // The first check is that of the tables which everybody has.
+    // The first check is that of the tables that every outbox has.
     world.store.inject(Call::Check, Fault::AnswerLost(StoreError::Conflict("busy".into())));
     world.store.inject(Call::Check, Fault::Refused(StoreError::Schema(missing())));
     let error = world.relay().start().await.unwrap_err();

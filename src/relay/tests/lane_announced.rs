@@ -1,4 +1,4 @@
-//! Rows of ordered topics whose COMMITs are announced: what stands before them is read meanwhile.
+//! Rows of ordered topics whose COMMITs are announced: the rows before them are read meanwhile.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub(super) struct Announced {
 }
 
 impl Announced {
-    /// Commits; what the hook hands over then.
+    /// Commits. Returns what the hook hands over then.
     pub(super) fn commit(self) -> HandedOver {
         self.row.commit();
         self.handed
@@ -25,7 +25,7 @@ impl Announced {
 }
 
 impl World {
-    /// A transaction with one row gets as far as its COMMIT; `None` where no relay runs.
+    /// Brings a transaction with one row to its COMMIT; `None` if no relay runs.
     pub(super) fn announce(&self, key: &str) -> Option<Announced> {
         let inserted_at = self.link.now()?;
         let mut message = envelope(TOPIC);
@@ -41,7 +41,7 @@ impl World {
         self.store.calls(Call::LaneEntries)
     }
 
-    /// Announces, and waits until the lane was read for it.
+    /// Announces, and waits until the lane was read because of it.
     async fn announce_and_read(&self, key: &str) -> Announced {
         let reads = self.lane_reads();
         let announced = self.announce(key).expect("a relay runs");
@@ -71,7 +71,7 @@ async fn what_was_announced_is_sent_without_a_read_behind_its_commit() {
     assert_eq!(world.broker.sends(), 1);
 }
 
-/// Another process committed it, and nobody told the owner.
+/// Another process committed it, and the owner was not notified.
 #[tokio::test(start_paused = true)]
 async fn what_was_committed_before_goes_before() {
     let world = world();
@@ -84,7 +84,7 @@ async fn what_was_committed_before_goes_before() {
     assert_eq!(world.delivered(2).await, expected);
 }
 
-/// Side by side nothing has an order; where the hook of the earlier one came by first, it is kept all the same.
+/// Concurrent transactions have no order. If the hook of the earlier one reports first, its order is kept anyway.
 #[tokio::test(start_paused = true)]
 async fn what_the_read_missed_is_read() {
     let world = world();
@@ -98,7 +98,7 @@ async fn what_the_read_missed_is_read() {
     assert_eq!(world.delivered(2).await, expected);
 }
 
-/// The page showed it before its hook's thread came by.
+/// The page showed the row before its hook reported it.
 #[tokio::test(start_paused = true)]
 async fn what_is_sent_already_when_its_hook_comes_by_is_sent_once() {
     let world = world();
@@ -127,7 +127,7 @@ async fn what_was_announced_and_rolled_back_is_nothing() {
     assert_eq!(world.delivered(1).await, [id]);
 }
 
-/// Somebody else may have owned the lane when it was announced, and have sent it when it was committed.
+/// Another node may have owned the lane at the announcement, and may have sent the row after its commit.
 #[tokio::test(start_paused = true)]
 async fn what_was_announced_before_the_lane_was_taken_is_read() {
     let world = world();

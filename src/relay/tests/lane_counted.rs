@@ -1,4 +1,4 @@
-//! What each counter counts of ordered topics, with its labels, in scenarios that drive it.
+//! Scenarios that drive each counter of ordered topics, with its labels.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::store::{Call, Fault};
 use crate::topic::{OnFailedKey, Topic};
 use crate::transport::{FailureClass, LaneName, ScriptedResponse, Transport as _};
 
-/// How many lanes a relay goes by as its own.
+/// How many lanes a relay considers its own.
 fn held(relay: &Relay) -> usize {
     relay.engines.lanes_of(TOPIC).map_or(0, |lanes| lanes.owned().len())
 }
@@ -61,7 +61,7 @@ fn reads_of_lanes_and_of_their_rows_that_failed_are_counted() {
     assert_eq!(counts.of(metrics::LANE_READ_FAILED), [("", 2)]);
 }
 
-/// While it is read, its lane is renewed, and so not lost.
+/// During the read the lane is renewed, so it is not lost.
 #[test]
 fn a_row_of_a_lane_that_was_read_too_late_misses_its_term() {
     let counts = counted(async || {
@@ -130,7 +130,7 @@ fn lanes_that_could_not_be_fenced_are_counted_and_those_that_were() {
     let counts = counted(async || {
         let world = world_with(Topic::new(TOPIC).ordered_by_key().fenced().lanes(4));
         let relay = world.start().await;
-        // Nothing of it has run yet: nobody knows of the outage before the lanes are to be fenced, all four at once.
+        // Nothing has run yet: nobody knows of the outage before all four lanes are to be fenced at once.
         world.broker.go_down();
         world.until("it is noticed", || relay.status().transport != TransportStatus::Up).await;
         world.broker.go_up();

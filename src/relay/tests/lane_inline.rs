@@ -1,4 +1,4 @@
-//! Rows of ordered topics that came along with their commits.
+//! Inline rows of ordered topics.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::store::{Call, Fault, InsertOptions, Locking, Store as _};
 use crate::transport::{FailureClass, ScriptedResponse};
 
 impl World {
-    /// Commits a row that was written at `inserted_at`; what the hook hands over comes along with it.
+    /// Commits a row that was written at `inserted_at`. Returns what the hook hands over, with the inline row.
     pub(super) fn commit_inline(&self, key: &str, inserted_at: BootInstant) -> HandedOver {
         let mut message = envelope(TOPIC);
         message.key = Some(key.to_owned());
@@ -23,7 +23,7 @@ impl World {
         HandedOver { lane: Some(lane), ..inline(row, message, inserted_at) }
     }
 
-    /// As somebody does by hand.
+    /// Deletes it, as an operator would by hand.
     async fn delete(&self, message: MessageId) {
         let live = self.store.live_rows();
         let row = live.iter().find(|row| row.key.message_id == message).expect("it is there").key;
@@ -47,7 +47,7 @@ async fn an_inline_row_is_sent_at_its_turn_and_not_read_again() {
     let _relay = world.start_with_lanes().await;
     let rows: Vec<_> = (0..5).map(|_| world.commit_inline("a", world.now())).collect();
     let ids = message_ids(&rows);
-    // Not in the order of the commits: their place is known from the lane and from nothing else.
+    // Not in commit order: only the lane determines their order.
     rows.into_iter().rev().for_each(|row| world.link.hand_over(vec![row]));
     assert_eq!(world.delivered(5).await, ids);
     world.drained().await;
@@ -97,7 +97,7 @@ async fn what_was_deleted_by_hand_while_it_waited_in_a_lane_is_not_sent() {
     assert_eq!(world.broker.sends(), 2);
 }
 
-/// Those of its turn that did not come along are read first.
+/// Rows that are not inline, and whose turn it is too, are read first.
 #[tokio::test(start_paused = true)]
 async fn what_was_deleted_by_hand_during_a_slow_read_of_others_is_not_sent() {
     let world = world();

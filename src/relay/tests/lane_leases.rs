@@ -9,7 +9,7 @@ use super::{Relay, World};
 use crate::lane::NodeId;
 use crate::store::{LaneBalanceSpec, LaneStore as _, OwnedLane};
 
-/// Lanes that a relay goes by as its own at this moment.
+/// The lanes that a relay considers its own now.
 fn held(relay: &Relay) -> Vec<OwnedLane> {
     let lanes =
         relay.engines.all.iter().flat_map(|engine| engine.lanes.iter().map(|lanes| (engine.clock.now(), lanes)));
@@ -32,8 +32,9 @@ impl World {
     }
 }
 
-/// The database comes back after the relay has let go of its lanes, and before it lets go of them itself, and by then there are more nodes.
-/// What is beyond the share was told as owned and not leased anew: the relay went by it while anybody might take it.
+/// The database comes back after the relay has forgotten its lanes, but before their leases end there. By then there
+/// are more nodes. Lanes beyond its share were reported as owned but not renewed: the relay relied on them while
+/// anybody might take them.
 #[tokio::test(start_paused = true)]
 async fn a_lane_is_held_no_longer_than_it_is_leased() {
     let mut world = world();
@@ -49,14 +50,14 @@ async fn a_lane_is_held_no_longer_than_it_is_leased() {
         lease_duration: Duration::from_secs(60),
         quiet_duration: Duration::ZERO,
     };
-    // Nothing else runs in between: it is down before the relay has seen the other.
+    // Nothing runs in between: the database is down before the relay has seen the other node.
     let view = world.store.balance_lanes(&other).await.expect("the other joins");
     world.store.set_down(true);
     let ends_in = view.lanes.iter().map(|lane| lane.expires_in).max().expect("there are lanes");
     sleep(ends_in - world.limits.term_margin_duration + Duration::from_millis(150)).await;
     assert_eq!(held(&relay), [], "its terms are over");
     world.store.set_down(false);
-    // It looks now, and the next time after they have ended.
+    // It balances now, and the next time after the leases have ended.
     relay
         .engines
         .all

@@ -1,4 +1,4 @@
-//! What the model found in the protocol of lanes, held to the engine.
+//! Scenarios that the model found in the protocol of lanes, run against the engine.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -37,7 +37,7 @@ async fn sent(world: &World, key: &str) -> RowKey {
     row
 }
 
-/// Commits a row of key `a` whose process tells nobody, and then the next of its key, which comes behind it.
+/// Commits a row of key `a` whose process notifies nobody, and then the next row of that key.
 async fn assert_goes_before_the_next(world: &World, hung: PendingRow) {
     let hung = hung.commit();
     let next = sent(world, "a").await;
@@ -62,8 +62,8 @@ async fn fences(world: &World) -> Vec<i64> {
     view.lanes.iter().map(|lane| lane.fence).collect()
 }
 
-/// Ids are given before commits. Between the two, another process reads on; and the hook that sees the late commit is in a
-/// process that does not own the lane.
+/// Ids are assigned before commits. In between, another process reads on, and the hook that sees the late commit is in
+/// a process that does not own the lane.
 #[tokio::test(start_paused = true)]
 async fn a_row_passed_while_its_transaction_was_open_goes_before_the_next_of_its_key() {
     let world = world();
@@ -83,7 +83,7 @@ async fn a_row_passed_while_its_transaction_was_open_goes_before_the_next_of_its
     assert_eq!(world.first_appearances()["a"], [slow.message_id, next.message_id]);
 }
 
-/// A process that hangs in the middle of a transaction, for longer than any lasts.
+/// A process hangs in the middle of a transaction, longer than any normal one lasts.
 #[tokio::test(start_paused = true)]
 async fn a_row_whose_transaction_hung_goes_before_the_next_of_its_key() {
     let world = world();
@@ -98,7 +98,7 @@ async fn a_row_whose_transaction_hung_goes_before_the_next_of_its_key() {
     assert_goes_before_the_next(&world, hung).await;
 }
 
-/// Ids are drawn by everybody: also by other topics, and by transactions that are rolled back.
+/// Everybody draws ids: other topics too, and transactions that are rolled back.
 #[tokio::test(start_paused = true)]
 async fn a_row_whose_transaction_hung_goes_before_the_next_of_its_key_however_many_ids_others_draw() {
     let world = world();
@@ -116,7 +116,7 @@ async fn a_row_whose_transaction_hung_goes_before_the_next_of_its_key_however_ma
     assert_goes_before_the_next(&world, hung).await;
 }
 
-/// A page of a lane that is full of young rows is not gone past before they are old enough, or gone.
+/// A full page of young rows is not skipped before they are old enough, or gone.
 #[tokio::test(start_paused = true)]
 async fn a_row_passed_in_a_backlog_goes_before_the_next_of_its_key() {
     let world = world();
@@ -168,7 +168,7 @@ async fn a_lane_is_not_handed_over_with_what_is_in_flight_from_before() {
     let relay = world.start().await;
     world.until("every lane is owned", || owned(&relay) == usize::from(LANES)).await;
     world.broker.hold();
-    // Of the upper half, which goes to who joins.
+    // A lane of the upper half, which goes to the joining node.
     let key = key_where(|lane| lane >= LANES / 2);
     world.commit_keyed(&key);
     world.until("it is sent", || world.broker.sends() == 1).await;
@@ -185,7 +185,7 @@ async fn a_lane_is_not_handed_over_with_what_is_in_flight_from_before() {
     assert_eq!(world.broker.sends(), 1);
 }
 
-/// Its rows would stay where they are, and nobody would say so.
+/// Its rows would stay where they are, and nobody would report it.
 #[tokio::test(start_paused = true)]
 async fn a_topic_that_is_ordered_no_more_leaves_no_row_behind() {
     let (ordered, plain) = (world(), world_with(Topic::new(TOPIC)));
@@ -216,7 +216,7 @@ impl io::Write for Log {
     }
 }
 
-/// The start could not ask.
+/// The start could not check.
 #[tokio::test(start_paused = true)]
 async fn orphaned_rows_are_reported_when_the_database_is_back() {
     let log = Log::default();
@@ -234,7 +234,7 @@ async fn orphaned_rows_are_reported_when_the_database_is_back() {
     let _relay = unordered.start().await;
     assert_eq!(times(), 0);
     ordered.store.set_down(false);
-    unordered.until("it is told", || times() > 0).await;
+    unordered.until("it is logged", || times() > 0).await;
     let polls = ordered.store.calls(Call::Poll);
     unordered.until("it polls on", || ordered.store.calls(Call::Poll) > polls + 2).await;
     assert_eq!(times(), 1);

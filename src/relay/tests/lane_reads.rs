@@ -1,4 +1,4 @@
-//! What the owner of a lane finds although nobody tells it.
+//! What the owner of a lane finds without being notified.
 
 use std::time::Duration;
 
@@ -11,11 +11,12 @@ use crate::limits::LANES;
 use crate::store::{InsertOptions, PendingRow};
 use crate::transport::{FailureClass, ScriptedResponse};
 
-/// How many rows are held: four pages of a lane that is read alone, and sixteen of one that is read with the others.
+/// How many rows wait behind the failed one: four pages of a lane that is read alone, sixteen of one that is read with
+/// others.
 const HELD: usize = 4_000;
 
 impl World {
-    /// Rows of one key, of which the first is refused, and a relay that has read them all.
+    /// Rows of one key, the first of which is refused, and a relay that has read them all.
     async fn with_many_held(&self) -> crate::relay::Relay {
         for _ in 0..HELD {
             self.commit_keyed("held");

@@ -26,13 +26,13 @@ struct Schedule {
     relays: Vec<Option<Relay>>,
     /// By key, in the order of the commits.
     committed: HashMap<String, Vec<MessageId>>,
-    /// Whether nothing ever fails: relays only come and go, and nothing is sent twice.
+    /// Whether nothing ever fails: relays only start and stop, and nothing is sent twice.
     is_healthy: bool,
     goes_on: bool,
     is_fenced: bool,
-    /// Committed, and their hooks' threads have not come by.
+    /// Committed, but their hooks have not reported them yet.
     held_up: Vec<(usize, HandedOver)>,
-    /// Announced and not committed. Each has its key locked, so that its place among the others of that is known.
+    /// Announced and not committed. Each holds the lock of its key, so that its place in the key's order is known.
     announced: Vec<(usize, String, Announced)>,
 }
 
@@ -98,7 +98,7 @@ impl Schedule {
         self.announced.iter().all(|(_, held, _)| *held != key).then_some(key)
     }
 
-    /// A transaction gets as far as its COMMIT.
+    /// Brings a transaction to its COMMIT.
     fn announce(&mut self, node: usize) {
         if let Some(key) = self.free_key()
             && let Some(announced) = self.nodes[node].announce(&key)
@@ -107,7 +107,7 @@ impl Schedule {
         }
     }
 
-    /// One of those ends.
+    /// Ends one of those.
     fn end_announced(&mut self) {
         if self.announced.is_empty() {
             return;
@@ -143,7 +143,7 @@ impl Schedule {
         row.message_id
     }
 
-    /// A hook's thread goes on.
+    /// A delayed hook reports.
     fn hand_over_late(&mut self) {
         if !self.held_up.is_empty() {
             let (node, row) = self.held_up.swap_remove(self.rng.usize(..self.held_up.len()));
@@ -208,7 +208,7 @@ impl Schedule {
         if self.rng.bool() { self.nodes[0].broker.hold() } else { self.nodes[0].broker.release() }
     }
 
-    /// Somebody fences a lane who does not own it.
+    /// Somebody fences a lane that they do not own.
     async fn fence_out(&mut self) {
         let lane = self.rng.u16(..crate::limits::LANES);
         let name = LaneName { outbox: "outbox_messages".into(), topic: TOPIC.into(), lane };
@@ -216,7 +216,7 @@ impl Schedule {
         let _ = self.nodes[0].broker.fence(name).await;
     }
 
-    /// Mends everything, waits until the table is empty, and compares.
+    /// Ends all faults, waits until the table is empty, and compares.
     async fn audit(mut self, seed: u64) {
         let (store, broker) = (self.nodes[0].store.clone(), self.nodes[0].broker.clone());
         while !self.announced.is_empty() {

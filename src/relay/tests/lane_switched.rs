@@ -4,7 +4,8 @@ use super::lanes::{TOPIC, owned, world};
 use crate::limits::LANES;
 use crate::transport::{FailureClass, ScriptedResponse};
 
-/// Beside its lanes, and in no order: what had failed before and waits does so while the lane goes on. Nothing is lost.
+/// Such rows are sent outside of the lanes and in no order: a row that waits after a failure does not hold the lane.
+/// Nothing is lost.
 #[tokio::test(start_paused = true)]
 async fn what_waited_when_a_topic_became_ordered_is_sent_beside_its_lanes() {
     let world = world();

@@ -9,7 +9,7 @@ use super::lanes::{owned, world};
 use crate::store::{Call, Fault, RowKey, StoreError};
 use crate::transport::{FailureClass, MemoryTransport, ScriptedResponse};
 
-/// Its broker answers probes and takes nothing, so that the breaker opens again and again.
+/// Its broker answers probes but takes nothing, so the breaker opens again and again.
 #[tokio::test(start_paused = true)]
 async fn a_node_whose_broker_only_answers_probes_yields() {
     let world = world();
@@ -34,7 +34,7 @@ async fn a_node_whose_broker_only_answers_probes_yields() {
     assert!(second.status().asleep_topics.is_empty());
 }
 
-/// It is in every node's way, so that all would sleep, and go on sleeping when it is gone.
+/// The lock blocks every node, so all would sleep, and go on sleeping after it is gone.
 #[tokio::test(start_paused = true)]
 async fn no_node_leaves_its_lanes_because_the_table_is_locked() {
     let world = world();
@@ -53,7 +53,7 @@ async fn no_node_leaves_its_lanes_because_the_table_is_locked() {
     assert_eq!(world.delivered(1).await, [key.message_id]);
 }
 
-/// An outage for all costs nothing but its own time.
+/// An outage of all nodes costs no more than its own time.
 #[tokio::test(start_paused = true)]
 async fn nodes_do_not_sleep_through_the_end_of_an_outage() {
     let world = world();

@@ -47,7 +47,7 @@ impl World {
         self.link.hand_over(vec![handed]);
     }
 
-    /// By key, what the broker stored, each message where it appeared first.
+    /// By key: what the broker stored, each message where it first appeared.
     pub(super) fn first_appearances(&self) -> HashMap<String, Vec<MessageId>> {
         let (mut seen, mut by_key) = (HashSet::new(), HashMap::<String, Vec<MessageId>>::new());
         for envelope in self.broker.delivered_to(TOPIC) {
@@ -122,7 +122,7 @@ async fn a_commit_wakes_the_owner_of_its_lane() {
     }
 }
 
-/// Ids are given before commits, so a row can appear behind one with a higher id.
+/// Ids are assigned before commits, so a row can appear behind one with a higher id.
 #[tokio::test(start_paused = true)]
 async fn a_row_that_commits_late_is_found() {
     for wakes in [true, false] {
@@ -220,7 +220,7 @@ async fn a_row_that_cannot_be_decoded_holds_its_key() {
     assert_eq!((world.broker.sends(), world.store.live_rows().len()), (1, 2));
 }
 
-/// More rows of one key than are kept of it in memory, and of others behind them.
+/// One key has more rows than are kept in memory, and rows of other keys are behind them.
 #[tokio::test(start_paused = true)]
 async fn a_key_with_a_long_backlog_keeps_its_order_and_stops_no_other() {
     let world = world();
@@ -311,7 +311,7 @@ async fn a_dead_node_is_followed_within_its_lease_and_the_delivery_time_out() {
     assert_eq!(owned(&second), 16);
 }
 
-/// A node that cannot reach its database stops sending when its leases may be over.
+/// A node that cannot reach its database stops sending when its leases may have ended.
 #[tokio::test(start_paused = true)]
 async fn lanes_are_lost_with_the_database_and_taken_again() {
     let world = world();

@@ -172,7 +172,7 @@ fn a_blocking_relay_answers_while_a_flush_waits() {
     assert_eq!(flushed.recv(), Ok(true));
 }
 
-/// Half of them are being answered, and half wait for that.
+/// Half of the calls are being answered, and half wait for that.
 #[test]
 fn a_blocking_relay_takes_a_bounded_number_of_calls() {
     let world = World::new();

@@ -1,4 +1,4 @@
-//! What the metrics say of a scenario whose figures are known.
+//! The metrics of scenarios whose figures are known.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::transport::{FailureClass, ScriptedResponse};
 
 type Figures = HashMap<String, f64>;
 
-/// The sum of each metric, and of each metric with one of its labels as `name/value`.
+/// The sum of each metric, and of each metric per label as `name/value`.
 fn figures(recorder: &Snapshotter) -> Figures {
     let mut figures = Figures::new();
     for (key, _, _, value) in recorder.snapshot().into_vec() {
@@ -31,7 +31,7 @@ fn figures(recorder: &Snapshotter) -> Figures {
     figures
 }
 
-/// Runs a scenario on virtual time, and returns what recorded it.
+/// Runs a scenario on virtual time and returns its recorder.
 pub(super) fn recorded(scenario: impl AsyncFnOnce()) -> Snapshotter {
     let recorder = DebuggingRecorder::new();
     ::metrics::with_local_recorder(&recorder, || {
@@ -41,7 +41,7 @@ pub(super) fn recorded(scenario: impl AsyncFnOnce()) -> Snapshotter {
     recorder.snapshotter()
 }
 
-/// Runs a scenario on virtual time, and returns what it left in the metrics.
+/// Runs a scenario on virtual time and returns its metrics.
 fn measured(scenario: impl AsyncFnOnce()) -> Figures {
     figures(&recorded(scenario))
 }
@@ -81,7 +81,7 @@ fn every_figure_of_a_known_scenario_is_as_it_was() {
     is(metrics::BREAKER_OPEN.to_owned(), 0.0);
 }
 
-/// The last of two relays that told a gauge would otherwise hide the other.
+/// Otherwise the relay that set a gauge last would hide the other.
 #[test]
 fn gauges_of_several_relays_have_their_names() {
     let figures = measured(async || {
@@ -101,7 +101,7 @@ fn gauges_of_several_relays_have_their_names() {
     }
 }
 
-/// An outage's failed copies went through the hook, and what got through did not.
+/// The failed copies went through the hook, the one that got through did not.
 #[test]
 fn a_message_counts_as_delivered_by_the_path_of_the_copy_that_got_through() {
     let figures = measured(async || {
@@ -184,7 +184,7 @@ fn a_row_that_is_stuck_in_its_lane_is_overdue_and_one_behind_a_failure_is_not() 
     assert!((18.0..=21.0).contains(&seconds), "{seconds}");
 }
 
-/// Two transactions without an order between them, of which the second is seen and sent first.
+/// Two transactions without an order between them; the second is seen and sent first.
 #[test]
 fn late_rows_of_an_ordered_topic_are_counted() {
     let figures = measured(async || {

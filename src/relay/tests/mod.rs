@@ -64,7 +64,7 @@ impl Clock for VirtualClock {
     }
 }
 
-/// An outbox of which only the engine is real.
+/// An outbox in which only the engine is real.
 struct World {
     store: MemoryStore,
     broker: MemoryTransport,
@@ -137,7 +137,7 @@ impl World {
         let deadline = Instant::now() + DEADLINE;
         while !state() {
             assert!(Instant::now() < deadline, "not within {DEADLINE:?}: {what}");
-            // Virtual time: moves on to the engine's next timer.
+            // Virtual time advances to the engine's next timer.
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }

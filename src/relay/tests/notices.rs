@@ -1,4 +1,4 @@
-//! Notices between relays, and the pauses of those that pass them on.
+//! Notices between relays, and how the listener reconnects.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::store::{
     NoticeStream, PollResult, PollSpec, RowKey, RowRef, Store, StoreError, StoreWarning, TopicBacklog,
 };
 
-/// A store that passes notices on to itself, where it is not deaf or down.
+/// A store that passes notices on to itself unless it is deaf or down.
 #[derive(Debug, Clone)]
 struct NotifyingStore {
     store: MemoryStore,
@@ -31,7 +31,7 @@ struct Channel {
     is_down: bool,
     drops_notices: bool,
     listened_at: Vec<Instant>,
-    /// What a relay says to itself.
+    /// When a relay's notices to itself came.
     echoed_at: Vec<Instant>,
     notified_at: Vec<Instant>,
     subscriber: Option<mpsc::UnboundedSender<String>>,
@@ -55,7 +55,7 @@ impl NoticeStore for NotifyingStore {
             let at = if notice.starts_with('=') { &mut channel.echoed_at } else { &mut channel.notified_at };
             at.push(Instant::now());
             if let Some(subscriber) = channel.subscriber.as_ref().filter(|_| !channel.drops_notices) {
-                // Nobody listens any more only where the relay has ended.
+                // Sending fails only if the relay has ended.
                 let _ = subscriber.send(notice.clone());
             }
         }
@@ -143,7 +143,7 @@ impl NotifyingStore {
     }
 }
 
-/// The times between them.
+/// The pauses between these instants.
 fn pauses(at: &[Instant]) -> Vec<Duration> {
     at.windows(2).map(|pair| pair[1] - pair[0]).collect()
 }

@@ -30,7 +30,7 @@ async fn an_outage_writes_nothing_spends_nothing_and_ends_by_itself() {
     }
 }
 
-/// In an outage the queue is empty at once, because what comes is dropped unread: that is not settled.
+/// In an outage the queue is empty at once, because new rows are dropped unread. That does not mean they are settled.
 #[tokio::test(start_paused = true)]
 async fn a_flush_in_an_outage_says_so_and_waits_for_its_end() {
     for store in [MemoryStore::new(), MemoryStore::leasing()] {
@@ -92,7 +92,7 @@ async fn a_database_outage_is_survived() {
     assert_eq!(relay.status().store, StoreStatus::Up);
 }
 
-/// As of an ALTER TABLE: who takes processes away that say that their database is down would take all of them.
+/// As during an ALTER TABLE: a health check that kills processes whose database is down would kill all of them.
 #[tokio::test(start_paused = true)]
 async fn a_table_that_is_locked_is_no_database_that_is_down() {
     let world = World::new();

@@ -1,5 +1,5 @@
-//! Panics of code that is not the relay's, at each place where it is called: the neighbours are settled, the row itself is sent or tried
-//! again, nothing stays in flight, and no key of a lane stays stuck.
+//! Panics of third-party code, at each place that calls it: the neighbours are settled, the row itself is sent or
+//! retried, nothing stays in flight, and no key of a lane is stuck.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::store::{Call, Failed, Fault, Held, InsertOptions, RowKey, Store as _}
 use crate::topic::{OnFailedKey, Topic};
 use crate::transport::{FailureClass, MemoryTransport, Outcome, Receipt, ScriptedResponse, Transport, TransportError};
 
-/// As many people write it. Panics from 64 failures on, because a `Duration` has 64 bits of seconds.
+/// A common way to write it. Panics from 64 failures on, because a `Duration` has 64 bits of seconds.
 #[derive(Debug)]
 struct Doubling;
 
@@ -30,7 +30,7 @@ impl RetryPolicy for Doubling {
 }
 
 impl World {
-    /// Commits a row that has failed so often before.
+    /// Commits a row that has already failed this often.
     async fn commit_failed(&self, topic: &str, failures: i32) -> RowKey {
         let key = self.commit_leased(topic, Duration::from_secs(3_600));
         for epoch in 0..failures {
@@ -41,13 +41,13 @@ impl World {
         key
     }
 
-    /// Lets each message fail the first time that it is sent.
+    /// Makes the first send of each message fail.
     fn fail_each_once(&self, class: FailureClass) {
         let mut seen = std::collections::HashSet::new();
         self.broker.respond_when(ScriptedResponse::Fail(class), move |sent| seen.insert(sent.message_id));
     }
 
-    /// Waits until everything is settled and nothing is left in hand.
+    /// Waits until everything is settled and nothing is in hand.
     async fn settled(&self, relay: &Relay) {
         self.drained().await;
         self.until("nothing is in flight", || relay.status().in_flight == 0).await;
@@ -78,7 +78,7 @@ async fn a_policy_that_panics_at_the_64th_failure_keeps_no_neighbour() {
     }
 }
 
-/// A key of a lane has nobody else to send it.
+/// Nobody else sends a key of this lane.
 #[tokio::test(start_paused = true)]
 async fn a_policy_that_panics_leaves_no_key_of_a_lane_stuck() {
     for on_failed in [OnFailedKey::DeadLetter, OnFailedKey::Hold] {
@@ -99,7 +99,7 @@ async fn a_policy_that_panics_leaves_no_key_of_a_lane_stuck() {
     }
 }
 
-/// Each call of the store that has to do with rows, on their way by the hook, by a claim, and through a lane.
+/// Each call of the store that concerns rows: by the hook, by a claim, and through a lane.
 #[tokio::test(start_paused = true)]
 async fn a_store_that_panics_keeps_no_row() {
     let calls = [
@@ -158,7 +158,7 @@ impl World {
         if topic == TOPIC { self.commit_keyed(key) } else { self.commit(topic) }
     }
 
-    /// A first message on each way, so that what follows meets a relay that runs.
+    /// Sends a first message on each path, so that what follows meets a running relay.
     async fn delivered_once_each(&self, relay: &Relay) {
         self.commit("orders");
         self.commit_keyed("first");
@@ -166,7 +166,7 @@ impl World {
     }
 }
 
-/// A transport that panics at every message of a kind, or whose errors panic as they are read.
+/// A transport that panics at every message of a kind, or returns errors that panic when they are read.
 #[derive(Debug)]
 struct Defective {
     broker: MemoryTransport,
@@ -220,7 +220,7 @@ impl Transport for Defective {
     }
 }
 
-/// One message at which it panics each time, or whose failure it tells by an error that does.
+/// One message at which the transport panics each time, or whose error panics when it is read.
 #[tokio::test(start_paused = true)]
 async fn a_message_at_which_the_transport_panics_keeps_no_neighbour() {
     for kind in ["panics", "unreadable"] {
@@ -240,7 +240,7 @@ async fn a_message_at_which_the_transport_panics_keeps_no_neighbour() {
         let left = || world.store.live_rows().iter().map(|row| row.key).collect::<Vec<_>>();
         world.until(&format!("{kind}: only the bad ones are left"), || left() == [bad, bad_in_lane]).await;
         assert_eq!(world.broker.delivered().len(), 60, "{kind}");
-        // Tried again and again, they hold up nothing of what comes later.
+        // Retried again and again, they delay nothing that comes later.
         tokio::time::sleep(Duration::from_secs(60)).await;
         world.commit_and_hand_over("orders");
         world.commit_keyed("late");
@@ -263,7 +263,7 @@ async fn a_topic_that_is_refused_by_an_unreadable_error_waits_and_slows_no_other
     assert_eq!(relay.status().refused_topics.len(), 1);
 }
 
-/// Leases are extended all the same, also where that panics the first time.
+/// Leases are extended anyway, also if the question panics the first time.
 #[tokio::test(start_paused = true)]
 async fn a_transport_that_panics_when_it_is_asked_for_an_outage_loses_no_lease() {
     let world = World::new();

@@ -26,7 +26,7 @@ impl World {
     }
 }
 
-/// By every path, also of a process that starts meanwhile; and nothing is written.
+/// On every path, also in a process that starts meanwhile; and nothing is written.
 #[tokio::test(start_paused = true)]
 async fn nothing_of_a_paused_topic_is_sent_or_written() {
     let world = ordered_world();
@@ -82,7 +82,7 @@ async fn a_pause_is_obeyed_within_a_poll_and_what_is_in_flight_goes_out() {
     assert_eq!((world.store.live_rows()[0].key, world.broker.sends()), (waits, 1));
 }
 
-/// A claim that waits for room was let through before the pause.
+/// A claim that waits for room was admitted before the pause.
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_waited_for_room_sends_nothing_of_a_topic_paused_meanwhile() {
     let mut world = World::new();
@@ -105,7 +105,7 @@ async fn a_claim_that_waited_for_room_sends_nothing_of_a_topic_paused_meanwhile(
     assert_eq!(world.broker.sends(), 3);
 }
 
-/// What is not known is not sent: a relay that starts without its database learns of the pauses first.
+/// An unknown pause counts as a pause: a relay that starts without its database reads the pauses first.
 #[tokio::test(start_paused = true)]
 async fn a_relay_that_cannot_ask_sends_nothing_before_it_can() {
     let world = World::new();
@@ -123,7 +123,7 @@ async fn a_relay_that_cannot_ask_sends_nothing_before_it_can() {
     assert_eq!((world.store.live_rows()[0].key, world.broker.sends()), (paused, 1));
 }
 
-/// A failure of what was in flight is noted like any other, and its next attempt waits for the end of the pause.
+/// A failure of a row in flight is written as usual, and its next attempt waits for the end of the pause.
 #[tokio::test(start_paused = true)]
 async fn a_retry_waits_for_the_end_of_the_pause() {
     let world = World::new();
@@ -142,7 +142,7 @@ async fn a_retry_waits_for_the_end_of_the_pause() {
     assert_eq!(world.delivered(1).await, [row.message_id]);
 }
 
-/// The wait is in the memory of the lane's owner, where no statement shortens it.
+/// The wait is in the memory of the lane's owner, where no statement can shorten it.
 #[tokio::test(start_paused = true)]
 async fn a_held_key_is_tried_at_once_when_its_topic_is_resumed() {
     let mut world = World::new();

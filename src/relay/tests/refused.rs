@@ -1,4 +1,4 @@
-//! What a start refuses for good, and what people read of it.
+//! What a start refuses permanently, and the error messages.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::store::{
 };
 use crate::topic::Topic;
 
-/// A store without any of the parts that may be left out.
+/// A store without any optional part.
 #[derive(Debug)]
 struct Bare(MemoryStore);
 
@@ -69,7 +69,7 @@ impl Store for Bare {
     }
 }
 
-/// The error of a start, which leaves the outbox free for another relay.
+/// The error of a start. The outbox stays free for another relay.
 async fn refused(world: &World, relay: RelayBuilder) -> StartError {
     let error = relay.start().await.unwrap_err();
     assert!(world.link.now().is_none(), "no relay is connected: {error}");
@@ -114,7 +114,7 @@ async fn a_topic_that_keeps_on_a_store_without_a_history_is_refused() {
     }
 }
 
-/// Neither part is needed by topics that ask for nothing of it.
+/// Topics that need neither part work without them.
 #[tokio::test(start_paused = true)]
 async fn a_store_without_lanes_and_a_history_relays_plain_topics() {
     let world = World::new();
@@ -124,7 +124,7 @@ async fn a_store_without_lanes_and_a_history_relays_plain_topics() {
     world.drained().await;
 }
 
-/// As where the tables are there, and somebody forgot to GRANT: of the check, and of the first look.
+/// As when the tables exist, but a GRANT is missing: for the check, and for the first poll.
 #[tokio::test(start_paused = true)]
 async fn a_database_that_refuses_to_be_read_refuses_the_start() {
     let world = World::new();

@@ -1,4 +1,4 @@
-//! What people put back among the live messages, beside a running relay.
+//! Messages that operators put back among the live ones beside a running relay.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::topic::{OnFailedKey, Topic};
 use crate::transport::{FailureClass, ScriptedResponse};
 
 impl World {
-    /// Commits a message that the broker refuses until it is dead.
+    /// Commits a message that the broker refuses until it is dead-lettered.
     async fn dead_letter_keyed(&self, key: &str) -> RowKey {
         let row = self.commit_keyed(key);
         self.broker
@@ -25,7 +25,7 @@ impl World {
         row
     }
 
-    /// Wakes the relay, as whoever has put something back does, and waits for it: no longer than for a commit.
+    /// Wakes the relay, as putting something back does, and waits for it no longer than for a commit.
     async fn wake_and_flush(&self, relay: &Relay, expected: RowKey) {
         let began = Instant::now();
         self.link.wake();

@@ -1,4 +1,4 @@
-//! Several transports in one relay: what one of them does is no matter of the others.
+//! Several transports in one relay: none of them affects the others.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -16,15 +16,15 @@ use crate::store::{LiveRow, MemoryStore};
 use crate::topic::Topic;
 use crate::transport::{FailureClass, MemoryTransport, Outcome, Receipt, Transport, TransportError};
 
-/// A memory transport with what a test wants of a transport beside it.
+/// A memory transport with switches for a second transport's faults.
 #[derive(Debug, Clone)]
 struct Hooks {
     inner: MemoryTransport,
     in_flight_max: usize,
     prepared: Arc<Mutex<Vec<String>>>,
-    /// Its topics are never made.
+    /// Creating its topics never ends.
     hangs: Arc<AtomicBool>,
-    /// Answers the next message so.
+    /// The answer to the next message.
     refusal: Arc<Mutex<Option<TransportError>>>,
 }
 
@@ -80,7 +80,7 @@ impl Transport for Hooks {
     }
 }
 
-/// The topics "orders" and "hooks", the latter by way of a transport of its own.
+/// The topics "orders" and "hooks"; the latter has a transport of its own.
 fn two_routes(store: MemoryStore) -> (World, Hooks) {
     let mut world = World::on(store);
     let hooks = Topic::new("hooks").retry(Fixed::seconds(&[1])).via("webhooks");
@@ -96,7 +96,7 @@ fn rows_of(world: &World, topic: &str) -> Vec<LiveRow> {
     world.store.live_rows().into_iter().filter(|row| &*row.topic == topic).collect()
 }
 
-/// How long the topic "orders" takes for a backlog and for what is handed over, while "hooks" has as much.
+/// How long the topic "orders" takes for a backlog and for handed-over rows while "hooks" has as many.
 async fn orders_take(world: &World, hooks: &Hooks) -> Duration {
     world.broker.set_latency(Duration::from_millis(20));
     for _ in 0..2_000 {
@@ -252,7 +252,7 @@ async fn a_shutdown_reports_what_each_of_them_left() {
     hooks.inner.release();
 }
 
-/// Rows that prove their commit themselves reach the engine of their topic, too.
+/// Inline rows reach the engine of their topic, too.
 #[tokio::test(start_paused = true)]
 async fn an_inline_row_goes_to_the_transport_of_its_topic() {
     let (world, hooks) = two_routes(MemoryStore::new());

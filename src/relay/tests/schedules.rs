@@ -17,7 +17,7 @@ use crate::transport::{FailureClass, ScriptedResponse};
 const SEEDS: u64 = 1_000;
 const STEPS: usize = 120;
 
-/// Two nodes on one store and one broker, and what was promised so far.
+/// Two nodes on one store and one broker, and what was committed so far.
 struct Schedule {
     rng: Rng,
     nodes: Vec<World>,
@@ -25,13 +25,13 @@ struct Schedule {
     pending: Vec<(usize, PendingRow)>,
     committed: HashSet<MessageId>,
     rolled_back: HashSet<MessageId>,
-    /// Whether both nodes run relays. Alone, a node knows what it sent, and no fault of the database excuses a duplicate.
+    /// Whether both nodes run relays. A single node knows what it sent, so no fault of the database excuses a
+    /// duplicate.
     two_relays: bool,
-    /// Messages of which a second copy is explained: their process died with them, or the broker stored them and said
-    /// that it failed.
+    /// Messages whose second copy is explained: their process died, or the broker stored them but reported a failure.
     excused: Arc<Mutex<HashSet<MessageId>>>,
-    /// Whether claims, leases and settles may get lost. With another relay beside, which may have taken any row meanwhile, no
-    /// second copy is told from one without a reason; so in most schedules of two relays they do not.
+    /// Whether claims, leases and settles may get lost. With two relays, an explained second copy then looks like an
+    /// unexplained one; so in most schedules of two relays they do not.
     leases_fail: bool,
 }
 
@@ -88,7 +88,7 @@ impl Schedule {
         let topic = self.topic();
         let staleness = self.staleness(node);
         let mut refs = Vec::new();
-        // Proven by their COMMIT, where that is seen.
+        // Inline if the relay sees their COMMIT.
         let are_inline = self.rng.bool() && self.nodes[node].link.now().is_some();
         for _ in 0..count {
             let (world, message) = (&self.nodes[node], envelope(topic));
@@ -186,7 +186,7 @@ impl Schedule {
         };
         let error = match self.rng.u32(..3) {
             0 => StoreError::Conflict("scheduled".into()),
-            // A relay whose first look is refused does not start.
+            // A relay whose first poll is refused does not start.
             1 if !matches!(call, Call::Poll) => StoreError::Statement("scheduled".into()),
             _ => StoreError::TimedOut { after: Duration::from_secs(5) },
         };
@@ -228,7 +228,7 @@ impl Schedule {
         if self.rng.bool() { self.nodes[0].broker.hold() } else { self.nodes[0].broker.release() }
     }
 
-    /// Mends everything, waits until the table is empty, and compares.
+    /// Ends all faults, waits until the table is empty, and compares.
     async fn audit(mut self, seed: u64) {
         self.nodes[0].store.set_down(false);
         self.nodes[0].broker.go_up();

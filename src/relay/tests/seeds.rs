@@ -10,8 +10,8 @@ use std::thread;
 
 use crate::relay::engine::supervised::supervised;
 
-/// How often one seed is replayed, or until it fails: the branches of `select!` and the order of hash maps are drawn anew each time.
-/// So many find what one run in a hundred does, and take half a minute.
+/// How often one seed is replayed, unless it fails before: `select!` branches and hash map orders differ each time.
+/// This many finds what happens once in a hundred runs, and takes half a minute.
 const REPLAYS: u64 = 400;
 
 thread_local! {
@@ -19,7 +19,7 @@ thread_local! {
     static PANICS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Runs each seed on virtual time; the first that fails is named, and ends it.
+/// Runs each seed on virtual time. Stops at the first that fails, and names it.
 pub(in crate::relay) fn each<F: Future<Output = ()>>(seeds: u64, schedule: impl Fn(u64) -> F + Sync) {
     count_panics();
     let (one, runs) = wanted(seeds);
@@ -45,13 +45,13 @@ pub(in crate::relay) fn each<F: Future<Output = ()>>(seeds: u64, schedule: impl 
     });
 }
 
-/// Fails also where only a task did: its supervisor begins it anew, and nothing else would show it.
+/// Fails also if only a task panicked: its supervisor restarts it, so nothing else would show it.
 fn run_alone<F: Future<Output = ()>>(schedule: impl FnOnce() -> F) -> thread::Result<()> {
     let before = PANICS.get();
     // All its tasks run on this thread, and so do their panics.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     let ended = catch_unwind(AssertUnwindSafe(|| runtime.block_on(schedule())));
-    // Tasks that are still there end here.
+    // Tasks that still run end here.
     drop(runtime);
     ended?;
     if PANICS.get() > before {
@@ -73,7 +73,7 @@ fn count_panics() {
     });
 }
 
-/// The one seed that is asked for, and how many runs.
+/// The requested seed, if any, and the number of runs.
 fn wanted(seeds: u64) -> (Option<u64>, u64) {
     let number = |name| std::env::var(name).ok().map(|text| text.parse().unwrap());
     match number("OUTBOX_SEED") {

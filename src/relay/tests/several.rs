@@ -87,7 +87,7 @@ async fn they_share_what_may_be_in_flight() {
     south.drained().await;
 }
 
-/// Has use for four at once.
+/// Takes at most four messages at once.
 #[derive(Debug)]
 pub(super) struct Few(pub(super) MemoryTransport);
 
@@ -118,7 +118,7 @@ impl Transport for Few {
     }
 }
 
-/// A transport that takes a few at a time is not handed a few by each.
+/// Relays that share a transport also share its bound.
 #[tokio::test(start_paused = true)]
 async fn they_share_what_the_transport_takes() {
     let [north, south] = worlds();
@@ -154,7 +154,7 @@ async fn what_does_not_fit_is_refused_and_then_none_of_them_runs() {
     assert!(north.start().await.shutdown(Duration::ZERO).await.is_clean(), "nothing is left of the first one");
 }
 
-/// Only the relays whose topics name a transport are given it.
+/// A relay gets only the transports that its topics name.
 #[tokio::test(start_paused = true)]
 async fn a_relay_gets_the_transports_that_its_topics_name() {
     let [north, mut south] = worlds();

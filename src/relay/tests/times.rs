@@ -1,4 +1,4 @@
-//! How often, and how late at most, the engine looks for what nobody tells it.
+//! How often the engine checks for things that nobody reports, and how late it is at most.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -31,7 +31,7 @@ async fn a_row_of_another_process_is_found_within_a_poll() {
     }
 }
 
-/// Rows come all the time, and so claims begin behind what is settled.
+/// Rows arrive all the time, so claims begin behind what is settled.
 #[tokio::test(start_paused = true)]
 async fn a_row_that_commits_late_is_found_by_the_next_poll_however_late_it_is() {
     let limits = World::new().limits;
@@ -53,7 +53,7 @@ async fn a_row_that_commits_late_is_found_by_the_next_poll_however_late_it_is() 
     }
 }
 
-/// A group of its size goes at once.
+/// A full batch goes at once.
 #[tokio::test(start_paused = true)]
 async fn a_small_settle_batch_lingers_no_longer_than_it_may() {
     for (settle_rows_max, waits) in [(1, false), (2, true)] {
@@ -71,7 +71,7 @@ async fn a_small_settle_batch_lingers_no_longer_than_it_may() {
     }
 }
 
-/// The database refuses, so that each look for leases near their end is a call.
+/// The database refuses, so that each check for leases near their end is a call.
 #[tokio::test(start_paused = true)]
 async fn leases_are_checked_as_often_as_configured() {
     for extend_interval in [Duration::from_millis(250), Duration::from_millis(100)] {
@@ -114,7 +114,7 @@ async fn a_delivered_row_that_stays_locked_is_tried_again_now_and_then() {
     assert_eq!(world.broker.sends(), 1);
 }
 
-/// Notes when somebody looks for a sign of life.
+/// Notes when the broker is probed.
 #[derive(Debug)]
 struct Probed {
     broker: MemoryTransport,

@@ -1,20 +1,20 @@
-//! A topic that is left alone for a while.
+//! A topic that the relay backs off from.
 
 use crate::clock::BootInstant;
 
 /// Until when, and why.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct BackOff {
-    /// `None` where it is not.
+    /// `None` if it is not backed off.
     until: Option<BootInstant>,
-    /// The end was requested by the receiver, so that no success of what was sent before brings it forward.
+    /// The receiver requested this end, so a success of an earlier send does not bring it forward.
     requested: bool,
     /// The broker refuses the topic.
     refused: bool,
 }
 
 impl BackOff {
-    /// Leaves it alone until then, or longer where that is so already; says whether this is new.
+    /// Backs off until `until`, or longer if that already holds. Returns whether this is new.
     pub(crate) fn extend(&mut self, until: BootInstant, requested: bool) -> bool {
         let is_new = self.until.is_none() || (!requested && !self.refused);
         if self.until.is_none_or(|known| known < until) {
@@ -36,7 +36,7 @@ impl BackOff {
         self.until.is_some()
     }
 
-    /// A message was taken; says whether that ended a refusal.
+    /// A message was accepted. Returns whether that ended a refusal.
     pub(crate) fn accepted(&mut self, now: BootInstant) -> bool {
         let was_refused = std::mem::take(&mut self.refused);
         if !(self.requested && self.is_active(now)) {

@@ -1,26 +1,26 @@
-//! Where the claims of a topic begin: at the watermark, or in the middle of a pass. All of it may be lost without harm.
+//! Where the claims of a topic begin: at the watermark, or in the middle of a pass. Losing all of it does no harm.
 
 use std::time::Duration;
 
 use crate::clock::BootInstant;
 use crate::store::{Claim, DueWatermark, PollRange};
 
-/// Claims one after the other through a backlog, each beginning where the last one ended: none walks over what the
-/// others hold and have removed.
+/// Leads claims through a backlog in passes. In a pass, each claim begins where the last one ended, so it does not walk
+/// over rows that other workers have locked or removed.
 ///
-/// A pass is over after a while, and what it went by is found by a claim that begins at the watermark. That claim walks over the traces of
-/// every row that is gone since, and begins the next pass. Only one does: the others go on in the old pass until it is back, for
-/// another `pass_max` at most, should it never be. When each of them began anew, all workers walked the same way at the same time, and for
-/// 130 ms of each second nothing was sent.
+/// A pass ends after a while. The next claim begins at the watermark and finds what the pass skipped; it walks over the
+/// dead index entries of all removed rows and begins the next pass. Only one claim does this. The others continue the
+/// old pass until it is back, for another `pass_max` at most. When every worker began anew, all of them walked over the
+/// same entries at the same time, and nothing was sent for 130 ms of each second.
 #[derive(Debug, Default)]
 pub(in crate::relay) struct ClaimCursor {
-    /// Never forgotten: without one, a claim and a look would walk over everything that vacuum was kept from, and where that takes
-    /// longer than their deadline, so would the next. What lies below it is found by a look from the beginning, which sets it back.
+    /// Never forgotten: without it, a claim or a poll would walk over all dead index entries, and if that exceeds its
+    /// time-out, so would the next one. A full scan finds rows below it and sets it back.
     watermark: Option<DueWatermark>,
     pass: Option<Pass>,
-    /// Of the pass under way, or the lowest that may come. A claim of a lower one has no say.
+    /// The number of the current pass, or the lowest one that may come. Claims of a lower number are ignored.
     number: u64,
-    /// Of the pass that is begun next, or that a claim from the watermark is about to begin.
+    /// The number of the next pass, including one that a claim from the watermark is about to begin.
     next: u64,
 }
 
@@ -34,14 +34,14 @@ struct Pass {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ClaimStart {
     pub(crate) after: Option<DueWatermark>,
-    /// In the middle of a pass: below are rows that it went by, or that came late.
+    /// In the middle of a pass. Rows that the pass skipped, or that were committed late, are below.
     pub(crate) in_pass: bool,
-    /// Which pass, under way or to begin.
+    /// The number of the pass, current or to begin.
     number: u64,
 }
 
 impl ClaimCursor {
-    /// Where to claim from: where the pass is, for `pass_max` at most; else the watermark.
+    /// Where to claim from: the current pass, for `pass_max` at most, then the watermark.
     pub(in crate::relay) fn start(&mut self, now: BootInstant, pass_max: Duration) -> ClaimStart {
         if let Some(pass) = &mut self.pass {
             if now < pass.began_at + pass_max {
@@ -54,16 +54,16 @@ impl ClaimCursor {
         ClaimStart { after: self.watermark, in_pass: false, number: self.next }
     }
 
-    /// Notes what a claim says of its range.
+    /// Notes the range that a claim covered.
     pub(in crate::relay) fn note(&mut self, from: ClaimStart, claim: &Claim, now: BootInstant) {
-        // Of a claim that began behind what a look has found since, it would hide that.
+        // A claim that began above a row which a poll has found since would hide that row.
         if !from.in_pass && from.after <= self.watermark {
             self.watermark = claim.watermark.or(self.watermark);
         }
         match claim.reached {
             _ if claim.found_all => self.end(from),
             Some(reached) => self.reach(from, reached, now),
-            // The next one goes from the watermark again, and not on in a pass that is over.
+            // The next claim begins at the watermark again and does not continue a finished pass.
             None if !from.in_pass => self.end(from),
             None => {}
         }
@@ -80,8 +80,8 @@ impl ClaimCursor {
         }
     }
 
-    /// A claim came to the end of what is due, or of what can be said of it. The end of a pass is no end of the topic: what it went by
-    /// comes next.
+    /// A claim came to the end of the due rows, or of what it can report. The end of a pass is not the end of the
+    /// topic: the rows that it skipped come next.
     fn end(&mut self, from: ClaimStart) {
         if from.in_pass && from.number == self.number {
             self.pass = None;
@@ -93,22 +93,22 @@ impl ClaimCursor {
         }
     }
 
-    /// Ends the pass: it would go by rows that were given back.
+    /// Ends the pass, which would skip rows that were given back.
     pub(in crate::relay) fn stop(&mut self) {
         self.pass = None;
         self.next += 1;
         self.number = self.next;
     }
 
-    /// Notes what a look says of its range. One that began at the watermark or below may also set it back: a row was committed late, or
-    /// the database's clock went back.
+    /// Notes the range that a poll covered. A poll that began at the watermark or below may also set it back: a row was
+    /// committed late, or the database's clock went back.
     pub(in crate::relay) fn note_poll(&mut self, range: &PollRange) {
         if self.watermark.is_none_or(|watermark| range.after <= watermark) {
             self.watermark = Some(range.watermark);
         }
     }
 
-    /// Where a look begins that is to cost little; `None` before the first.
+    /// Where a cheap poll begins; `None` before the first poll.
     pub(in crate::relay) fn watermark(&self) -> Option<DueWatermark> {
         self.watermark
     }
@@ -132,7 +132,7 @@ pub(in crate::relay) mod tests {
         }
     }
 
-    /// What a claim says of its range.
+    /// The result of a claim, with its range.
     pub(crate) fn claim_result(watermark: Option<i64>, reached: Option<i64>, found_all: bool) -> Claim {
         Claim {
             rows: Vec::new(),
@@ -166,7 +166,7 @@ pub(in crate::relay) mod tests {
             self.claim_cursor.note(from, &claim_result(None, None, true), self.now);
         }
 
-        /// In the middle of a pass that is over, with the watermark at 10 and the pass at 1,000.
+        /// In the middle of a pass that has ended, with the watermark at 10 and the pass at 1,000.
         fn at_the_end_of_a_pass() -> Self {
             let mut world = Self::new();
             let first = world.from();
@@ -176,7 +176,7 @@ pub(in crate::relay) mod tests {
             world
         }
 
-        /// With a claim that begins the next pass, and one that goes on in the old one.
+        /// One claim begins the next pass, another continues the old one.
         fn between_two_passes() -> (Self, ClaimStart, ClaimStart) {
             let mut world = Self::at_the_end_of_a_pass();
             let (next, straggler) = (world.is_at(10, false), world.is_at(1_000, true));
@@ -190,7 +190,7 @@ pub(in crate::relay) mod tests {
         }
     }
 
-    /// With two workers, one is usually in the middle of a claim when the pass is over.
+    /// With two workers, one is usually in the middle of a claim when the pass ends.
     #[test]
     fn one_claim_begins_the_next_pass_and_the_others_go_on_in_the_old_one() {
         let (mut world, next, straggler) = World::between_two_passes();
@@ -236,7 +236,7 @@ pub(in crate::relay) mod tests {
         world.is_at(800, true);
     }
 
-    /// A look says what lies between `after` and the first row behind it.
+    /// A poll covers what is between `after` and the first row behind it.
     fn poll_range(after: i64, watermark: i64) -> PollRange {
         PollRange { topic: "orders".into(), after: DueWatermark(after), watermark: DueWatermark(watermark) }
     }
@@ -263,7 +263,7 @@ pub(in crate::relay) mod tests {
         world.is_at(18, false);
     }
 
-    /// What is written from now on is due below where the watermark was.
+    /// Rows written from now on become due below the old watermark.
     #[test]
     fn a_clock_that_goes_back_takes_the_watermark_along() {
         let mut world = World::new();
@@ -272,7 +272,7 @@ pub(in crate::relay) mod tests {
         world.is_at(40, false);
     }
 
-    /// Also where a row has stood at the watermark for longer than the look went back.
+    /// Also if a row has stood at the watermark for longer than the scan went back.
     #[test]
     fn a_scan_of_limited_depth_leaves_what_lies_before_it() {
         let mut world = World::new();
@@ -311,7 +311,7 @@ pub(in crate::relay) mod tests {
         world.is_at(10, false);
     }
 
-    /// Whatever they fail of: what they had locked is above the watermark still.
+    /// However they fail: the rows that they had locked are above the watermark.
     #[test]
     fn no_number_of_claims_that_fail_moves_the_watermark() {
         let mut world = World::at_the_end_of_a_pass();

@@ -1,24 +1,25 @@
-//! How much of what a claim may take the next one of a topic takes.
+//! How much the next claim of a topic may take.
 
 use std::time::Duration;
 
-/// A full claim, halved so many times.
+/// A full claim, halved a number of times.
 ///
-/// A claim that was read too late sends nothing and gives everything back. The next as large would be as late: with a database that is
-/// slow for an hour, or far away for good, nothing would ever leave. To wait longer instead would keep the rows locked, and the
-/// connection, for as long as the database takes.
+/// A claim that was read too late sends nothing and gives everything back. The next claim of the same size would be
+/// late as well: with a database that is slow for an hour, or always far away, nothing would ever be sent. Waiting
+/// longer instead would keep the rows locked, and the connection busy, for as long as the database takes.
 ///
-/// And of large rows no more are asked for than about what its bytes hold. A database locks what it looks at: of 50 kB rows it
-/// locked 2,000 to send 160, the next claim began behind all of them, and a pass went by twelve rows for each one it sent.
+/// For large rows, a claim asks for about as many as its bytes hold, because a database locks every row that it reads.
+/// With rows of 50 kB it locked 2,000 to send 160. The next claim began behind all of them, so a pass skipped twelve
+/// rows for each one it sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ClaimSize {
     halvings: u32,
-    /// More of them, of the rows and not of the bytes.
+    /// Further halvings that apply to the rows and not to the bytes.
     row_halvings: u32,
 }
 
 impl ClaimSize {
-    /// Halvings of the largest count: there is always one row.
+    /// Halvings of the largest count; there is always one row.
     const HALVINGS_MAX: u32 = usize::BITS - 1;
 
     pub(crate) fn of(self, full_size: usize) -> usize {
@@ -29,7 +30,7 @@ impl ClaimSize {
         (self.of(full_size) >> self.row_halvings).max(1)
     }
 
-    /// A claim took `rows` of at most `rows_max`, and more were free: it was full, or cut by its bytes.
+    /// A claim took `rows` of `rows_max`, and more were free: it was full, or limited by its bytes.
     pub(crate) fn note_claimed(&mut self, rows: usize, rows_max: usize) {
         if rows >= rows_max {
             self.row_halvings = self.row_halvings.saturating_sub(1);
@@ -38,7 +39,8 @@ impl ClaimSize {
         }
     }
 
-    /// A claim of at most so many rows was late. `false` where one row alone was: nothing is smaller.
+    /// A claim of at most this many rows was late. `false` if it was a claim of one row, so that nothing smaller is
+    /// left.
     pub(crate) fn note_late(&mut self, rows_max: usize) -> bool {
         let can_shrink = rows_max > 1;
         if can_shrink {
@@ -47,8 +49,8 @@ impl ClaimSize {
         can_shrink
     }
 
-    /// A claim was read in `read`, of the `term` that it has. Twice as much takes twice as long at most, and may again
-    /// be asked for where that still fits.
+    /// A claim was read in `read`, of its `term`. One twice as large takes at most twice as long, and is allowed again
+    /// if that still fits.
     pub(crate) fn note_in_time(&mut self, read: Duration, term: Duration) {
         if read * 2 <= term {
             self.halvings = self.halvings.saturating_sub(1);
@@ -108,7 +110,7 @@ mod tests {
         assert_eq!(size.rows_of(2_000), 1);
     }
 
-    /// Halved for ever by claims of many rows, it is still of one row.
+    /// Many late claims of many rows still leave a claim of one row.
     #[test]
     fn there_is_always_one_row() {
         let mut size = ClaimSize::default();

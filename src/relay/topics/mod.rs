@@ -1,4 +1,4 @@
-//! What the relay remembers of each topic between claims. All of it may be lost without harm.
+//! What the relay remembers of each topic between claims. Losing all of it does no harm.
 
 pub(super) mod back_off;
 pub(super) mod claim_cursor;
@@ -64,23 +64,23 @@ impl Topics {
 pub(crate) struct TopicState {
     pub(crate) topic: Topic,
     pub(crate) counters: TopicCounters,
-    /// How often rows were seen due.
+    /// How often due rows were seen.
     seen_due: AtomicU64,
-    /// Up to which of these times nothing is left.
+    /// The value of `seen_due` up to which nothing is left.
     swept_due: AtomicU64,
     gauges: Gauges,
     in_flight: AtomicUsize,
     emptied: Notify,
     /// Closed while a suspect is sent alone.
     gated: AtomicBool,
-    /// Of an ordered topic: it was said that it has messages without a lane.
+    /// On an ordered topic: the warning about messages without a lane was given.
     warned_of_unordered: AtomicBool,
     inner: Mutex<Inner>,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// `None` until the first look at the database.
+    /// `None` until the first poll.
     paused: Option<bool>,
     back_off: BackOff,
     claim_cursor: ClaimCursor,
@@ -91,7 +91,7 @@ struct Inner {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ClaimFrom {
     pub(crate) start: ClaimStart,
-    /// How often rows had been seen due when it began.
+    /// The value of `seen_due` when the claim began.
     seen_due: u64,
 }
 
@@ -126,28 +126,28 @@ impl TopicState {
         self.gauges.of_topic(metric, &self.name())
     }
 
-    /// Rows were seen due.
+    /// Due rows were seen.
     pub(crate) fn note_due(&self) {
         self.seen_due.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// The topic is ordered, and has messages that are in no lane: says so once.
+    /// Warns once that the topic is ordered and has messages in no lane.
     pub(crate) fn warn_of_unordered(&self) {
         if !self.warned_of_unordered.swap(true, Ordering::AcqRel) {
             let topic = self.topic.name();
             tracing::warn!(
                 topic,
-                "the topic is ordered and has messages without a lane, which are sent beside its lanes in no order"
+                "the topic is ordered but has messages without a lane, which are sent outside its lanes in no order"
             );
         }
     }
 
-    /// Notes what a look says of its range.
+    /// Notes the range that a poll covered.
     pub(crate) fn note_poll(&self, range: &PollRange) {
         self.inner().claim_cursor.note_poll(range);
     }
 
-    /// Where the next look begins that is to cost little; `None` before the first.
+    /// Where the next cheap poll begins; `None` before the first one.
     pub(crate) fn watermark(&self) -> Option<DueWatermark> {
         self.inner().claim_cursor.watermark()
     }
@@ -160,7 +160,7 @@ impl TopicState {
         self.seen_due.load(Ordering::Acquire)
     }
 
-    /// A claim found all that was due. What was seen since it began, it may have missed.
+    /// A claim found all that was due when it began. It may have missed what was seen since.
     fn note_swept(&self, from: ClaimFrom) {
         self.swept_due.fetch_max(from.seen_due, Ordering::AcqRel);
     }
@@ -175,7 +175,7 @@ impl TopicState {
         inner.paused == Some(false) && !inner.back_off.is_active(now)
     }
 
-    /// Notes whether somebody has paused the topic; says whether it was paused and is no more.
+    /// Notes whether somebody has paused the topic. Returns whether it was paused and no longer is.
     pub(crate) fn set_paused(&self, is_paused: bool) -> bool {
         let before = self.inner().paused.replace(is_paused);
         self.gauge(metrics::TOPIC_PAUSED).set(f64::from(u8::from(is_paused)));
@@ -188,26 +188,27 @@ impl TopicState {
         before == Some(true) && !is_paused
     }
 
-    /// Whether the topic is to be left alone because somebody has paused it, or may have: nothing is known of that before
-    /// the first look.
+    /// Whether the topic is paused, or may be: before the first poll this is unknown.
     pub(crate) fn may_be_paused(&self) -> bool {
         self.inner().paused != Some(false)
     }
 
-    /// Whether the last look found it paused.
+    /// Whether the last poll found it paused.
     pub(crate) fn is_paused(&self) -> bool {
         self.inner().paused == Some(true)
     }
 
-    /// Leaves the topic alone for a while: the broker refuses it, or asks for it.
+    /// Backs off from the topic for a while: the broker refuses it, or its receiver asked for a pause.
     pub(crate) fn back_off(&self, until: BootInstant, reason: &TransportError) {
         let requested = reason.retry_after();
         let first = self.inner().back_off.extend(until, requested.is_some());
         let topic = self.topic.name();
         match requested {
             _ if !first => {}
-            // It says itself when it will be over: nobody needs to do anything.
-            Some(wait) => tracing::warn!(topic, %reason, ?wait, "the topic is to be left alone for a while"),
+            // It ends by itself: nobody needs to do anything.
+            Some(wait) => {
+                tracing::warn!(topic, %reason, ?wait, "the receiver asked for a pause: backing off from the topic")
+            }
             None => tracing::error!(topic, %reason, "the broker refuses the topic: its messages wait"),
         }
         if requested.is_none() {
@@ -215,25 +216,25 @@ impl TopicState {
         }
     }
 
-    /// Whether the broker refused the topic and has not taken a message of it since.
+    /// Whether the broker refused the topic and has accepted no message of it since.
     pub(crate) fn is_refused(&self) -> bool {
         self.inner().back_off.is_refusal()
     }
 
-    /// Whether the topic was left alone and has not taken a message since: it is tried with one row at a time.
+    /// Whether the topic was backed off and has accepted no message since: it is tried with one row at a time.
     pub(crate) fn is_on_trial(&self) -> bool {
         self.inner().back_off.is_on_trial()
     }
 
-    /// The broker took a message: the topic is no longer refused. A wait that was requested goes on.
+    /// The broker accepted a message: the topic is no longer refused. A pause that the receiver asked for goes on.
     pub(crate) fn accepted(&self, now: BootInstant) {
         if self.inner().back_off.accepted(now) {
-            tracing::info!(topic = %self.topic.name(), "the broker takes the topic again");
+            tracing::info!(topic = %self.topic.name(), "the broker accepts the topic again");
             self.gauge(metrics::TOPIC_BACKED_OFF).set(0.0);
         }
     }
 
-    /// Keeps everybody else from sending to the topic; `false` where somebody else does already.
+    /// Keeps everybody else from sending to the topic; `false` if somebody else already does.
     fn close_gate(&self) -> bool {
         !self.gated.swap(true, Ordering::AcqRel)
     }
@@ -279,7 +280,7 @@ impl TopicState {
         ClaimFrom { start: self.inner().claim_cursor.start(now, pass_max), seen_due }
     }
 
-    /// Notes what a claim of at most `rows_max` rows says of its range.
+    /// Notes the range of a claim of at most `rows_max` rows.
     pub(crate) fn note_range(&self, from: ClaimFrom, rows_max: usize, claim: &Claim, now: BootInstant) {
         let mut inner = self.inner();
         inner.claim_cursor.note(from.start, claim, now);
@@ -294,15 +295,15 @@ impl TopicState {
         self.inner().claim_size
     }
 
-    /// A claim of at most so many rows came too late to be sent, at least in part: there is a smaller one at once, or `false`
-    /// where there is none.
+    /// A claim of at most this many rows was read too late to send all of it. A smaller one follows at once; `false` if
+    /// there is none.
     pub(crate) fn claimed_late(&self, rows_max: usize) -> bool {
-        // A pass would go by what was not sent.
+        // A pass would skip the rows that were not sent.
         self.inner().claim_cursor.stop();
         self.read_late(rows_max)
     }
 
-    /// At most so many rows took too long to be read; `false` where no smaller read is left.
+    /// A read of at most this many rows took too long; `false` if nothing smaller is left.
     pub(crate) fn read_late(&self, rows_max: usize) -> bool {
         let mut inner = self.inner();
         let was_full_size = inner.claim_size.is_full_size();
@@ -310,17 +311,17 @@ impl TopicState {
         drop(inner);
         if was_full_size && shrinks {
             let topic = self.topic.name();
-            tracing::warn!(topic, rows_max, "the database is slow: less is read at once until it comes in time");
+            tracing::warn!(topic, rows_max, "the database is slow: reading fewer rows at once until reads are in time");
         }
         shrinks
     }
 
-    /// Rows were read in `read`, of the `term` that was there for it.
+    /// Rows were read in `read`, within a term of `term`.
     pub(crate) fn read_in_time(&self, read: Duration, term: Duration) {
         self.inner().claim_size.note_in_time(read, term);
     }
 
-    /// Ends the pass: what a claim that failed had is given back below it, and above the watermark.
+    /// Ends the pass: rows of a failed claim are below it, and above the watermark.
     pub(crate) fn stop_pass(&self) {
         self.inner().claim_cursor.stop();
     }
@@ -330,7 +331,7 @@ impl TopicState {
     }
 }
 
-/// A topic's gate, closed; dropping it opens it.
+/// A topic's closed gate; dropping it opens the gate.
 #[derive(Debug)]
 pub(crate) struct Gate<'a>(&'a TopicState);
 

@@ -8,7 +8,7 @@ fn claim_from(topic: &TopicState, now: BootInstant) -> ClaimFrom {
     topic.claim_from(now, PASS_MAX)
 }
 
-/// What falls due while a claim is under way that does not see it: nobody would tell of it once more before the next poll.
+/// Rows may become due during a claim that does not see them. Nobody would report them again before the next poll.
 #[test]
 fn what_is_seen_due_during_a_claim_is_claimed_next() {
     let (topic, now) = (TopicState::new(Topic::new("orders"), Gauges::default()), SystemClock.now());
@@ -26,7 +26,7 @@ fn what_is_seen_due_during_a_claim_is_claimed_next() {
     assert!(topic.is_claimable(now), "an earlier claim has no say any more");
 }
 
-/// It may have gone by rows.
+/// It may have skipped rows.
 #[test]
 fn the_end_of_a_pass_is_no_end_of_the_topic() {
     let (topic, now) = (TopicState::new(Topic::new("orders"), Gauges::default()), SystemClock.now());

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use crate::store::StoreError;
 
-/// A method of the port.
+/// A method of the store interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Call {
@@ -29,7 +29,7 @@ pub enum Call {
     DeadLetter,
     /// [`Store::poll`](crate::store::Store::poll)
     Poll,
-    /// The same from the beginning, before it counts as a look.
+    /// A poll from the beginning, before it also counts as [`Poll`](Self::Poll).
     FullScan,
     /// [`Store::backlog`](crate::store::Store::backlog)
     Backlog,
@@ -51,7 +51,7 @@ pub enum Call {
     Cancel,
     /// [`AdminStore::send_now`](crate::store::AdminStore::send_now)
     SendNow,
-    /// [`AdminStore::dead_letters`](crate::store::AdminStore::dead_letters), and the other reads of them
+    /// [`AdminStore::dead_letters`](crate::store::AdminStore::dead_letters), and the other reads of dead letters
     ReadDeadLetters,
     /// [`AdminStore::count_dead_letters`](crate::store::AdminStore::count_dead_letters)
     CountDeadLetters,
@@ -61,13 +61,13 @@ pub enum Call {
     Purge,
     /// [`AdminStore::replace`](crate::store::AdminStore::replace)
     Replace,
-    /// [`AdminStore::pause`](crate::store::AdminStore::pause), and the end of a pause
+    /// [`AdminStore::pause`](crate::store::AdminStore::pause) and [`AdminStore::resume`](crate::store::AdminStore::resume)
     Pause,
     /// [`AdminStore::paused`](crate::store::AdminStore::paused)
     Paused,
-    /// [`HistoryStore::prune`](crate::store::HistoryStore::prune), and the other removals of what is old
+    /// [`HistoryStore::prune`](crate::store::HistoryStore::prune), and the other removals of old rows
     Prune,
-    /// The reads of [`HistoryStore`](crate::store::HistoryStore), and what people write there
+    /// The reads of [`HistoryStore`](crate::store::HistoryStore), and its admin writes
     History,
 }
 
@@ -75,13 +75,13 @@ pub enum Call {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Fault {
-    /// It has no effect; a claim's close does not commit and its rows are given back.
+    /// The call has no effect. A claim's close does not commit, and its rows are released.
     Refused(StoreError),
-    /// It has its effect, and the answer is lost.
+    /// The call has its effect, but the answer is lost.
     AnswerLost(StoreError),
-    /// It takes so long, and has its effect then.
+    /// The call takes this long, and then has its effect.
     Slow(Duration),
-    /// It panics, as a defect of a store would, and has no effect.
+    /// The call panics, as a bug in a store would, and has no effect.
     Panics,
 }
 
@@ -105,20 +105,20 @@ impl Faults {
         self.calls.get(&call).copied().unwrap_or(0)
     }
 
-    /// Counts a call and says how it fails: `Err` before its effect, `Ok((_, Some(_)))` after it; and how long before.
+    /// Counts a call and returns its fault: the delay before it, and `Err` before its effect or `Some` after it.
     ///
     /// # Panics
-    /// Where it was told to.
+    /// If the fault is [`Fault::Panics`].
     pub(super) fn next_fault(&mut self, call: Call) -> Result<(Duration, Option<StoreError>), StoreError> {
         *self.calls.entry(call).or_default() += 1;
         if self.down {
-            return Err(StoreError::Unreachable("the memory store was set down".into()));
+            return Err(StoreError::Unreachable("a test took the memory store down".into()));
         }
         match self.queued.get_mut(&call).and_then(VecDeque::pop_front) {
             Some(Fault::Refused(error)) => Err(error),
             Some(Fault::AnswerLost(error)) => Ok((Duration::ZERO, Some(error))),
             Some(Fault::Slow(by)) => Ok((by, None)),
-            Some(Fault::Panics) => panic!("the memory store was told to panic at {call:?}"),
+            Some(Fault::Panics) => panic!("a test injected a panic into the memory store at {call:?}"),
             None => Ok((Duration::ZERO, None)),
         }
     }

@@ -1,4 +1,4 @@
-//! The reference store: rows in memory, with a clock that tests can move and failures that they can order.
+//! The reference store: rows in memory, with a clock that tests can move and faults that they can inject.
 
 mod admin;
 mod faults;
@@ -22,12 +22,12 @@ use self::state::{MemoryRow, Session, State};
 use super::{ClaimMode, DeadLetterRow, LiveRow, RowKey};
 use crate::message::Envelope;
 
-/// A store in memory, for tests: what the port's documentation says, and nothing else.
+/// A store in memory, for tests. It does what the documentation of [`Store`](super::Store) says, and nothing else.
 ///
-/// Clones share their rows. It holds claimed rows as it is told ([`ClaimMode::Locked`] unless [`leasing`](Self::leasing)).
+/// Clones share their rows. Claims lock their rows ([`ClaimMode::Locked`]), or lease them with [`leasing`](Self::leasing).
 ///
-/// The database's clock starts at the machine's time and then runs with tokio's, so under `start_paused` time moves only
-/// as the runtime's does; [`advance`](Self::advance) moves it further.
+/// The database's clock starts at the machine's time and then runs with tokio's. Under `start_paused` it moves only as the
+/// runtime's does; [`advance`](Self::advance) moves it further.
 ///
 /// ```
 /// use std::time::{Duration, SystemTime};
@@ -49,7 +49,7 @@ struct Inner {
     mode: ClaimMode,
     state: Mutex<State>,
     faults: Mutex<Faults>,
-    /// Told whenever a lock goes or the clock is moved.
+    /// Notified whenever a lock is released or the clock is moved.
     changed: Notify,
 }
 
@@ -75,13 +75,13 @@ impl MemoryStore {
         self.state().clock.now().as_system_time()
     }
 
-    /// Moves the database's clock on, besides the time that passes anyway.
+    /// Moves the database's clock forward, in addition to the time that passes.
     pub fn advance(&self, by: Duration) {
         self.state().clock.advance(by);
         self.inner.changed.notify_waiters();
     }
 
-    /// Writes a committed row as enqueue does. Its `created_at` is set by the database's clock.
+    /// Writes a committed row as enqueue does. The database's clock sets its `created_at`.
     ///
     /// # Panics
     /// When a live row has this message id.
@@ -90,14 +90,13 @@ impl MemoryStore {
         self.state().commit(row)
     }
 
-    /// Writes a row in a transaction that is still open: nobody sees it before [`PendingRow::commit`]; dropping it rolls
-    /// it back.
+    /// Writes a row in a transaction that stays open: nobody sees it before [`PendingRow::commit`]. Dropping it rolls back.
     pub fn insert_uncommitted(&self, envelope: Envelope, options: InsertOptions) -> PendingRow {
         let row = self.state().prepare_uncommitted(envelope, options);
         PendingRow { open: OpenTransaction { id: row.key.id, store: self.clone() }, row }
     }
 
-    /// Locks a row as another session would; `None` where it is not there or locked already.
+    /// Locks a row as another session would; `None` if it is missing or locked already.
     pub fn lock(&self, key: RowKey) -> Option<RowLock> {
         let mut state = self.state();
         let session = state.begin(None);
@@ -109,7 +108,7 @@ impl MemoryStore {
         }
     }
 
-    /// Spoils a row, so that it is read as [`Loaded::Poisoned`](super::Loaded::Poisoned); `false` where it is not there.
+    /// Corrupts a row, so that it is read as [`Loaded::Poisoned`](super::Loaded::Poisoned); `false` if it is missing.
     pub fn poison(&self, key: RowKey) -> bool {
         self.state().row_mut(key).map(|row| row.poisoned = true).is_some()
     }
@@ -124,7 +123,7 @@ impl MemoryStore {
         self.state().dead.iter().map(|dead| dead.row.clone()).collect()
     }
 
-    /// Lets the next call of a kind fail, or be slow; calls do so in the order in which their faults were given.
+    /// Makes the next call of a kind fail or be slow. Several faults apply in the order in which they were given.
     ///
     /// ```
     /// use diesel_outbox::store::{Call, Fault, PollSpec, MemoryStore, Store, StoreError};
@@ -139,8 +138,8 @@ impl MemoryStore {
         self.faults().inject(call, fault);
     }
 
-    /// Makes the database unreachable for every call, or reachable again. Open claims lose their locks, as with sessions
-    /// that die; their close fails.
+    /// Makes the database unreachable for every call, or reachable again. Open claims lose their locks, as when sessions die; their
+    /// close fails.
     pub fn set_down(&self, down: bool) {
         self.faults().set_down(down);
         if down {
@@ -149,7 +148,7 @@ impl MemoryStore {
         }
     }
 
-    /// How often a call was made, also where it failed.
+    /// How often a call was made, including calls that failed.
     pub fn calls(&self, call: Call) -> u64 {
         self.faults().calls(call)
     }
@@ -175,7 +174,7 @@ pub struct PendingRow {
     open: OpenTransaction,
 }
 
-/// Known as open until it is dropped.
+/// Counts as open until it is dropped.
 #[derive(Debug)]
 struct OpenTransaction {
     id: i64,
@@ -189,7 +188,7 @@ impl Drop for OpenTransaction {
 }
 
 impl PendingRow {
-    /// Which row it will be.
+    /// The row's future identity.
     pub fn key(&self) -> RowKey {
         self.row.key
     }

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-/// How a row is born, as enqueue does it.
+/// How a row is inserted, as enqueue does it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -11,16 +11,16 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct InsertOptions {
-    /// The staleness it is born leased with; zero, as without a relay in the process, makes it due at once.
+    /// The staleness it is born leased with. Zero, as without a relay in the process, makes it due at once.
     pub leased_for: Duration,
-    /// The delay of its delivery: such a row belongs to nobody and is due at its time, whatever the staleness.
+    /// The delay of its delivery. Such a row belongs to nobody and becomes due at its time, whatever the staleness.
     pub deliver_after: Option<Duration>,
-    /// The lane of an ordered topic: such a row belongs to the lane's owner, and its `due_at` is 1970 for ever.
+    /// The lane, on an ordered topic. Such a row belongs to the lane's owner, and its `due_at` stays at 1970.
     pub lane: Option<u16>,
 }
 
 impl InsertOptions {
-    /// Bears the row leased to the process that enqueues it.
+    /// Inserts the row leased to the process that enqueues it.
     #[must_use]
     pub const fn leased_for(mut self, staleness: Duration) -> Self {
         self.leased_for = staleness;

@@ -1,4 +1,4 @@
-//! The rows, and every statement on them as one step under the lock.
+//! The rows, and each statement on them as one step under the lock.
 
 mod admin;
 mod claim;
@@ -52,7 +52,7 @@ impl Micros {
         Self(self.0.saturating_sub(i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)))
     }
 
-    /// The time from `self` until `later`, zero where that lies behind.
+    /// The time from `self` until `later`; zero if that is in the past.
     pub(super) fn until(self, later: Self) -> Duration {
         Duration::from_micros(u64::try_from(later.0.saturating_sub(self.0)).unwrap_or(0))
     }
@@ -74,7 +74,7 @@ pub(super) struct MemoryRow {
     pub(super) key: RowKey,
     pub(super) envelope: Envelope,
     pub(super) delayed: bool,
-    /// Of an ordered topic.
+    /// Its lane, on an ordered topic.
     pub(super) lane: Option<u16>,
     pub(super) due_at: Micros,
     pub(super) epoch: i32,
@@ -97,7 +97,7 @@ impl MemoryRow {
                 key: self.key,
                 epoch: self.epoch,
                 topic: self.envelope.topic.clone(),
-                error: "the row was spoiled by a test".into(),
+                error: "a test corrupted the row".into(),
             });
         }
         let envelope = Envelope { attempt: self.attempts + 1, ..self.envelope.clone() };
@@ -136,13 +136,13 @@ pub(super) struct State {
     /// Consumers' marks of messages that are not in the history.
     processed_marks: BTreeMap<MessageId, Micros>,
     lanes: Lanes,
-    /// Since when.
+    /// The paused topics, and since when.
     paused: BTreeMap<Arc<str>, Micros>,
     ids: BTreeMap<MessageId, i64>,
     last_id: i64,
-    /// Rows of transactions that are neither committed nor rolled back.
+    /// Row ids of open transactions.
     open: BTreeSet<i64>,
-    /// Open transactions, each with when the database ends it by itself.
+    /// Open transactions, each with the time at which the database ends it by itself.
     sessions: BTreeMap<Session, Option<Micros>>,
     last_session: u64,
 }
@@ -194,14 +194,14 @@ impl State {
         }
     }
 
-    /// The same in a transaction that stays open until it has [ended](Self::ended).
+    /// The same, in a transaction that stays open until it has [ended](Self::ended).
     pub(super) fn prepare_uncommitted(&mut self, envelope: Envelope, options: InsertOptions) -> MemoryRow {
         let row = self.prepare(envelope, options);
         self.open.insert(row.key.id);
         row
     }
 
-    /// The transaction that wrote a row under this id is over.
+    /// The transaction that wrote the row with this id is over.
     pub(super) fn ended(&mut self, id: i64) {
         self.open.remove(&id);
     }
@@ -235,7 +235,7 @@ impl State {
         session
     }
 
-    /// Ends a session and with it its locks; `false` where it had ended before.
+    /// Ends a session and releases its locks; `false` if it had ended before.
     pub(super) fn end(&mut self, session: Session) -> bool {
         let was_alive = self.is_alive(session, self.clock.now());
         self.sessions.remove(&session);
@@ -260,7 +260,7 @@ impl State {
         row.locked_by.is_some_and(|session| self.is_alive(session, now))
     }
 
-    /// Locks a row; `false` where it is not there or locked already.
+    /// Locks a row; `false` if it is missing or locked already.
     pub(super) fn lock(&mut self, key: RowKey, session: Session) -> bool {
         let now = self.clock.now();
         let is_free = self.row(key).is_some_and(|row| !self.is_locked(row, now));
@@ -280,7 +280,7 @@ impl State {
     pub(super) fn confirm(&self, refs: &[RowRef]) -> Vec<Confirmed> {
         let now = self.clock.now();
         let mut born: Vec<_> = self.found(refs).filter(|row| row.epoch == 0 && !row.delayed).collect();
-        // By primary key, as databases read, and not in the order asked for.
+        // By primary key, as databases read, not in the order of the request.
         born.sort_unstable_by_key(|row| row.key.id);
         let confirmed = |row: &MemoryRow| Confirmed { row: row.load(), lease_left: now.until(row.due_at) };
         born.into_iter().map(confirmed).collect()

@@ -14,7 +14,7 @@ use crate::store::{
 };
 
 impl MemoryStore {
-    /// Runs one statement: counts the call, and lets it fail as it was told.
+    /// Runs one statement: counts the call, and applies its injected fault.
     pub(super) async fn call<T>(&self, call: Call, statement: impl FnOnce(&mut State) -> T) -> Result<T, StoreError> {
         // A store that never yields would hide what the engine does between a statement and its answer.
         tokio::task::yield_now().await;
@@ -26,7 +26,7 @@ impl MemoryStore {
         lost_answer.map_or(Ok(answer), Err)
     }
 
-    /// Settles what is free, and then what is still locked as it becomes free.
+    /// Settles the free rows, and then the locked ones as they become free.
     pub(super) async fn settle_waiting<T>(
         &self,
         rows: &[T],
@@ -46,7 +46,7 @@ impl MemoryStore {
             }
             let next_end = self.state().next_end_in().unwrap_or(timeout);
             let wake_at = deadline.min(tokio::time::Instant::now() + next_end);
-            // Told or not, the next turn looks: a session can also end by the clock.
+            // Notified or not, the next turn checks: a session can also end by the clock.
             let _ = tokio::time::timeout_at(wake_at, changed).await;
             changed = self.inner.changed.notified();
             let locked: Vec<T> = rows.iter().filter(|row| settled.skipped.contains(&key(row))).copied().collect();
@@ -60,7 +60,7 @@ impl MemoryStore {
 
 #[async_trait]
 impl Store for MemoryStore {
-    /// One outbox, whatever its names.
+    /// There is one outbox, whatever its names.
     fn use_tables(&mut self, _names: &TableNames) {}
 
     async fn check(&self) -> Result<Vec<StoreWarning>, StoreError> {

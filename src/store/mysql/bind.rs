@@ -16,8 +16,8 @@ use crate::store::sql::group::{Column, RowBatch, columns_json};
 use crate::store::sql::text::{Placeholders, Step, Syntax};
 use crate::store::{PollFrom, PollSpec, PollTopic, Requeue};
 
-// A group is one JSON array, which JSON_TABLE makes a table of: a list of placeholders would be another text for every size, and prepared
-// anew each time. Its rows are locked in the order in which they are named.
+// A batch is one JSON array, which JSON_TABLE reads as a table. A list of placeholders would be another text for every size, each
+// prepared anew. Rows are locked in the order of the array.
 impl Dialect for Mysql {
     const SYNTAX: &'static Syntax = &Syntax {
         database: "mysql",
@@ -64,7 +64,7 @@ impl Binds for Mysql {
         vec![Bind::Text(columns_json(columns).into())]
     }
 
-    /// `[message id, lane]` of what comes back.
+    /// `[message id, lane]` of each requeued message.
     fn requeues(requeues: &[Requeue], step: &Step) -> Vec<BindOf<Self>> {
         let row = |requeue: &Requeue| {
             let mut row = vec![hex(requeue.message_id.as_uuid()).into(), requeue.lane_column().into()];
@@ -74,7 +74,7 @@ impl Binds for Mysql {
         vec![Bind::json(requeues.iter().map(row))]
     }
 
-    /// They are unsigned.
+    /// Ids are unsigned there.
     fn after(id: i64) -> i64 {
         id.max(0)
     }
@@ -102,7 +102,7 @@ fn hex(id: &Uuid) -> String {
     id.simple().to_string()
 }
 
-/// One topic of a look.
+/// The binds of one topic of a poll.
 pub(super) fn poll_binds(at: &PollTopic, spec: &PollSpec, has_pauses: bool) -> impl Iterator<Item = BindOf<Mysql>> {
     let topic = || Bind::text(&at.topic);
     let ahead = || Bind::Number(micros(spec.bounded_ahead()));
@@ -111,7 +111,7 @@ pub(super) fn poll_binds(at: &PollTopic, spec: &PollSpec, has_pauses: bool) -> i
     first.into_iter().chain([topic(), ahead()]).chain(has_pauses.then(topic))
 }
 
-/// The first mark, and from when on, counted from now.
+/// The first instant, and from when on, counted from now.
 pub(super) fn poll_bounds(from: PollFrom) -> (i64, i64) {
     let (first, past) = from.bounds();
     (first.unwrap_or(i64::MIN), past.map_or(i64::MIN, |past| -micros(past)))

@@ -11,7 +11,7 @@ use crate::store::schema::check_version;
 use crate::store::sql::dialect::{Bind, Statement};
 use crate::store::{SchemaProblem, StoreError, StoreWarning};
 
-// Everything without a schema is in the connection's database.
+// A name without a schema is in the connection's database.
 const TABLES: &str = "
 SELECT k.name, t.engine, t.table_comment
 FROM JSON_TABLE(?, '$[*]' COLUMNS (
@@ -25,7 +25,8 @@ const SETTINGS: &str = "
 SELECT CAST(@@log_bin AS SIGNED), CAST(@@binlog_format AS char), CAST(@@innodb_flush_log_at_trx_commit AS SIGNED),
   CAST(@@sync_binlog AS SIGNED), CAST(@@global.read_only AS SIGNED)";
 
-// Read where each server has its variables: naming one that it does not know is an error. Galera is on MariaDB, and on Percona's MySQL.
+// Read from the views of server variables, because naming a variable that a server does not know is an error. MariaDB and Percona's
+// MySQL have Galera.
 const CLUSTER: &str = "
 SELECT LOWER(variable_name), UPPER(variable_value)
 FROM /*M! information_schema.global_variables */ /*!80000 performance_schema.global_variables */
@@ -45,13 +46,13 @@ impl<P: ConnectionPool<Mysql>> MysqlStore<P> {
         Ok(settings.iter().flat_map(SettingsRow::warnings).chain(multiple_primaries(&cluster)).collect())
     }
 
-    /// Looks whether these are there and of this version.
+    /// Checks that these tables exist and have this version.
     pub(super) async fn check_named(&self, tables: &[&str]) -> Result<(), StoreError> {
         let tables: Vec<TableRow> = self.executor.load(self.tables(tables)).await?;
         tables.into_iter().try_for_each(TableRow::check).map_err(StoreError::Schema)
     }
 
-    /// Asks about tables, by their names with and without a schema.
+    /// Asks about tables by name, with or without a schema.
     fn tables(&self, tables: &[&str]) -> Statement<Mysql> {
         let names = &self.names;
         let group =
@@ -78,16 +79,19 @@ impl QueryableByName<Mysql> for TableRow {
 
 impl TableRow {
     fn check(self) -> Result<(), SchemaProblem> {
-        let found = format!("the table {} is of engine {}", self.name, self.engine.as_deref().unwrap_or("unknown"));
+        let found = format!("the table {} has the engine {}", self.name, self.engine.as_deref().unwrap_or("unknown"));
         check_version(self.name, self.comment.is_some(), self.comment.as_deref())?;
         match self.engine.as_deref() {
             Some("InnoDB") => Ok(()),
-            _ => Err(SchemaProblem::Setting { found, remedy: "make it ENGINE = InnoDB: others know no transactions" }),
+            _ => Err(SchemaProblem::Setting {
+                found,
+                remedy: "change it to ENGINE = InnoDB: other engines have no transactions",
+            }),
         }
     }
 }
 
-/// A variable of the server, in lower and its value in upper case.
+/// A server variable: name in lower case, value in upper case.
 struct VariableRow {
     name: String,
     value: String,
@@ -100,7 +104,7 @@ impl QueryableByName<Mysql> for VariableRow {
     }
 }
 
-/// Galera, whose nodes all take writes, or a replicated group of which several do.
+/// Detects Galera, whose nodes all accept writes, or a replication group with several primaries.
 fn multiple_primaries(variables: &[VariableRow]) -> Option<StoreWarning> {
     let value =
         |name: &str| variables.iter().find(|variable| variable.name == name).map(|variable| variable.value.as_str());
@@ -141,10 +145,10 @@ impl SettingsRow {
         let (found, remedy) = if self.has_binlog && self.binlog_format == "STATEMENT" {
             (
                 "binlog_format = STATEMENT",
-                "set binlog_format = ROW or MIXED: READ COMMITTED cannot write with STATEMENT",
+                "set binlog_format to ROW or MIXED: at READ COMMITTED the server cannot write with STATEMENT",
             )
         } else if self.is_read_only {
-            ("read_only = ON", "reach the primary: this server takes no writes")
+            ("read_only = ON", "connect to the primary: this server accepts no writes")
         } else {
             return Ok(());
         };
@@ -152,7 +156,7 @@ impl SettingsRow {
     }
 
     fn warnings(&self) -> impl Iterator<Item = StoreWarning> {
-        // With a binlog, recovery rolls back what is not in it.
+        // With a binlog, recovery rolls back transactions that are not in it.
         let lossy = [
             (self.flush_log_at_commit != 1, "innodb_flush_log_at_trx_commit <> 1"),
             (self.has_binlog && self.sync_binlog != 1, "sync_binlog <> 1"),

@@ -86,14 +86,14 @@ fn from(spec: &ClaimSpec) -> BindOf<Mysql> {
     Bind::Number(spec.after.map_or(i64::MIN, DueWatermark::next))
 }
 
-/// Rows in the order of their ids.
+/// The ids of rows, sorted.
 fn ids(rows: impl Iterator<Item = RowKey>) -> BindOf<Mysql> {
     let mut ids: Vec<i64> = rows.map(|row| row.id).collect();
     ids.sort_unstable();
     Mysql::rows(&ids)
 }
 
-/// The first rows, as many as are within the bytes, and one at least.
+/// The first rows that fit the byte limit, and at least one.
 fn cut(locked: Vec<ClaimedRow>, bytes_max: usize) -> Vec<RawRow> {
     let mut bytes = 0_usize;
     let mut rows = Vec::with_capacity(locked.len());
@@ -111,7 +111,7 @@ fn cut(locked: Vec<ClaimedRow>, bytes_max: usize) -> Vec<RawRow> {
 /// A claim whose transaction is open.
 struct OpenClaim<S: Session<Mysql>> {
     conn: PoolConnection<Mysql, S>,
-    /// The claimed rows: locked, so that they are still there, and under these epochs.
+    /// The claimed rows and their epochs. They are locked, so they still exist.
     epochs: HashMap<RowKey, i32>,
     keep: Option<Keep>,
     sql: Arc<Sql>,
@@ -154,7 +154,7 @@ impl<S: Session<Mysql>> OpenClaim<S> {
         Ok(())
     }
 
-    /// A row of this claim, once; others are not this claim's to write.
+    /// Takes a row of this claim, once; this claim must not write any other.
     fn take(&mut self, key: RowKey) -> Option<Held> {
         self.epochs.remove(&key).map(|epoch| Held { key, epoch })
     }

@@ -8,7 +8,7 @@ use crate::store::sql::columns::{Columns, common_columns};
 use crate::store::sql::dialect::count;
 use crate::store::sql::rows::key;
 
-// Instants are told in microseconds from 1970.
+// Instants are read as microseconds since 1970.
 impl Columns for Mysql {
     common_columns!();
 

@@ -27,7 +27,7 @@ use crate::store::{
 
 type Binds = Vec<BindOf<Mysql>>;
 
-// The first text of a statement that writes finds and locks what the others write.
+// The first text of a writing statement finds and locks the rows that the other texts write.
 impl Database for Mysql {
     const FINDS_BY_ID: bool = false;
 
@@ -64,19 +64,19 @@ impl Database for Mysql {
     ) -> Result<PollResult, StoreError> {
         let text = store.sql.due.poll_sql(has_pauses);
         let mut topics = Vec::with_capacity(spec.topics.len());
-        for (_, group, size) in scan_batches(&spec.topics) {
+        for (_, batch, size) in scan_batches(&spec.topics) {
             let nothing = PollTopic { topic: "".into(), from: PollFrom::Beginning };
-            let filled_up = group.iter().chain(iter::repeat(&nothing)).take(SCAN_COUNTS[size]);
+            let filled_up = batch.iter().chain(iter::repeat(&nothing)).take(SCAN_COUNTS[size]);
             let binds: Binds = filled_up.flat_map(|at| poll_binds(at, spec, has_pauses)).collect();
             let found: Vec<PollRow> = store.executor.poll(Statement::step(text, size, binds)).await?;
-            let found = found.into_iter().filter_map(|row| Some((group.get(row.place)?, row)));
+            let found = found.into_iter().filter_map(|row| Some((batch.get(row.place)?, row)));
             topics.extend(found.map(|(at, row)| row.of(at, spec.watermark_slack_duration)));
         }
         Ok(PollResult::of(topics))
     }
 
-    /// One statement a topic, each of which tells the next topic: on MariaDB a derived table cannot see the row beside it,
-    /// as counting them all in one statement would need, and grouping by topic reads the whole index.
+    /// One statement per topic, each of which returns the next topic. On MariaDB a derived table cannot see the row beside it,
+    /// which counting all topics in one statement would need. Grouping by topic reads the whole index.
     async fn backlog<P: ConnectionPool<Self>>(
         store: &MysqlStore<P>,
         count_max: usize,
@@ -85,7 +85,7 @@ impl Database for Mysql {
         let counted = store.executor.run(move |conn| {
             Box::pin(async move {
                 let mut topics = Vec::new();
-                // Before every topic: none is empty.
+                // Sorts before every topic: no topic is empty.
                 let mut next = Some(Arc::from(""));
                 while let Some(topic) = next.take() {
                     let binds = [Bind::text(&topic), Bind::limit(count_max)];
@@ -101,9 +101,8 @@ impl Database for Mysql {
         counted.await
     }
 
-    /// Looked for before, without a lock: InnoDB locks a row before it knows whether the rest of the condition holds, and keeps it
-    /// locked until COMMIT. One that is under way would be passed over by whoever is to note its failure, and nobody notes that
-    /// again.
+    /// Checked first without a lock: InnoDB locks a row before it knows whether the rest of the condition holds, and keeps it
+    /// locked until COMMIT. A locked row in flight would be skipped when its failure is recorded, and that is not repeated.
     async fn write_one<P: ConnectionPool<Self>>(
         store: &MysqlStore<P>,
         text: &StatementSql,
@@ -112,7 +111,7 @@ impl Database for Mysql {
         let text = text.clone();
         let written = store.transaction(move |conn| {
             Box::pin(async move {
-                let [find, lock, look] = [0, 1, 3].map(|at| Statement::step(&text, at, binds.clone()));
+                let [find, lock, check] = [0, 1, 3].map(|at| Statement::step(&text, at, binds.clone()));
                 let mut locked: Vec<OneRow> = conn.load(find).await?;
                 if !locked.is_empty() {
                     locked = conn.load(lock).await?;
@@ -121,7 +120,7 @@ impl Database for Mysql {
                     conn.execute(Statement::step(&text, 2, [Bind::Number(row.id)])).await?;
                     return Ok(WriteOutcome::Written(row.topic));
                 }
-                let there: Vec<OneRow> = conn.load(look).await?;
+                let there: Vec<OneRow> = conn.load(check).await?;
                 Ok(if there.is_empty() { WriteOutcome::NotFound } else { WriteOutcome::Skipped })
             })
         });
@@ -241,9 +240,9 @@ impl Database for Mysql {
         let (text, messages) = (store.sql.sent.mark.clone(), messages.to_vec());
         let marked = store.transaction(move |conn| {
             Box::pin(async move {
-                let group = |messages: &[MessageId]| [Self::messages(&sorted_unique(messages.iter().copied()))];
+                let ids = |messages: &[MessageId]| [Self::messages(&sorted_unique(messages.iter().copied()))];
                 let there: Vec<Read<(MessageId, ProcessedOutcome)>> =
-                    conn.load(Statement::new(&text, group(&messages))).await?;
+                    conn.load(Statement::new(&text, ids(&messages))).await?;
                 let mut outcomes: HashMap<MessageId, ProcessedOutcome> = there.into_iter().map(|row| row.0).collect();
                 for message in messages {
                     outcomes.entry(message).or_insert(ProcessedOutcome::NotSettledYet);
@@ -252,7 +251,7 @@ impl Database for Mysql {
                     let those = outcomes.iter().filter(|(_, outcome)| **outcome == wanted);
                     let those: Vec<MessageId> = those.map(|(message, _)| *message).collect();
                     if !those.is_empty() {
-                        conn.execute(Statement::step(&text, step, group(&those))).await?;
+                        conn.execute(Statement::step(&text, step, ids(&those))).await?;
                     }
                 }
                 Ok(outcomes.into_iter().collect())
@@ -262,7 +261,7 @@ impl Database for Mysql {
     }
 }
 
-/// The writes that put rows into the history, from where they still are.
+/// The writes that copy rows into the history from the table they are still in.
 pub(super) fn history_inserts(
     sql: &Sql,
     (text, step): (&StatementSql, usize),

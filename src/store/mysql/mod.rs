@@ -20,8 +20,8 @@ use crate::limits::{SERVER_STATEMENT_TIMEOUT_PERCENT, STATEMENT_TIMEOUT};
 
 /// An outbox in MySQL (8.0.13 or later) or MariaDB (10.6 or later).
 ///
-/// Works through sync (r2d2) and async (diesel-async) pools alike, see [`ConnectionPool`]. The schema of
-/// [`TableNames`](crate::TableNames) is what these servers call a database.
+/// Works through sync (r2d2) and async (diesel-async) pools alike, see [`ConnectionPool`]. These servers call the schema of
+/// [`TableNames`](crate::TableNames) a database.
 ///
 /// ```no_run
 /// # #[cfg(feature = "r2d2")] {
@@ -38,12 +38,12 @@ use crate::limits::{SERVER_STATEMENT_TIMEOUT_PERCENT, STATEMENT_TIMEOUT};
 pub type MysqlStore<P> = SqlStore<Mysql, P>;
 
 impl<P: ConnectionPool<Mysql>> SqlStore<Mysql, P> {
-    /// An outbox reached through `pool`; the relay says under which names.
+    /// An outbox reached through `pool`. The relay sets the table names.
     pub fn new(pool: P) -> Self {
         Self::from_connections(Connections::new(pool, Some(set_up(STATEMENT_TIMEOUT))), ())
     }
 
-    /// Bounds each call, by default to [`STATEMENT_TIMEOUT`].
+    /// Sets the time limit of each call, by default [`STATEMENT_TIMEOUT`].
     #[must_use]
     pub fn statement_timeout(mut self, timeout: Duration) -> Self {
         self.executor = self
@@ -53,14 +53,14 @@ impl<P: ConnectionPool<Mysql>> SqlStore<Mysql, P> {
     }
 }
 
-/// What each connection needs, whatever the server's defaults: at REPEATABLE READ a claim locks gaps, and with them the
-/// application's INSERTs, until it commits. The server gives a lock up before the caller gives the statement up, which
-/// would go on waiting there: a row's, and a table's, for which an ALTER TABLE waits or which it has. It ends what is slow as well, MySQL
-/// only what reads. English, because errors are told apart by their text.
+/// What each connection needs, whatever the server's defaults. READ COMMITTED, because at REPEATABLE READ a claim locks gaps, and
+/// so blocks the application's INSERTs until it commits. Lock time-outs for rows and tables shorter than the caller's deadline,
+/// because an abandoned statement would go on waiting in the server. A limit for slow statements, which MySQL applies to reads
+/// only. English, because errors are recognized by their text.
 fn set_up(deadline: Duration) -> Arc<str> {
     let lock_wait = lock_wait(deadline);
     let statement = deadline * SERVER_STATEMENT_TIMEOUT_PERCENT / 100;
-    // Zero is no time-out at all.
+    // Zero means no time-out.
     let (secs, ms) = (statement.as_secs_f64().max(0.001), millis(statement).max(1));
     format!(
         "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; SET SESSION TRANSACTION READ WRITE; \
@@ -70,7 +70,7 @@ fn set_up(deadline: Duration) -> Arc<str> {
     .into()
 }
 
-/// For how many seconds a statement waits for a lock.
+/// The lock time-out of a statement, in seconds.
 fn lock_wait(deadline: Duration) -> u64 {
     deadline.as_secs().saturating_sub(1).max(1)
 }

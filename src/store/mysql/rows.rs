@@ -37,7 +37,7 @@ impl QueryableByName<Mysql> for PayloadRow {
     }
 }
 
-/// The server's clock, and the first row of a range, locked or not.
+/// The server's clock, and the first row of a range, whether locked or not.
 pub(super) struct WatermarkRow {
     pub(super) read_at: i64,
     pub(super) first_due_at: Option<i64>,
@@ -49,7 +49,7 @@ impl QueryableByName<Mysql> for WatermarkRow {
     }
 }
 
-/// What a look finds of a topic.
+/// What a poll finds of a topic.
 pub(super) struct PollRow {
     pub(super) place: usize,
     now: i64,
@@ -79,7 +79,7 @@ impl QueryableByName<Mysql> for PollRow {
     }
 }
 
-/// What of a topic is in the tables, and where the next topic is.
+/// The backlog of a topic, and the next topic.
 pub(super) struct BacklogRow {
     live: usize,
     due: usize,
@@ -103,12 +103,12 @@ impl QueryableByName<Mysql> for BacklogRow {
 }
 
 impl BacklogRow {
-    /// The first of the topics behind this one.
+    /// The first topic after this one.
     pub(super) fn next_topic(&self) -> Option<Arc<str>> {
         self.next_live.iter().chain(&self.next_dead).min().map(|topic| topic.as_str().into())
     }
 
-    /// What there is, where there is anything.
+    /// The backlog, if there is any.
     pub(super) fn of(self, topic: &Arc<str>) -> Option<TopicBacklog> {
         let Self { live, due, overdue_by, dead, .. } = self;
         (live + dead > 0).then(|| TopicBacklog { topic: Arc::clone(topic), live, due, overdue_by, dead })

@@ -10,8 +10,8 @@ use crate::store::sql::dialect::Statement;
 use crate::store::sql::rows::Read;
 use crate::store::{RowKey, StoreError};
 
-/// Opens a transaction that the server ends, and with it its locks, once its process has been silent for so long, in whole seconds,
-/// which is all that the servers know: MariaDB by a setting for that, MySQL by the one for all silence.
+/// Opens a transaction that the server ends, with its locks, once the client has been silent this long. Both servers count whole
+/// seconds: MariaDB has a setting for transactions, MySQL one for all idle time.
 pub(super) fn begin(silence: Duration) -> Arc<str> {
     let secs = silence.as_millis().div_ceil(1_000);
     format!(
@@ -21,16 +21,16 @@ pub(super) fn begin(silence: Duration) -> Arc<str> {
     .into()
 }
 
-/// The same for statements that follow each other at once.
+/// The same, for statements that follow each other at once.
 pub(super) fn begin_write() -> Arc<str> {
     begin(MYSQL_WRITE_IDLE_MAX)
 }
 
-/// Commits, and lets a kept connection be silent again.
+/// Commits, and lets a cached connection be idle again.
 pub(super) const COMMIT: &str = "COMMIT; SET SESSION /*!80000 wait_timeout = DEFAULT, */ lc_messages = 'en_US'";
 
 impl<P: ConnectionPool<Mysql>> MysqlStore<P> {
-    /// Locks a group, writes what of it could be locked, and returns that, in one transaction.
+    /// Locks a batch and writes the rows that could be locked, in one transaction. Returns those rows.
     pub(super) async fn lock_and_write(
         &self,
         lock: Statement<Mysql>,
@@ -40,7 +40,7 @@ impl<P: ConnectionPool<Mysql>> MysqlStore<P> {
     }
 }
 
-/// The middle of the transaction.
+/// The part between BEGIN and COMMIT.
 pub(super) async fn write_locked<S: Session<Mysql>>(
     conn: &mut PoolConnection<Mysql, S>,
     lock: Statement<Mysql>,

@@ -1,5 +1,5 @@
-//! Sync connections from r2d2. A connection moves into a blocking thread for one statement and comes back, so that an
-//! open transaction pins no thread.
+//! Sync connections from r2d2. A connection moves to a blocking thread for one statement and comes back, so an open transaction
+//! occupies no thread.
 
 use std::fmt;
 use std::sync::Arc;
@@ -32,17 +32,17 @@ where
     }
 }
 
-/// A connection from r2d2; away while a statement runs, and for good once that statement's future was dropped.
+/// A connection from r2d2. Absent while a statement runs, and for good once that statement's future was dropped.
 pub struct Blocking<C: R2D2Connection + Send + 'static> {
     connection: Option<DetachedConnection<C>>,
 }
 
-/// A connection that never goes back, wherever it is dropped: also as the result of a call that nobody waits for.
+/// A connection that never returns to the pool, wherever it is dropped, even as the result of an abandoned call.
 struct DetachedConnection<C: R2D2Connection + Send + 'static>(PooledConnection<ConnectionManager<C>>);
 
 impl<C: R2D2Connection + Send + 'static> Drop for DetachedConnection<C> {
     fn drop(&mut self) {
-        // r2d2 has no way to take a connection out, but closes one that says it is broken.
+        // r2d2 cannot remove a connection, but closes one that is marked as broken.
         C::TransactionManager::transaction_manager_status_mut(&mut *self.0).set_in_error();
     }
 }

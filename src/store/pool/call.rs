@@ -1,9 +1,9 @@
-//! One call on a connection, and what becomes of it when nobody waits for its answer any more.
+//! One call on a connection, and what happens when its caller stops waiting.
 //!
-//! The server does not see that a client gave up: it goes on waiting for a lock, with a process and a place among its connections.
-//! So a call that is dropped goes on here, and its connection keeps its place in the pool until the server has answered.
-//! **Rejected:** closing it at once, after which the pool opens another, and the server has one more each time (`LOCK TABLE` and
-//! one relay: 34 after 100 s).
+//! The server does not notice that a client stopped waiting. It goes on waiting for a lock, and keeps a process and a connection.
+//! So a dropped call goes on here, and its connection keeps its place in the pool until the server has answered. **Rejected:**
+//! closing the connection at once. The pool then opens another, and the server has one more each time (`LOCK TABLE` and one relay:
+//! 34 after 100 s).
 
 use std::future::pending;
 use std::pin::Pin;
@@ -20,12 +20,12 @@ use super::Cancel;
 use crate::injected_bugs::{InjectedBug, is_injected};
 use crate::limits::{ABANDONED_STATEMENT_TIMEOUT, CANCEL_TIMEOUT, CONNECTIONS_ABANDONED_MAX};
 
-/// A call under way, with its connection; the connection comes back with the result.
+/// A running call with its connection, which comes back with the result.
 pub(super) struct Call<S: Send + 'static, T: Send + 'static> {
     running: Option<BoxFuture<'static, (S, QueryResult<T>)>>,
     abandoned: Arc<AbandonedCalls>,
     cancel: Option<Cancel>,
-    /// Whether the server was told how long a statement may last.
+    /// Whether the server was given a statement time-out.
     has_server_timeout: bool,
 }
 
@@ -57,7 +57,7 @@ impl<S: Send + 'static, T: Send + 'static> Drop for Call<S, T> {
     fn drop(&mut self) {
         let running = self.running.take().filter(|_| !is_injected(InjectedBug::StatementLeftBehind));
         let Some(running) = running else { return };
-        // Without a runtime nothing can be waited for: the connection is closed.
+        // Without a runtime it cannot wait, so the connection is closed.
         let Ok(runtime) = Handle::try_current() else { return };
         let (cancel, has_server_timeout) = (self.cancel.take(), self.has_server_timeout);
         let guard = AbandonedGuard::new(&self.abandoned);
@@ -73,7 +73,7 @@ impl<S: Send + 'static, T: Send + 'static> Drop for Call<S, T> {
     }
 }
 
-/// Counts a connection among the abandoned ones.
+/// Counts a connection as abandoned.
 struct AbandonedGuard(Arc<AbandonedCalls>);
 
 impl AbandonedGuard {
@@ -89,11 +89,11 @@ impl Drop for AbandonedGuard {
     }
 }
 
-/// The connections of a store whose calls were given up, as far as the server has not answered them.
+/// The connections of a store whose calls were abandoned and not yet answered by the server.
 #[derive(Debug)]
 pub(super) struct AbandonedCalls {
     count: watch::Sender<usize>,
-    /// One cancel request at a time: each is a connection of its own, and a server that stands still keeps them all.
+    /// Allows one cancel request at a time: each opens a connection, and a server that hangs keeps them all open.
     cancel_permit: Semaphore,
 }
 
@@ -104,14 +104,14 @@ impl Default for AbandonedCalls {
 }
 
 impl AbandonedCalls {
-    /// Waits until a connection may be opened beside them. Cancel safe.
+    /// Waits until few enough connections are abandoned to open another. Cancel safe.
     pub(super) async fn wait_for_room(&self) {
-        // An error would mean that the sender is gone, which is here.
+        // An error would mean that the sender is gone, but `self` owns it.
         let _ = self.count.subscribe().wait_for(|count| *count < CONNECTIONS_ABANDONED_MAX).await;
     }
 
-    /// Ends when the server must have ended a statement whose answer does not come: long after it was told to. Never, where it could
-    /// not be told: then only the answer says so, or the end of the connection.
+    /// Ends when the server must have ended a statement without answering: long after the time-out or cancel request that it got.
+    /// If it got neither, never: only the answer or the end of the connection tells.
     async fn wait_for_server(&self, cancel: Option<Cancel>, has_server_timeout: bool) {
         if has_server_timeout {
             tokio::join!(self.request_cancel(cancel), sleep(ABANDONED_STATEMENT_TIMEOUT));
@@ -122,12 +122,12 @@ impl AbandonedCalls {
         }
     }
 
-    /// Has the server cancel the statement; says whether it was told to.
+    /// Asks the server to cancel the statement; returns whether the request was sent.
     async fn request_cancel(&self, cancel: Option<Cancel>) -> bool {
         let Some(cancel) = cancel else { return false };
         let Ok(_one) = self.cancel_permit.acquire().await else { unreachable!("the semaphore is never closed") };
         let was_sent = timeout(CANCEL_TIMEOUT, cancel()).await.unwrap_or(false);
-        // Where the answer comes, this is dropped here, and the next is sent at once.
+        // If the answer arrives, this is dropped here, and the next request is sent at once.
         sleep(CANCEL_TIMEOUT).await;
         was_sent
     }

@@ -1,4 +1,4 @@
-//! The connections that a store keeps.
+//! The connections that a store caches.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -17,10 +17,10 @@ use crate::limits::{ABANDONED_STATEMENT_TIMEOUT, CONNECTIONS_OPENING_MAX, STATEM
 use crate::store::StoreError;
 use crate::store::sql::dialect::{Dialect, Statement};
 
-/// The connections of one store: taken from the pool when a call finds none free, cached between calls.
+/// The connections of one store: taken from the pool when a call finds none free, and cached between calls.
 ///
-/// One stack for all, not some per kind of call: any number of connections that the pool has is enough then, and the
-/// connection used last, whose statements are prepared, is used next.
+/// One stack for all kinds of calls. Then a pool of any size is enough, and the connection used last, whose statements are
+/// prepared, is used next.
 pub(crate) struct Connections<DB: Dialect, P: ConnectionPool<DB>> {
     idle: Arc<IdleConnections<P::Session>>,
     pool: Arc<P>,
@@ -28,15 +28,15 @@ pub(crate) struct Connections<DB: Dialect, P: ConnectionPool<DB>> {
     set_up: Option<Arc<str>>,
     renewal: Option<(Arc<str>, Duration)>,
     guard: Option<TimeoutGuard>,
-    /// Whether each transaction may have another session of the server, which others use before and after.
+    /// Whether each transaction may run in another server session, which others share.
     is_transaction_pooled: bool,
     deadline: Duration,
     backend: PhantomData<fn() -> DB>,
 }
 
 impl<DB: Dialect, P: ConnectionPool<DB>> Connections<DB, P> {
-    /// Connections from `pool`, on each of which `set_up` runs once. What it sets is not undone: they are closed in
-    /// the end, and never go back to the pool.
+    /// Connections from `pool`. `set_up` runs once on each. Its settings are not undone: the connections are closed in the end and
+    /// never go back to the pool.
     pub(crate) fn new(pool: P, set_up: Option<Arc<str>>) -> Self {
         let deadline = STATEMENT_TIMEOUT;
         Self {
@@ -52,52 +52,50 @@ impl<DB: Dialect, P: ConnectionPool<DB>> Connections<DB, P> {
         }
     }
 
-    /// Runs `text` before a [`load`](Self::load) or [`execute`](Self::execute) on a connection where it did not run
-    /// for `interval`.
+    /// Runs `text` before a [`load`](Self::load) or [`execute`](Self::execute) on a connection where it has not run for `interval`.
     pub(crate) fn with_renewal(mut self, text: &str, interval: Duration) -> Self {
         self.renewal = Some((text.into(), interval));
         self
     }
 
-    /// Puts a single statement in a transaction that `begin` opens, with time-outs of the server's, as long as one was given up not
-    /// long ago, and always where sessions are shared; for databases where a set-up cannot say so.
+    /// Wraps a single statement in a transaction that `begin` opens with server time-outs: for a while after a call was abandoned,
+    /// and always if sessions are shared. For databases where `set_up` cannot set them.
     pub(crate) fn guarded_by(mut self, begin: Arc<str>) -> Self {
         self.guard = Some(TimeoutGuard::new(begin, self.is_transaction_pooled));
         self
     }
 
-    /// For a pooler that gives each transaction a session of its own choice. Nothing is left in one: no set-up, no renewal, no prepared
-    /// statement. What [`guarded_by`](Self::guarded_by) says afterwards begins every single statement.
+    /// For a pooler that chooses a session for each transaction. Nothing is left in a session: no set-up, no renewal, no prepared
+    /// statement. Every single statement begins with the text of [`guarded_by`](Self::guarded_by), which must be called after this.
     pub(crate) fn with_transaction_pooling(mut self) -> Self {
         (self.set_up, self.renewal) = (None, None);
         self.is_transaction_pooled = true;
         self
     }
 
-    /// Whether it is so.
+    /// Whether sessions are shared.
     pub(crate) fn is_transaction_pooled(&self) -> bool {
         self.is_transaction_pooled
     }
 
-    /// Runs another text once on each connection.
+    /// Replaces the text that runs once on each connection.
     pub(crate) fn with_set_up(mut self, text: Arc<str>) -> Self {
         self.set_up = Some(text);
         self
     }
 
-    /// Bounds every call to `deadline`.
+    /// Sets the deadline of every call.
     pub(crate) fn with_deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
         self
     }
 
-    /// What bounds a call.
+    /// The deadline of every call.
     pub(crate) fn deadline(&self) -> Duration {
         self.deadline
     }
 
-    /// Bounds a call in time. The lease in it is dropped when the time is over, and its connection closed as soon as the server has
-    /// answered.
+    /// Limits a call's time. At the deadline the connection in it is dropped, and closed once the server has answered.
     pub(crate) async fn within<T>(&self, call: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
         let result = within(self.deadline, call).await;
         if let Some(guard) = &self.guard {
@@ -106,7 +104,7 @@ impl<DB: Dialect, P: ConnectionPool<DB>> Connections<DB, P> {
         result
     }
 
-    /// Runs one statement that is its own transaction, and reads its rows.
+    /// Runs one statement as its own transaction, and reads its rows.
     pub(crate) async fn load<T>(&self, statement: Statement<DB>) -> Result<Vec<T>, StoreError>
     where
         T: QueryableByName<DB> + Send + 'static,
@@ -114,7 +112,7 @@ impl<DB: Dialect, P: ConnectionPool<DB>> Connections<DB, P> {
         self.within(async { self.load_on(self.acquire_renewed().await?, statement).await }).await
     }
 
-    /// Runs one statement that is its own transaction, and counts the rows it changed.
+    /// Runs one statement as its own transaction, and counts the rows it changed.
     pub(crate) async fn execute(&self, statement: Statement<DB>) -> Result<usize, StoreError> {
         self.within(async {
             let mut conn = self.acquire_renewed().await?;
@@ -126,7 +124,7 @@ impl<DB: Dialect, P: ConnectionPool<DB>> Connections<DB, P> {
         .await
     }
 
-    /// Runs a [`load`](Self::load) that needs no renewal: an idle store asks for the next due row and nothing else.
+    /// Like [`load`](Self::load), without a renewal: an idle store only polls.
     pub(crate) async fn poll<T>(&self, statement: Statement<DB>) -> Result<Vec<T>, StoreError>
     where
         T: QueryableByName<DB> + Send + 'static,
@@ -148,7 +146,7 @@ impl<DB: Dialect, P: ConnectionPool<DB>> Connections<DB, P> {
         Ok(rows)
     }
 
-    /// Begins a transaction with time-outs where caution is due; says whether it did.
+    /// Begins a transaction with time-outs if one is needed; returns whether it did.
     async fn begin_guarded(&self, conn: &mut PoolConnection<DB, P::Session>) -> Result<bool, StoreError> {
         let Some(begin) = self.guard.as_ref().and_then(TimeoutGuard::begin) else { return Ok(false) };
         conn.begin(begin).await?;
@@ -166,14 +164,14 @@ impl<DB: Dialect, P: ConnectionPool<DB>> Connections<DB, P> {
         Ok(conn)
     }
 
-    /// A connection, and the right to use it until the lease is given back or dropped.
+    /// Takes a connection, which is in use until it is released or dropped.
     pub(crate) async fn acquire(&self) -> Result<PoolConnection<DB, P::Session>, StoreError> {
         let mut opening = None;
         loop {
             if let Some(cached) = self.idle.take() {
                 return Ok(PoolConnection::new(cached, &self.idle, self.deadline));
             }
-            // A pool with fewer connections than calls gives none as long as all are idle or are in use here.
+            // A pool with fewer connections than calls provides none while all are cached or in use here.
             tokio::select! {
                 biased;
                 () = self.idle.returned.notified() => {}
@@ -182,7 +180,7 @@ impl<DB: Dialect, P: ConnectionPool<DB>> Connections<DB, P> {
         }
     }
 
-    /// Waits until an opening has put a connection among the idle ones. Cancel safe.
+    /// Waits until an opened connection is among the idle ones. Cancel safe.
     async fn wait_for_opening(
         &self,
         opening: &mut Option<JoinHandle<Result<(), StoreError>>>,
@@ -203,9 +201,9 @@ impl<DB: Dialect, P: ConnectionPool<DB>> Connections<DB, P> {
         opened.map_err(|panicked| StoreError::Unreachable(panicked.into()))?
     }
 
-    /// Opens a connection in a task of its own, which nothing cancels: a caller that is served by another's connection
-    /// meanwhile would throw a half-open one away, and under load that repeats with every call (130 times a second, at
-    /// half the throughput). Nor does the caller's deadline: a server that stands still would find one more of them for each.
+    /// Opens a connection in its own task, which nothing cancels. A caller that meanwhile gets another connection would discard a
+    /// half-open one, and under load that repeats with every call (130 times a second, at half the throughput). The caller's
+    /// deadline does not cancel it either: a server that hangs would get one more connection each time.
     fn open(&self, permit: OwnedSemaphorePermit) -> JoinHandle<Result<(), StoreError>> {
         let (pool, idle, set_up) = (Arc::clone(&self.pool), Arc::clone(&self.idle), self.set_up.clone());
         let (deadline, is_transaction_pooled) = (self.deadline, self.is_transaction_pooled);
@@ -229,7 +227,7 @@ impl<DB: Dialect, P: ConnectionPool<DB>> Connections<DB, P> {
     }
 }
 
-/// Ends a transaction where one was begun, and gives the connection back.
+/// Ends the transaction if one was begun, and releases the connection.
 async fn finish<DB: Dialect, S: Session<DB>>(mut conn: PoolConnection<DB, S>, begun: bool) -> Result<(), StoreError> {
     if begun {
         conn.commit().await?;

@@ -1,4 +1,4 @@
-//! What a failed statement says about trying it again.
+//! Whether a failed statement may be tried again.
 
 use std::time::Duration;
 
@@ -6,31 +6,31 @@ use diesel::result::{DatabaseErrorInformation, DatabaseErrorKind as Kind, Error}
 
 use crate::store::StoreError;
 
-/// What is known of a failed statement from its error alone.
+/// What the error alone tells about a failed statement.
 pub(super) enum ErrorClass {
     Known(StoreError),
     /// Either the statement is wrong or its connection is gone: only the connection can tell.
     Unclear(Error),
 }
 
-/// Texts of errors that pass by themselves. Diesel shows no error codes, so the English text has to do; in another
-/// language such an error counts as a failed statement, which a relay also repeats, only more slowly.
+/// Texts of errors that pass by themselves. Diesel exposes no error codes, so the English text must do. In another language such an
+/// error counts as a failed statement, which a relay also retries, only more slowly.
 const TRANSIENT: &[&str] = &[
-    // PostgreSQL: 40P01, 55P03, 57014 by somebody's hand, 57P03
+    // PostgreSQL: 40P01, 55P03, 57014 by an administrator, 57P03
     "deadlock detected",
     "lock timeout",
     "due to user request",
     "the database system is",
-    // MySQL and MariaDB: 1213, 1205, 1317 by somebody's hand
+    // MySQL and MariaDB: 1213, 1205, 1317 by an administrator
     "try restarting transaction",
     "Query execution was interrupted",
-    // MariaDB: 1467, as which it reports a deadlock over the table's counter (MDEV-33593)
+    // MariaDB: 1467, which it reports for a deadlock over the table's counter (MDEV-33593)
     "Failed to read auto-increment value",
     // SQLite: BUSY, LOCKED
     "is locked",
 ];
 
-/// Texts of a server that gives a statement up as the client would have done a moment later: it was slow, and not only locked.
+/// Texts of a server that cancels a slow statement just before the client's deadline. Lock time-outs are not among them.
 const TIMED_OUT: &[&str] = &[
     // PostgreSQL: 57014
     "due to statement timeout",
@@ -39,7 +39,7 @@ const TIMED_OUT: &[&str] = &[
     "maximum statement execution time exceeded",
 ];
 
-/// `deadline` is what bounds the call.
+/// `deadline` is the call's time limit.
 pub(super) fn classify(error: Error, deadline: Duration) -> ErrorClass {
     let says = |texts: &[&str], information: &dyn DatabaseErrorInformation| {
         texts.iter().any(|text| information.message().contains(text))
@@ -47,7 +47,7 @@ pub(super) fn classify(error: Error, deadline: Duration) -> ErrorClass {
     match error {
         Error::DatabaseError(Kind::ClosedConnection | Kind::UnableToSendCommand, _)
         | Error::BrokenTransactionManager => ErrorClass::Known(StoreError::Unreachable(error.into())),
-        // Read only: a stand-by after a fail-over, until the pool finds the new primary.
+        // A read-only server: a standby after a failover, until the pool finds the new primary.
         Error::DatabaseError(Kind::SerializationFailure | Kind::ReadOnlyTransaction, _) => {
             ErrorClass::Known(StoreError::Conflict(error.into()))
         }
@@ -63,12 +63,12 @@ pub(super) fn classify(error: Error, deadline: Duration) -> ErrorClass {
     }
 }
 
-/// Of a connection that cannot be used any more.
+/// The error of a connection that can no longer be used.
 pub(super) fn connection_lost(why: &str) -> Error {
     Error::DatabaseError(Kind::UnableToSendCommand, Box::new(why.to_owned()))
 }
 
-/// Takes it well that somebody else has written the same rows first.
+/// Accepts that somebody else has written the same rows first.
 pub(crate) fn ignore_unique_violation(result: Result<usize, StoreError>) -> Result<(), StoreError> {
     match result {
         Err(StoreError::Statement(source)) => match source.downcast::<Error>() {
@@ -80,7 +80,7 @@ pub(crate) fn ignore_unique_violation(result: Result<usize, StoreError>) -> Resu
     }
 }
 
-/// Bounds a call in time.
+/// Limits a call's time.
 pub(crate) async fn within<T>(
     deadline: Duration,
     call: impl Future<Output = Result<T, StoreError>>,
@@ -111,7 +111,7 @@ mod tests {
         }
     }
 
-    /// A lock that somebody holds for long is no slow database: a claim would be made smaller for it.
+    /// A lock that somebody holds for long does not mean a slow database, for which claims would shrink.
     #[test]
     fn a_lock_time_out_is_a_conflict_and_a_statement_time_out_is_a_time_out() {
         for message in [

@@ -18,10 +18,10 @@ use crate::store::sql::dialect::{Dialect, Statement};
 
 /// A connection that is cached between calls.
 pub(super) struct CachedConnection<S> {
-    /// Away while a call runs, and for good once that call was given up.
+    /// Absent while a call runs, and for good once that call was dropped.
     session: Option<S>,
     cancel: Option<Cancel>,
-    /// Whether its set-up told the server how long a statement may last.
+    /// Whether its set-up gave the server a statement time-out.
     pub(super) has_server_timeout: bool,
     used_at: Instant,
     /// When its renewal last ran, if it has one.
@@ -35,10 +35,10 @@ impl<S> CachedConnection<S> {
     }
 }
 
-/// The free connections, and how many were given up and have not ended.
+/// The free connections, and the abandoned ones that are not closed yet.
 pub(super) struct IdleConnections<S> {
     state: Mutex<IdleState<S>>,
-    /// One came back.
+    /// Notified when a connection is released.
     pub(super) returned: Notify,
     pub(super) abandoned: Arc<AbandonedCalls>,
 }
@@ -59,7 +59,7 @@ impl<S> IdleConnections<S> {
         let stale: Vec<_> =
             state.connections.extract_if(.., |cached| cached.used_at.elapsed() > CONNECTION_IDLE_MAX).collect();
         let taken = state.connections.pop();
-        // Closing says goodbye over the network: not under the lock.
+        // Not under the lock: closing sends a message over the network.
         drop(state);
         drop(stale);
         taken
@@ -84,7 +84,7 @@ impl<S> IdleConnections<S> {
         drop(connections);
     }
 
-    /// Keeps nothing any more.
+    /// Stops caching connections.
     pub(super) fn close(&self) {
         self.lock().closed = true;
         self.clear();
@@ -101,12 +101,12 @@ impl<S> fmt::Debug for IdleConnections<S> {
     }
 }
 
-/// The use of one connection. Dropped without [`release`](Self::release), after an error, a time-out or a cancelled
-/// call, it closes the connection, once the server has answered: whatever transaction was open ends with it.
+/// A connection in use. Dropped without [`release`](Self::release), as after an error, a time-out or a cancelled call, it is closed
+/// once the server has answered. That also ends any open transaction.
 pub(crate) struct PoolConnection<DB: Dialect, S: Session<DB>> {
     pub(super) cached: CachedConnection<S>,
     idle: Arc<IdleConnections<S>>,
-    /// What bounds a call.
+    /// The time limit of a call.
     deadline: Duration,
     in_transaction: bool,
     backend: PhantomData<fn() -> DB>,
@@ -146,7 +146,7 @@ impl<DB: Dialect, S: Session<DB>> PoolConnection<DB, S> {
         self.classified(result).await
     }
 
-    /// Commits, and nothing else.
+    /// Commits with a plain COMMIT.
     pub(crate) async fn commit(&mut self) -> Result<(), StoreError> {
         self.commit_by("COMMIT".into()).await
     }
@@ -158,7 +158,7 @@ impl<DB: Dialect, S: Session<DB>> PoolConnection<DB, S> {
         self.classified(result).await
     }
 
-    /// Keeps the connection for the next call, unless a transaction is open on it.
+    /// Caches the connection for the next call, unless a transaction is open on it.
     pub(crate) fn release(self) {
         if !self.in_transaction && self.cached.session.is_some() {
             self.idle.put(self.cached);
@@ -173,14 +173,13 @@ impl<DB: Dialect, S: Session<DB>> PoolConnection<DB, S> {
             Err(ErrorClass::Unclear(error)) => StoreError::Unreachable(error.into()),
         };
         if matches!(error, StoreError::Unreachable(_)) {
-            // Where one connection was found dead the others most likely are, too.
+            // If one connection is dead, the others most likely are, too.
             self.idle.clear();
         }
         Err(error)
     }
 
-    /// Whether the connection is still there: after a failed statement an open transaction takes a rollback and
-    /// nothing else.
+    /// Whether the connection still works. After a failed statement an open transaction accepts only a rollback.
     async fn answers(&mut self) -> bool {
         let answer = match self.in_transaction {
             true => self.call(|session| Box::pin(session.rollback())).await,
@@ -189,12 +188,12 @@ impl<DB: Dialect, S: Session<DB>> PoolConnection<DB, S> {
         answer.is_ok()
     }
 
-    /// Runs a call. Dropped in its middle, it goes on until the server has answered, and the connection is closed then.
+    /// Runs a call. If dropped, the call goes on until the server has answered, and then the connection is closed.
     async fn call<T: Send + 'static>(
         &mut self,
         call: impl for<'s> FnOnce(&'s mut S) -> BoxFuture<'s, QueryResult<T>> + Send + 'static,
     ) -> QueryResult<T> {
-        let mut session = self.cached.session.take().ok_or_else(|| connection_lost("an earlier call was given up"))?;
+        let mut session = self.cached.session.take().ok_or_else(|| connection_lost("an earlier call was cancelled"))?;
         let running = Box::pin(async move {
             let result = call(&mut session).await;
             (session, result)

@@ -33,18 +33,17 @@ use futures_util::future::BoxFuture;
 
 use super::sql::dialect::{Dialect, Statement};
 
-/// A pool that a store takes its connections from.
+/// A pool from which a store takes its connections.
 ///
 /// Implemented for `r2d2::Pool<ConnectionManager<_>>` of Diesel's own connections (feature `r2d2`) and for the
 /// diesel-async pools of deadpool, bb8 and mobc (features of their names).
 ///
-/// The store keeps the connections it took, so that a call needs no checkout, no ping and no new prepared statements;
-/// it holds as many as it has calls at once (six with the default limits, and up to three more for each ordered topic).
-/// Give it a pool of its own, or one with that many connections to spare. It closes them, instead of giving them back, when
-/// it is dropped.
+/// The store caches the connections it takes, so a call needs no checkout, no ping and no newly prepared statements. It holds as
+/// many as it makes calls at once (six with the default limits, and up to three more for each ordered topic). Give it a pool of its
+/// own, or one with that many connections to spare. When the store is dropped, it closes its connections and does not return them.
 ///
-/// A connection whose statement was given up keeps its place in the pool until the server has answered: the server has never
-/// more processes for a store than its pool has places, whatever they wait for.
+/// A connection whose call was abandoned keeps its place in the pool until the server has answered. So the server never has more
+/// processes for a store than its pool has places.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no pool that a store can take `{DB}` connections from",
     note = "use r2d2's Pool<ConnectionManager<_>> with diesel's connection (feature `r2d2`), or the Pool of diesel-async's \
@@ -58,7 +57,7 @@ pub trait ConnectionPool<DB: Dialect>: sealed::Sealed + Send + Sync + 'static {
     fn open(&self, within: Duration) -> impl Future<Output = Result<Self::Session, OpenError>> + Send;
 }
 
-/// Sends a cancel request; says whether the server took it.
+/// Sends a cancel request; returns whether the server accepted it.
 pub(crate) type Cancel = Arc<dyn Fn() -> BoxFuture<'static, bool> + Send + Sync>;
 
 pub(crate) type OpenError = Box<dyn Error + Send + Sync>;
@@ -66,20 +65,20 @@ pub(crate) type OpenError = Box<dyn Error + Send + Sync>;
 /// One connection taken from a pool. Dropping it closes the connection; it never goes back to its pool.
 ///
 /// # Cancel safety
-/// None: a call is run to its end ([`call`]), because a dropped one leaves the server at it.
+/// None: a call runs to its end ([`call`]), because the server does not stop when a future is dropped.
 pub trait Session<DB: Dialect>: Send + 'static {
-    /// Asks the server, over a connection of its own, to end what this one runs; `None` where the driver cannot.
+    /// Asks the server, over another connection, to cancel this one's statement; `None` if the driver cannot.
     fn canceller(&mut self) -> Option<Cancel> {
         None
     }
 
-    /// Keeps no statement prepared from now on: the next one may reach another session of the server.
+    /// Stops preparing statements: the next one may reach another session of the server.
     fn disable_statement_cache(&mut self);
 
     /// Runs text without binds or results, which may hold several statements.
     fn batch(&mut self, text: Arc<str>) -> impl Future<Output = QueryResult<()>> + Send;
 
-    /// Opens a transaction with a text of its own, so that its settings travel with BEGIN.
+    /// Opens a transaction with the given text, so that its settings travel with BEGIN.
     fn begin(&mut self, text: Arc<str>) -> impl Future<Output = QueryResult<()>> + Send;
 
     /// Runs a statement and reads its rows.
@@ -90,18 +89,18 @@ pub trait Session<DB: Dialect>: Send + 'static {
     /// Runs a statement and counts the rows it changed.
     fn execute(&mut self, statement: Statement<DB>) -> impl Future<Output = QueryResult<usize>> + Send;
 
-    /// Ends the transaction that `begin` opened, with a text that commits it.
+    /// Ends the transaction that `begin` opened, with the given commit text.
     fn commit(&mut self, text: Arc<str>) -> impl Future<Output = QueryResult<()>> + Send;
 
     /// Rolls it back.
     fn rollback(&mut self) -> impl Future<Output = QueryResult<()>> + Send;
 }
 
-/// Books the end of a transaction.
+/// Records the end of a transaction.
 #[cfg(any(feature = "r2d2", feature = "deadpool", feature = "bb8", feature = "mobc"))]
 fn record_end(status: &mut TransactionManagerStatus) -> QueryResult<()> {
     match status.transaction_state()?.change_transaction_depth(TransactionDepthChange::DecreaseDepth) {
-        // libpq tells it to diesel's connection before.
+        // libpq has already reported it to diesel's connection.
         Err(diesel::result::Error::NotInTransaction) => Ok(()),
         booked => booked,
     }

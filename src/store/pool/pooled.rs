@@ -27,12 +27,11 @@ pub trait Handle: Send + 'static {
     /// The connection.
     fn connection(&mut self) -> &mut Self::Connection;
 
-    /// Closes the connection now, so that what it holds locked is free: a pool that looks at it only when it is next
-    /// asked for would leave it open.
+    /// Closes the connection now, which releases its locks. Left to the pool, it would stay open until the pool next checks it.
     fn discard(self);
 }
 
-/// An async connection; empty only while it is dropped.
+/// An async connection; empty only during its drop.
 pub struct Pooled<H: Handle>(Option<H>);
 
 impl<H: Handle> Pooled<H> {
@@ -71,7 +70,7 @@ where
         let token = connection.downcast_ref::<AsyncPgConnection>()?.cancel_token();
         Some(Arc::new(move || {
             let token = token.clone();
-            // Without TLS, as libpq did until version 17: the server asks for none, unless the URL says `sslmode=require`.
+            // Without TLS, as libpq did until version 17. The server requires none, unless the URL says `sslmode=require`.
             Box::pin(async move { token.cancel_query(NoTls).await.is_ok() })
         }))
     }

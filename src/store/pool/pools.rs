@@ -1,4 +1,4 @@
-//! deadpool, bb8 and mobc: what differs between them is how a connection is taken and how it is closed.
+//! deadpool, bb8 and mobc differ in how a connection is taken and how it is closed.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::sealed::Sealed;
 use super::{ConnectionPool, OpenError};
 use crate::store::sql::dialect::Dialect;
 
-/// Implements [`ConnectionPool`] for one pool, under the bounds that diesel-async puts on its connections there.
+/// Implements [`ConnectionPool`] for one pool, with the bounds that diesel-async requires of its connections.
 macro_rules! connection_pool {
     ($pool:ident, $handle:ty, |$this:ident| $open:expr, |$taken:ident| $discard:expr) => {
         impl<C> Sealed for $pool<C>
@@ -35,7 +35,7 @@ macro_rules! connection_pool {
             type Session = Pooled<$handle>;
 
             async fn open(&self, _within: Duration) -> Result<Self::Session, OpenError> {
-                // Not these pools' own time-outs, which need a runtime named at their making: the caller drops this.
+                // Not these pools' own time-outs, which need a runtime named at construction: the caller drops this future.
                 let $this = self;
                 Ok(Pooled::new($open.await?))
             }
@@ -79,7 +79,7 @@ mod bb8 {
 
     connection_pool!(Pool, PooledConnection<'static, C>, |pool| pool.get_owned(), |connection| {
         let mut connection = connection;
-        // bb8 gives no connection away, but closes at once one that says it is broken.
+        // bb8 cannot remove a connection, but closes one at once that is marked as broken.
         C::TransactionManager::transaction_manager_status_mut(&mut *connection).set_in_error();
     });
 }

@@ -1,4 +1,4 @@
-//! When single statements get time-outs of the server's.
+//! When single statements get server time-outs.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use crate::limits::STATEMENT_TIMEOUT_CAUTION;
 use crate::store::StoreError;
 
-/// Whether a statement was given up not long ago, and how a statement begins then.
+/// Whether a call was abandoned lately, and how a statement begins then.
 #[derive(Debug)]
 pub(super) struct TimeoutGuard {
     begin: Arc<str>,
@@ -17,7 +17,7 @@ pub(super) struct TimeoutGuard {
 
 #[derive(Debug, Clone, Copy)]
 enum State {
-    /// Nothing was answered yet. A process that is restarted again and again while a table is locked leaves each time what it has begun.
+    /// No call has been answered yet. A process that restarts again and again while a table is locked abandons its calls each time.
     Untested,
     Healthy,
     GuardedUntil(Instant),
@@ -28,7 +28,7 @@ impl TimeoutGuard {
         Self { begin, is_always_on, state: Mutex::new(State::Untested) }
     }
 
-    /// The text that a statement's transaction begins with; `None` where it needs none.
+    /// The text that begins a statement's transaction; `None` if it needs none.
     pub(super) fn begin(&self) -> Option<Arc<str>> {
         let is_due = self.is_always_on
             || match *self.state() {
@@ -39,14 +39,14 @@ impl TimeoutGuard {
         is_due.then(|| Arc::clone(&self.begin))
     }
 
-    /// Notes how a call went.
+    /// Records the result of a call.
     pub(super) fn record<T>(&self, result: &Result<T, StoreError>) {
         let is_guarded = self.begin().is_some();
         let mut state = self.state();
         match result {
-            // Of another table, perhaps: what was given up may still be locked.
+            // It may be of another table: the abandoned statement may still wait for its lock.
             Ok(_) if matches!(*state, State::Untested) => *state = State::Healthy,
-            // A conflict by itself is a deadlock, or somebody's open transaction: the server has ended the statement.
+            // A conflict alone is a deadlock or somebody's open transaction: the server has ended the statement.
             Err(StoreError::Conflict(_)) if !is_guarded => {}
             Err(StoreError::TimedOut { .. } | StoreError::Conflict(_)) => {
                 *state = State::GuardedUntil(Instant::now() + STATEMENT_TIMEOUT_CAUTION);

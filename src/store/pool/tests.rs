@@ -17,7 +17,7 @@ use crate::limits::{ABANDONED_STATEMENT_TIMEOUT, CONNECTIONS_ABANDONED_MAX};
 use crate::store::StoreError;
 use crate::store::sql::dialect::Statement;
 
-/// How long the pool takes to open a connection, and a call to use one.
+/// How long opening a connection takes, and using one.
 const OPENING: Duration = Duration::from_millis(10);
 const USE: Duration = Duration::from_millis(1);
 
@@ -107,7 +107,7 @@ async fn use_connection(connections: &Connections<Pg, Pool>) {
     conn.release();
 }
 
-/// Calls that come in twos are often served by each other's connections while a new one is being opened.
+/// Calls in pairs often get each other's connections while a new one is being opened.
 #[tokio::test(start_paused = true)]
 async fn an_abandoned_opening_is_not_wasted() {
     let pool = Pool::default();
@@ -155,14 +155,14 @@ impl QueryableByName<Pg> for Empty {
     }
 }
 
-/// Calls at once, each of a second.
+/// Makes calls at once, each of a second.
 async fn calls(connections: &Connections<Pg, Pool>, count: usize) -> usize {
     let call = || async { connections.load::<Empty>(Statement::new(&"SELECT 1".into(), [])).await.is_ok() };
     let answered = futures_util::future::join_all((0..count).map(|_| call())).await;
     answered.into_iter().filter(|is_answered| *is_answered).count()
 }
 
-/// A server that does not answer has no more connections of a store however often its calls are given up.
+/// A server that does not answer gets no more connections from a store, however many of its calls are abandoned.
 #[tokio::test(start_paused = true)]
 async fn an_abandoned_call_keeps_its_place_in_the_pool() {
     const CALLS: usize = 6;
@@ -175,11 +175,11 @@ async fn an_abandoned_call_keeps_its_place_in_the_pool() {
         assert!(server.open() < CALLS + CONNECTIONS_ABANDONED_MAX, "{} connections", server.open());
     }
     server.is_silent.send_replace(false);
-    assert_eq!(calls(&connections, CALLS).await, CALLS, "all flows");
-    assert!(server.open() <= CALLS, "what was given up is closed: {}", server.open());
+    assert_eq!(calls(&connections, CALLS).await, CALLS, "all calls succeed again");
+    assert!(server.open() <= CALLS, "abandoned connections are closed: {}", server.open());
 }
 
-/// As of a firewall that has forgotten the connections: no answer comes, and the server has ended its side long ago.
+/// As with a firewall that has dropped the connections: no answer comes, and the server ended its side long ago.
 #[tokio::test(start_paused = true)]
 async fn waiting_for_a_server_with_a_timeout_is_bounded() {
     let pool = Pool::default();

@@ -19,7 +19,7 @@ use crate::store::sql::group::{Column, RowBatch};
 use crate::store::sql::text::{Placeholders, Step, Syntax};
 use crate::store::{PollFrom, PollSpec, Requeue};
 
-/// Instants, and arrays for groups, so that a group of any size is the same text.
+/// Instants, and arrays for batches, so that a batch of any size has the same text.
 #[derive(Debug, Clone)]
 pub enum PgBind {
     Instant(PgTimestamp),
@@ -114,7 +114,7 @@ impl Binds for Pg {
     }
 }
 
-/// The topics of a look, where each begins, and how many ms ahead all of them end.
+/// The topics of a poll, where each begins, and how many ms ahead all of them end.
 pub(super) fn poll_binds(spec: &PollSpec) -> [Bind<PgBind>; 4] {
     let topics = spec.topics.iter().map(|at| at.topic.as_ref().to_owned()).collect();
     let (first, past) = spec.topics.iter().map(|at| instant_or_past(at.from)).unzip();

@@ -36,7 +36,7 @@ impl<P: ConnectionPool<Pg>> PostgresStore<P> {
         Ok(settings.iter().flat_map(SettingsRow::warnings).collect())
     }
 
-    /// Looks whether these are there and of this version.
+    /// Checks that these tables exist and have this version.
     pub(super) async fn check_named(&self, names: Vec<String>) -> Result<(), StoreError> {
         check_versions(self.executor.load(tables(names)).await?)
     }
@@ -55,8 +55,8 @@ fn check_versions(tables: Vec<TableRow>) -> Result<(), StoreError> {
 fn begin_refused(error: StoreError) -> StoreError {
     match error {
         StoreError::Statement(refusal) => StoreError::Schema(SchemaProblem::Setting {
-            found: format!("BEGIN is refused ({refusal})"),
-            remedy: "reach the primary, and where pgbouncer is between, use pool_mode = transaction or session",
+            found: format!("the server refuses BEGIN ({refusal})"),
+            remedy: "connect to the primary; if through pgbouncer, with pool_mode = transaction or session",
         }),
         error => error,
     }
@@ -80,7 +80,7 @@ impl QueryableByName<Pg> for TableRow {
 
 struct SettingsRow {
     is_read_only: bool,
-    /// By setting: whether it says that commits can be lost.
+    /// For each setting, whether it can lose commits.
     not_durable: [(bool, &'static str); 3],
 }
 
@@ -102,7 +102,7 @@ impl SettingsRow {
         if self.is_read_only {
             return Err(StoreError::Schema(SchemaProblem::Setting {
                 found: "default_transaction_read_only = on".to_owned(),
-                remedy: "give the relay a role or connection that may write",
+                remedy: "give the relay a role or a connection that may write",
             }));
         }
         Ok(())

@@ -25,10 +25,9 @@ use crate::store::{Claim, ClaimHandle, ClaimMode, ClaimSpec, Closed, DueWatermar
 
 /// BEGIN with the claim's settings, in one round trip.
 ///
-/// Its commit does not wait for the disk: what a crash of the database takes back of it is a duplicate after that crash
-/// and nothing else. And its plans are made for what the table is now: one that was cached while it was empty reads all
-/// of a backlog for each claim, and so does a bitmap, which PostgreSQL may take where it cannot know how much lies behind the
-/// first row that is due.
+/// Its commit does not wait for the disk: if a crash of the database undoes it, rows are sent twice, and nothing else happens. Its
+/// plans fit the table's current size. A plan cached while the table was empty reads all of a backlog for each claim. So does a
+/// bitmap scan, which PostgreSQL may choose if it cannot know how many rows follow the first due one.
 fn begin(spec: &ClaimSpec, settings: &str) -> Arc<str> {
     let idle_ms = millis(spec.lock_duration + CLAIM_IDLE_GRACE);
     format!(
@@ -44,7 +43,7 @@ impl<P: ConnectionPool<Pg>> PostgresStore<P> {
         let mut conn = self.executor.connections.acquire().await?;
         conn.begin(begin(spec, &self.local_settings())).await?;
         let (watermark, mut claimed) = self.read_claim(&mut conn, spec).await?;
-        // Sorted already, unless a row's due_at was moved while the statement waited for its page.
+        // Sorted already, unless a row's due_at changed while the statement waited for its page.
         claimed.sort_by_key(|claimed| (claimed.due_at, claimed.row.key.id));
         let fit = rows_within_bytes(&claimed, spec.bytes_max);
         let found_all = claimed.len() < spec.rows_max && fit == claimed.len();
@@ -70,13 +69,13 @@ impl<P: ConnectionPool<Pg>> PostgresStore<P> {
         })
     }
 
-    /// What is due, locked, and the watermark.
+    /// Locks and reads the due rows, and computes the watermark.
     async fn read_claim(
         &self,
         conn: &mut PoolConnection<Pg, P::Session>,
         spec: &ClaimSpec,
     ) -> Result<(Option<DueWatermark>, Vec<ClaimedRow>), StoreError> {
-        // '-infinity' is an instant like others, which somebody may have set a row to; below it there is none, and right above it none either.
+        // '-infinity' is an instant like others, which somebody may have set by hand. The value above it is no valid instant.
         let from = spec.after.map_or(i64::MIN, DueWatermark::next);
         let binds = [
             Bind::text(&spec.topic),
@@ -98,7 +97,7 @@ impl<P: ConnectionPool<Pg>> PostgresStore<P> {
         Ok((mark, claimed))
     }
 
-    /// Reads the payloads that did not come along.
+    /// Reads the payloads that the claim statement left out.
     async fn read_large_payloads(
         &self,
         conn: &mut PoolConnection<Pg, P::Session>,
@@ -112,7 +111,7 @@ impl<P: ConnectionPool<Pg>> PostgresStore<P> {
         let payloads = Statement::new(&self.sql.claims.payloads, [PgBind::Numbers(ids).into()]);
         let read: Vec<PayloadRow> = conn.load(payloads).await?;
         let mut payloads: HashMap<RowKey, _> = read.into_iter().map(|row| (row.key, row.payload)).collect();
-        // Locked, so that each is there. One that were not must not go out as a tombstone.
+        // The rows are locked, so each exists. A missing one must not be sent as a tombstone.
         claimed.retain_mut(|row| match (row.large_payload_bytes, payloads.remove(&row.row.key).flatten()) {
             (None, _) => true,
             (Some(_), None) => false,
@@ -127,7 +126,7 @@ impl<P: ConnectionPool<Pg>> PostgresStore<P> {
     }
 }
 
-/// How many of the first rows are within the bytes: one at least.
+/// How many of the first rows fit the byte limit: at least one.
 fn rows_within_bytes(claimed: &[ClaimedRow], bytes_max: usize) -> usize {
     let mut bytes = 0_usize;
     let beyond = claimed.iter().position(|row| {
@@ -140,7 +139,7 @@ fn rows_within_bytes(claimed: &[ClaimedRow], bytes_max: usize) -> usize {
 /// A claim whose transaction is open.
 struct OpenClaim<S: Session<Pg>> {
     conn: PoolConnection<Pg, S>,
-    /// The claimed rows, and where each is.
+    /// The claimed rows and their positions.
     places: HashMap<RowKey, Ctid>,
     sql: Arc<Sql>,
     keep: Option<Keep>,
@@ -156,8 +155,8 @@ impl<S: Session<Pg>> ClaimHandle for OpenClaim<S> {
 }
 
 impl<S: Session<Pg>> OpenClaim<S> {
-    // An aborted transaction answers ROLLBACK to COMMIT, and no error. It cannot come to that here: each statement's
-    // error ends the claim before.
+    // An aborted transaction answers COMMIT with ROLLBACK, and no error. That cannot happen here: any statement's error ends the
+    // claim first.
     async fn commit(mut self, delivered: &[RowKey], held: &[RowKey]) -> Result<Closed, StoreError> {
         let mut closed = Closed::default();
         let (settled, places): (Vec<RowKey>, Vec<Ctid>) = delivered.iter().filter_map(|key| self.take(*key)).unzip();
@@ -193,7 +192,7 @@ impl<S: Session<Pg>> OpenClaim<S> {
         }
     }
 
-    /// Those that the DELETE removed, where it removed not all: a trigger can keep a row.
+    /// The rows that the DELETE removed, if not all: a trigger can keep a row.
     async fn deleted_rows(&mut self, deleted: Vec<RowKey>) -> Result<Vec<RowKey>, StoreError> {
         let ids = PgBind::Numbers(deleted.iter().map(|row| row.id).collect());
         let remaining = Statement::new(&self.sql.live.remaining, [ids.into()]);
@@ -202,7 +201,7 @@ impl<S: Session<Pg>> OpenClaim<S> {
         Ok(deleted.into_iter().filter(|key| !remaining.contains(key)).collect())
     }
 
-    /// A row of this claim, once; others are not this claim's to remove.
+    /// Takes a row of this claim, once; this claim must not remove any other.
     fn take(&mut self, key: RowKey) -> Option<(RowKey, Ctid)> {
         self.places.remove_entry(&key)
     }

@@ -11,7 +11,7 @@ use crate::store::sql::rows::{key, raw_row};
 
 /// A row of the claim statement.
 pub(super) enum ClaimRow {
-    /// What it says of the range it read: told once.
+    /// The range that was read: returned once.
     Range {
         read_at: i64,
         first_due_at: Option<i64>,
@@ -23,7 +23,7 @@ pub(super) enum ClaimRow {
 pub(super) struct ClaimedRow {
     pub(super) due_at: i64,
     pub(super) ctid: Ctid,
-    /// How large the payload is, where it is to be read apart.
+    /// The payload's size, if it is to be read separately.
     pub(super) large_payload_bytes: Option<i64>,
     pub(super) row: RawRow,
 }

@@ -43,8 +43,8 @@ impl Columns for Pg {
         instant(PgTimestamp(raw))
     }
 
-    /// The difference of two instants, which the database tells in days and microseconds. NULL where it is due never or always, by
-    /// somebody's own hand: no lease to go by.
+    /// The difference of two instants, which the database returns in days and microseconds. NULL if the row was set by hand to be
+    /// due never or always: then no lease can be derived.
     fn left<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<Duration> {
         const DAY_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
         let left: Option<PgInterval> = row.get_value::<Nullable<Interval>, _, _>(column)?;

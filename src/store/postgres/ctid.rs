@@ -1,4 +1,4 @@
-//! Where a version of a row stands in its table.
+//! The physical position of a row version.
 
 use std::io::Write as _;
 
@@ -13,8 +13,8 @@ use diesel::sql_types::SqlType;
 #[diesel(postgres_type(oid = 27, array_oid = 1010))]
 pub struct Tid;
 
-/// The place of a row's version: good for as long as the transaction that locked the row is open, as nobody else writes the row,
-/// and VACUUM moves nothing.
+/// The position of a row version. Valid while the transaction that locked the row is open: nobody else writes the row, and VACUUM
+/// moves nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, AsExpression, FromSqlRow)]
 #[diesel(sql_type = Tid)]
 pub struct Ctid([u8; 6]);

@@ -7,7 +7,7 @@ use diesel::deserialize::Result;
 
 use crate::store::sql::dialect::micros;
 
-/// From 1970, where clocks begin, to 2000, where PostgreSQL's do.
+/// From 1970, the epoch of system clocks, to 2000, PostgreSQL's epoch.
 const EPOCH_OFFSET: Duration = Duration::from_secs(946_684_800);
 
 pub(crate) fn instant(at: PgTimestamp) -> Result<SystemTime> {
@@ -17,7 +17,7 @@ pub(crate) fn instant(at: PgTimestamp) -> Result<SystemTime> {
     instant.ok_or_else(|| OutOfRange { micros: at.0 }.into())
 }
 
-/// The other way; of an instant before 1970, 1970.
+/// The reverse; an instant before 1970 becomes 1970.
 pub(super) fn timestamp(at: SystemTime) -> PgTimestamp {
     let since_1970 = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     PgTimestamp(micros(since_1970).saturating_sub(micros(EPOCH_OFFSET)))

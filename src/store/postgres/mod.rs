@@ -29,8 +29,8 @@ use crate::limits::{POSTGRES_PLAN_AGE_MAX, SERVER_LOCK_TIMEOUT_PERCENT, SERVER_S
 
 /// An outbox in PostgreSQL (13 or later).
 ///
-/// Works through sync (r2d2) and async (diesel-async) pools alike, see [`ConnectionPool`], and behind pgbouncer in session mode; in
-/// transaction mode with [`transaction_pooling`](SqlStore::transaction_pooling).
+/// Works through sync (r2d2) and async (diesel-async) pools alike, see [`ConnectionPool`]. It works behind pgbouncer in session
+/// mode, and in transaction mode with [`transaction_pooling`](SqlStore::transaction_pooling).
 ///
 /// ```no_run
 /// # #[cfg(feature = "r2d2")] {
@@ -46,40 +46,40 @@ use crate::limits::{POSTGRES_PLAN_AGE_MAX, SERVER_LOCK_TIMEOUT_PERCENT, SERVER_S
 /// ```
 pub type PostgresStore<P> = SqlStore<Pg, P>;
 
-/// States the isolation of statements that are a transaction by themselves. Where the database's or the role's default is SERIALIZABLE
-/// they would take predicate locks, over which the application's transactions fail (40001); at REPEATABLE READ they would fail themselves.
+/// Sets the isolation level of single statements. If the default of the database or the role is SERIALIZABLE, they would take
+/// predicate locks, which make the application's transactions fail (40001). At REPEATABLE READ they would fail themselves.
 ///
-/// Only where another is the default: behind a pooler that nobody told of, the setting stays in a session that somebody else uses next,
-/// and that one may rely on its own.
+/// Only if the default is another one: behind an undeclared pooler, the setting stays in a session that somebody else uses next and
+/// who may rely on its own.
 const READ_COMMITTED: &str = "SELECT set_config('default_transaction_isolation', 'read committed', false) \
   WHERE current_setting('default_transaction_isolation') <> 'read committed'";
 
 impl<P: ConnectionPool<Pg>> SqlStore<Pg, P> {
-    /// An outbox reached through `pool`; the relay says under which names.
+    /// An outbox reached through `pool`. The relay sets the table names.
     pub fn new(pool: P) -> Self {
         let connections = Connections::new(pool, Some(READ_COMMITTED.into()));
         Self::from_connections(connections.with_renewal("DISCARD PLANS", POSTGRES_PLAN_AGE_MAX), None)
             .with_single_begin()
     }
 
-    /// Lets relays of ordered topics wake each other by NOTIFY, so that a commit to a lane which another process owns is sent at
-    /// once and not at that one's next poll. docs/ordering.md has what it costs and what it needs.
+    /// Lets relays of ordered topics wake each other by NOTIFY. A commit to a lane of another process is then sent at once, not at
+    /// that process's next poll. docs/ordering.md says what it costs and needs.
     ///
-    /// Each relay that is to hear needs it, and each that is to be heard. `connection` is one more to the server, beside the pool's;
-    /// where it cannot be had, or hears nothing, the poll does it all.
+    /// Every relay that sends or receives notices needs it. `connection` is one more to the server, in addition to the pool's. If
+    /// it cannot be opened, or receives nothing, polling still finds every row.
     #[must_use]
     pub fn notice_connection(mut self, connection: NoticeConnection) -> Self {
         self.extra = Some(connection);
         self
     }
 
-    /// For a relay or an [`Admin`](crate::admin::Admin) behind pgbouncer in transaction mode, or another pooler that gives each
-    /// transaction a session of its own choice; without it a relay there does not start. It needs no support for prepared statements.
+    /// For a relay or an [`Admin`](crate::admin::Admin) behind pgbouncer in transaction mode, or another pooler that chooses a
+    /// session for each transaction. A relay there does not start without it. It needs no support for prepared statements.
     ///
-    /// Each statement runs in a transaction, which costs two more round trips, and is planned anew. Nothing is set on a session for
-    /// longer than a transaction. What the pool itself sends needs care, too: docs/pgbouncer.md has which pool with which settings.
+    /// Each statement runs in a transaction, which costs two more round trips, and is planned anew. No setting outlives its
+    /// transaction. The pool's own statements matter, too: docs/pgbouncer.md lists pools and their settings.
     ///
-    /// Better, where it can be had, is the server's own address for the relay.
+    /// If possible, give the relay the server's own address instead.
     ///
     /// ```no_run
     /// # #[cfg(feature = "r2d2")] {
@@ -100,15 +100,15 @@ impl<P: ConnectionPool<Pg>> SqlStore<Pg, P> {
         self.with_single_begin()
     }
 
-    /// Bounds each call, by default to [`STATEMENT_TIMEOUT`](crate::limits::STATEMENT_TIMEOUT). The server gives up a little sooner, a lock
-    /// after four fifths of it.
+    /// Sets the time limit of each call, by default [`STATEMENT_TIMEOUT`](crate::limits::STATEMENT_TIMEOUT). The server cancels a
+    /// little sooner: a lock wait after four fifths of it.
     #[must_use]
     pub fn statement_timeout(mut self, timeout: Duration) -> Self {
         self.executor = self.executor.map_connections(|connections| connections.with_deadline(timeout));
         self.with_single_begin()
     }
 
-    /// After a change of what the text of a single statement's BEGIN depends on.
+    /// Recomputes the BEGIN text of single statements.
     fn with_single_begin(mut self) -> Self {
         let begin = format!(
             "BEGIN ISOLATION LEVEL READ COMMITTED; {}; SET LOCAL idle_in_transaction_session_timeout = 2000",
@@ -118,8 +118,8 @@ impl<P: ConnectionPool<Pg>> SqlStore<Pg, P> {
         self
     }
 
-    /// What the server is told in each transaction: the time-outs, and behind a pooler to plan anew. It keeps statements prepared by
-    /// itself (pgbouncer from 1.21 on), and with them plans that were made for another size of the table.
+    /// The settings of each transaction: the time-outs, and behind a pooler to plan anew. A pooler may keep prepared statements
+    /// itself (pgbouncer from 1.21 on), and with them plans for another size of the table.
     fn local_settings(&self) -> String {
         let connections = &self.executor.connections;
         let time_outs = time_outs(connections.deadline());
@@ -130,13 +130,13 @@ impl<P: ConnectionPool<Pg>> SqlStore<Pg, P> {
     }
 }
 
-/// What the server is told in each transaction of a store, so that it gives a statement up before the caller does: a lock first, so that
-/// it is told apart from a database that is slow. For the transaction only: what a session is told, pgbouncer in transaction mode
-/// passes on to sessions of the application.
+/// The time-outs of a store's transactions, so that the server cancels a statement before the caller stops waiting. The lock
+/// time-out is shorter, to tell a lock from a slow database. They hold for the transaction only: pgbouncer in transaction mode
+/// passes session settings on to the application.
 fn time_outs(deadline: Duration) -> String {
     let (statement, lock) =
         (deadline * SERVER_STATEMENT_TIMEOUT_PERCENT / 100, deadline * SERVER_LOCK_TIMEOUT_PERCENT / 100);
-    // Zero is no time-out at all.
+    // Zero means no time-out.
     let ms = |timeout: Duration| if is_injected(InjectedBug::StatementLeftBehind) { 0 } else { millis(timeout).max(1) };
     format!("SET LOCAL statement_timeout = {}; SET LOCAL lock_timeout = {}", ms(statement), ms(lock))
 }

@@ -1,4 +1,4 @@
-//! The connection over which notices are heard, of diesel-async or of libpq.
+//! The connection that receives notices, of diesel-async or of libpq.
 
 use std::fmt;
 use std::future::Future;
@@ -19,11 +19,11 @@ use crate::store::{NoticeStream, StoreError};
 
 type OpenFuture = Pin<Box<dyn Future<Output = Result<Box<dyn NoticeStream>, StoreError>> + Send>>;
 
-/// How a relay opens the connection over which it hears notices. For
+/// How a relay opens the connection that receives notices. For
 /// [`PostgresStore::notice_connection`](crate::store::SqlStore::notice_connection).
 ///
-/// It has to reach the server itself, or pgbouncer in session mode: LISTEN belongs to a session, and in transaction mode nothing
-/// is heard. Nothing else depends on it, and the relay says in its log that it hears nothing.
+/// It must reach the server itself, or pgbouncer in session mode: LISTEN belongs to a session, so in transaction mode no notice
+/// arrives. Nothing else depends on it, and the relay logs if it receives none.
 pub struct NoticeConnection(Box<dyn Fn(&str) -> OpenFuture + Send + Sync>);
 
 impl NoticeConnection {
@@ -54,14 +54,14 @@ impl NoticeConnection {
         })
     }
 
-    /// A connection of diesel-async that `open` makes, with TLS for instance. Called again after each loss.
+    /// A diesel-async connection that `open` makes, for example with TLS. Called again after each loss.
     ///
-    /// It has to be one that diesel-async drives itself (`establish`, `try_from_client_and_connection`): of others it passes no
-    /// notices on.
+    /// diesel-async must drive the connection itself (`establish`, `try_from_client_and_connection`): for others it passes on no
+    /// notices.
     ///
     /// # Errors
-    /// None here. Where `open` fails, or takes longer than the store's `statement_timeout`, nothing is heard until a later call: after
-    /// a second, and up to a minute. What it says is logged as it stands, so it should name no password.
+    /// None here. If `open` fails, or takes longer than the store's `statement_timeout`, no notices arrive until a later call:
+    /// after a second, and up to a minute. Its error is logged as it is, so it should contain no password.
     #[cfg(feature = "async")]
     pub fn from_fn<F>(open: impl Fn() -> F + Send + Sync + 'static) -> Self
     where
@@ -78,11 +78,11 @@ impl NoticeConnection {
         }))
     }
 
-    /// A connection of libpq to `url`, for applications without diesel-async: with everything that libpq reads there, TLS included.
+    /// A libpq connection to `url`, for applications without diesel-async. libpq reads all of the URL, including TLS.
     ///
-    /// libpq cannot say that there is something to read, so it is asked every ten milliseconds, without a round trip. It opens one
-    /// connection at a time, on a thread that lasts as long as that: give it a `connect_timeout`, without which libpq waits for a
-    /// server that accepts and says nothing, and nothing is heard meanwhile.
+    /// libpq cannot report that there is something to read, so it is polled every ten milliseconds, without a round trip. It opens
+    /// one connection at a time, on a thread of its own. Set a `connect_timeout`: without it, libpq waits forever for a server that
+    /// accepts and then stays silent, and no notices arrive meanwhile.
     ///
     /// ```no_run
     /// use diesel_outbox::store::NoticeConnection;
@@ -105,7 +105,7 @@ impl NoticeConnection {
         }))
     }
 
-    /// Opens one that listens to `channel`.
+    /// Opens a connection that listens to `channel`.
     pub(super) fn open(&self, channel: &str) -> OpenFuture {
         (self.0)(channel)
     }
@@ -137,7 +137,7 @@ impl NoticeStream for AsyncNoticeStream {
     async fn next(&mut self) -> Result<String, StoreError> {
         use futures_util::StreamExt as _;
         let received = std::pin::pin!(self.0.notifications_stream()).next().await;
-        payload(received.ok_or_else(|| StoreError::Unreachable("the connection for notices was closed".into()))?)
+        payload(received.ok_or_else(|| StoreError::Unreachable("the server closed the connection for notices".into()))?)
     }
 }
 
@@ -148,7 +148,7 @@ impl fmt::Debug for AsyncNoticeStream {
     }
 }
 
-/// Opens one at a time: who waits for it may give up, which libpq cannot be told.
+/// Opens one connection at a time: a caller may stop waiting, but libpq cannot be told to.
 #[cfg(feature = "libpq")]
 #[derive(Default)]
 struct LibpqConnector(tokio::sync::Mutex<Option<tokio::sync::oneshot::Receiver<OpenResult>>>);
@@ -158,10 +158,10 @@ type OpenResult = Result<Box<dyn NoticeStream>, StoreError>;
 
 #[cfg(feature = "libpq")]
 impl LibpqConnector {
-    /// What `open` gives, or an earlier one that is still under way. On a thread of its own: one of the runtime's would be missed,
-    /// and waited for when the runtime ends.
+    /// The result of `open`, or of an earlier call that is still running. It runs on its own thread: it would occupy one of the
+    /// runtime's, which waits for them when it ends.
     ///
-    /// Cancel safe: the next call waits on.
+    /// Cancel safe: the next call waits for the same result.
     async fn open(&self, open: impl FnOnce() -> OpenResult + Send + 'static) -> OpenResult {
         let mut under_way = self.0.lock().await;
         let receiver = match under_way.take() {
@@ -169,7 +169,7 @@ impl LibpqConnector {
             None => {
                 let (sender, receiver) = tokio::sync::oneshot::channel();
                 let thread = std::thread::Builder::new().name("outbox-notices".into());
-                // Where nobody waits any more, the connection is closed.
+                // If nobody waits any more, the connection is closed.
                 thread.spawn(move || drop(sender.send(open()))).map_err(unreachable)?;
                 receiver
             }
@@ -193,7 +193,7 @@ struct LibpqNoticeStream(diesel::PgConnection);
 impl NoticeStream for LibpqNoticeStream {
     async fn next(&mut self) -> Result<String, StoreError> {
         loop {
-            // Takes what has come, and waits for nothing: no thread is needed for it.
+            // Takes what has arrived, and waits for nothing: it needs no thread.
             let received = self.0.notifications_iter().next();
             match received {
                 Some(received) => return payload(received),

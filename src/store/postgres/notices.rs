@@ -1,4 +1,4 @@
-//! Notices by NOTIFY: sent through the store's pool, heard over a connection of their own.
+//! Notices by NOTIFY: sent through the store's pool, received over a separate connection.
 
 use async_trait::async_trait;
 use diesel::pg::Pg;
@@ -16,17 +16,19 @@ impl<P: ConnectionPool<Pg>> NoticeStore for PostgresStore<P> {
         if self.extra.is_none() {
             return Ok(());
         }
-        // Passed on at the end of its transaction, which is this statement.
+        // Sent at the end of its transaction, which is this statement.
         self.execute(&self.sql.notices.notify, [PgBind::Texts(notices.to_vec()).into()]).await.map(drop)
     }
 
     async fn listen(&self) -> Result<Box<dyn NoticeStream>, StoreError> {
         let Some(connection) = &self.extra else {
-            return Err(StoreError::Unreachable("no connection was given".into()));
+            return Err(StoreError::Unreachable(
+                "no connection for notices is configured: set one with .notice_connection(..)".into(),
+            ));
         };
         let found: Vec<Read<String>> = self.executor.poll(Statement::new(&self.sql.notices.channel, [])).await?;
         let Some(Read(channel)) = found.into_iter().next() else {
-            return Err(StoreError::Statement("no channel was named".into()));
+            return Err(StoreError::Statement("the database returned no channel for notices".into()));
         };
         within(self.executor.connections.deadline(), connection.open(&channel)).await
     }

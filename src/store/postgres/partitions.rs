@@ -1,8 +1,8 @@
-//! The day partitions of the history: made ahead, and dropped whole.
+//! The day partitions of the history: created ahead, and dropped whole.
 //!
-//! PostgreSQL detaches nothing CONCURRENTLY where there is a default partition, and without one a settle fails on the first day that
-//! nobody made a partition for. So a partition is dropped with its parent locked. That is short: claims lock the history only in their
-//! last statement, so nothing but a reader keeps the lock waiting, and then the fall gives up and is tried in the next round.
+//! PostgreSQL cannot DETACH CONCURRENTLY if there is a default partition. Without one, a settle fails on the first day without a
+//! partition. So a partition is dropped with its parent locked. That is short: claims lock the history only in their last
+//! statement, so only a reader can delay the lock. Then the drop fails and is tried again in the next run.
 
 use std::time::Duration;
 
@@ -23,56 +23,56 @@ use crate::store::sql::dialect::{Bind, Statement};
 const TRY_ADVISORY_LOCK: &str = "SELECT pg_try_advisory_xact_lock($1)";
 
 impl<P: ConnectionPool<Pg>> PostgresStore<P> {
-    /// Makes the partitions that rows kept for so many days go to from today on.
+    /// Creates the partitions, from today on, for rows that are kept for these numbers of days.
     pub(super) async fn make_partitions(&self, days: &[u32]) -> Result<(), StoreError> {
         let days: Vec<i32> = days.iter().map(|&days| i32::try_from(days).unwrap_or(i32::MAX)).collect();
         let history = self.names.history();
-        let look = || {
+        let find = || {
             let ahead = Bind::Number(PARTITION_DAYS_AHEAD.into());
             let binds = [Bind::Text(history.as_str().into()), PgBind::Ints(days.clone()).into(), ahead];
             Statement::new(&self.sql.retention.missing_days, binds)
         };
-        // Attached, and not made as PARTITION OF, which locks the parent against everybody.
+        // Attached, not created as PARTITION OF, which locks the parent against everybody.
         let make = |MissingDay { name, from, to }: &MissingDay| {
             format!(
                 "CREATE TABLE {history}_{name} (LIKE {history} INCLUDING ALL); \
                  ALTER TABLE {history} ATTACH PARTITION {history}_{name} FOR VALUES FROM ('{from}') TO ('{to}')"
             )
         };
-        self.under_advisory_lock(PARTITION_LOCK_TIMEOUT, look, make).await.map(drop)
+        self.under_advisory_lock(PARTITION_LOCK_TIMEOUT, find, make).await.map(drop)
     }
 
-    /// Drops the oldest partition whose day is over; says how many rows it had, as far as is known, where there was one.
+    /// Drops the oldest expired partition; returns its estimated row count, if there was one.
     pub(super) async fn drop_partition(&self) -> Result<Option<usize>, StoreError> {
         let (history, prefix) = (self.names.history(), format!("{}_", self.names.unqualified("history")));
-        let look = || {
+        let find = || {
             let binds = [Bind::Text(history.as_str().into()), Bind::Text(prefix.as_str().into())];
             Statement::new(&self.sql.retention.expired_day, binds)
         };
         let drop = |ExpiredDay { name, .. }: &ExpiredDay| format!("DROP TABLE {history}_{name}");
-        let dropped = self.under_advisory_lock(PARTITION_DROP_LOCK_TIMEOUT, look, drop).await?;
+        let dropped = self.under_advisory_lock(PARTITION_DROP_LOCK_TIMEOUT, find, drop).await?;
         Ok(dropped.first().map(|day| usize::try_from(day.rows).unwrap_or(0)))
     }
 
-    /// Looks, and where there is something, looks again under a lock and runs DDL for each that is found then; for none where another
-    /// node is at it.
+    /// Checks, and if there is something to do, checks again under a lock and runs DDL for each item found then. Does nothing if
+    /// another node holds the lock.
     async fn under_advisory_lock<T>(
         &self,
         lock_timeout: Duration,
-        look: impl Fn() -> Statement<Pg>,
+        find: impl Fn() -> Statement<Pg>,
         ddl: impl Fn(&T) -> String,
     ) -> Result<Vec<T>, StoreError>
     where
         T: QueryableByName<Pg> + Send + 'static,
     {
-        if self.executor.load::<T>(look()).await?.is_empty() {
+        if self.executor.load::<T>(find()).await?.is_empty() {
             return Ok(Vec::new());
         }
         let connections = &self.executor.connections;
         connections
             .within(async {
                 let mut conn = connections.acquire().await?;
-                // ATTACH reads the default partition with it locked: nor may that keep settles waiting for long.
+                // ATTACH reads the default partition while it locks it: that must not delay settles for long either.
                 let (lock_timeout, timeout) = (millis(lock_timeout), millis(lock_timeout * 2));
                 let begin = format!(
                     "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = {lock_timeout}; \
@@ -83,7 +83,7 @@ impl<P: ConnectionPool<Pg>> PostgresStore<P> {
                 let locked: Vec<Locked> = conn.load(Statement::new(&TRY_ADVISORY_LOCK.into(), [lock])).await?;
                 let mut found = Vec::new();
                 if locked.iter().any(|locked| locked.0) {
-                    found = conn.load(look()).await?;
+                    found = conn.load(find()).await?;
                     let ddl: Vec<String> = found.iter().map(&ddl).collect();
                     if !ddl.is_empty() {
                         conn.batch(&ddl.join("; ").into()).await?;
@@ -105,7 +105,7 @@ impl QueryableByName<Pg> for Locked {
     }
 }
 
-/// A day without a partition: as names have it, and its bounds.
+/// A day without a partition: its name part and its bounds.
 struct MissingDay {
     name: String,
     from: String,
@@ -119,7 +119,7 @@ impl QueryableByName<Pg> for MissingDay {
     }
 }
 
-/// A partition that is kept no longer.
+/// An expired partition.
 struct ExpiredDay {
     name: String,
     rows: i64,

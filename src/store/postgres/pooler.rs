@@ -1,4 +1,4 @@
-//! Poolers that give each transaction a session of its own choice, as pgbouncer does in transaction mode.
+//! Poolers that choose a session for each transaction, as pgbouncer does in transaction mode.
 
 use diesel::pg::Pg;
 use tokio::time::timeout;
@@ -10,14 +10,14 @@ use crate::store::sql::dialect::Statement;
 use crate::store::sql::rows::Read;
 use crate::store::{SchemaProblem, StoreError};
 
-/// Which session of which server: process ids alone repeat, on another server or after its restart.
+/// Identifies a session and its server: process ids alone repeat on another server or after a restart.
 const SESSION: &str = "SELECT concat(pg_backend_pid(), ' ', pg_postmaster_start_time())";
 
 impl<P: ConnectionPool<Pg>> PostgresStore<P> {
-    /// Looks whether a session answers two connections, or a connection two sessions. A pooler with much to do may hide it from a
-    /// look, so that no sign is no proof of its absence; the other way it is.
+    /// Checks whether two connections share a session, or one connection uses two. A busy pooler may hide it, so no sign proves
+    /// nothing, but a sign proves a pooler.
     ///
-    /// Two connections, and no comparison of one with itself: an idle pooler gives it the same session each time.
+    /// Two connections, because an idle pooler gives one connection the same session each time.
     pub(super) async fn refuse_transaction_pooling(&self) -> Result<(), StoreError> {
         match self.detects_transaction_pooling().await.map_err(or_pooler_problem)? {
             true => Err(pooler_problem("sessions of the server are shared between connections".to_owned())),
@@ -28,7 +28,7 @@ impl<P: ConnectionPool<Pg>> PostgresStore<P> {
     async fn detects_transaction_pooling(&self) -> Result<bool, StoreError> {
         let mut first = self.executor.connections.acquire().await?;
         let before = session::<P>(&mut first).await?;
-        // A pool of one connection has no second, and another use of the pool may have it.
+        // A pool of one connection has no second one, and other users of the pool may have it.
         let Ok(second) = timeout(POOLER_CHECK_WAIT, self.executor.connections.acquire()).await else {
             first.release();
             return Ok(false);
@@ -36,7 +36,7 @@ impl<P: ConnectionPool<Pg>> PostgresStore<P> {
         let mut second = second?;
         let other = session::<P>(&mut second).await?;
         let after = session::<P>(&mut first).await?;
-        // At once: where sessions are given out in turn, `after` may be the one of `before` again.
+        // At once: if sessions are given out in turn, `after` may be the one of `before` again.
         let again = session::<P>(&mut first).await?;
         second.release();
         first.release();
@@ -49,8 +49,8 @@ async fn session<P: ConnectionPool<Pg>>(conn: &mut PoolConnection<Pg, P::Session
     Ok(rows.into_iter().map(|row| row.0).collect())
 }
 
-/// A statement that was prepared in one session is looked for in another, or prepared twice in one, also where a pool opens or tests
-/// its connections.
+/// A statement prepared in one session is missing in another, or is prepared twice in one. This also happens when a pool opens or
+/// tests its connections.
 fn or_pooler_problem(error: StoreError) -> StoreError {
     let (StoreError::Statement(source) | StoreError::Unreachable(source)) = &error else { return error };
     let text = source.to_string();
@@ -60,6 +60,6 @@ fn or_pooler_problem(error: StoreError) -> StoreError {
 fn pooler_problem(found: String) -> StoreError {
     StoreError::Schema(SchemaProblem::Setting {
         found: format!("the database is reached through a pooler in transaction mode ({found})"),
-        remedy: "give the relay the server's own address, or its store .transaction_pooling(); docs/pgbouncer.md has what else it needs",
+        remedy: "give the relay the server's own address, or call .transaction_pooling() on its store; docs/pgbouncer.md says what else it needs",
     })
 }

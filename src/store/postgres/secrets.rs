@@ -1,19 +1,19 @@
-//! Passwords in the texts that say where a database is.
+//! Removes passwords from error messages that contain a database URL.
 
 use crate::limits::SECRET_LENGTH_MIN;
 
-/// What stands in place of a secret.
+/// The replacement for a secret.
 const REDACTED: &str = "[redacted]";
 
-/// A driver's complaint without the password in `url`.
+/// A driver's error message without the password in `url`.
 ///
-/// Drivers repeat what they cannot read, whole or in part: of a mistyped scheme everything, of a password that was not escaped what
-/// they took for a host or a port. Looking for their words in place of ours would depend on their version and language.
+/// Drivers repeat the part they cannot read: all of a mistyped URL, or of an unescaped password what they took for host or port.
+/// Searching for the driver's own words would depend on its version and language.
 pub(super) fn redacted(complaint: &str, url: &str) -> String {
     secrets(url).into_iter().fold(complaint.to_owned(), |text, secret| text.replace(secret, REDACTED))
 }
 
-/// The longest first: a secret may contain another one.
+/// Longest first: a secret may contain another one.
 fn secrets(url: &str) -> Vec<&str> {
     let mut found: Vec<&str> = of_login(url).into_iter().chain(of_settings(url)).collect();
     let parts: Vec<&str> = found.iter().flat_map(|password| password.split(is_delimiter)).collect();
@@ -23,13 +23,13 @@ fn secrets(url: &str) -> Vec<&str> {
     found
 }
 
-/// Of `scheme://user:password@host`, however badly typed: an `@` in the password is part of it.
+/// From `scheme://user:password@host`, however badly typed: an `@` in the password is part of it.
 fn of_login(url: &str) -> Option<&str> {
     let login = url.split_once("://").map_or(url, |(_, rest)| rest).rsplit_once('@')?.0;
     Some(login.split_once(':')?.1)
 }
 
-/// Of `password=..` among settings, with the words behind it that are no settings: it may hold a space that was not quoted.
+/// From `password=..` among settings, with following words that are no settings: an unquoted password may contain a space.
 fn of_settings(url: &str) -> impl Iterator<Item = &str> {
     url.match_indices("password").flat_map(|(at, name)| {
         let words = url[at + name.len()..].split(|letter: char| letter.is_whitespace() || letter == '&');

@@ -19,27 +19,27 @@ pub trait Binds: Dialect {
     /// Rows by their ids, in this order.
     fn rows(ids: &[i64]) -> BindOf<Self>;
 
-    /// A group, as far as a statement reads it.
+    /// A batch, as far as a statement reads it.
     fn row_batch(batch: &RowBatch, step: &Step) -> Vec<BindOf<Self>>;
 
-    /// Rows of no table: columns alone.
+    /// Columns without a table.
     fn columns(columns: &[Column]) -> Vec<BindOf<Self>>;
 
-    /// What comes back, and to which lanes.
+    /// Requeued messages and their lanes.
     fn requeues(requeues: &[Requeue], step: &Step) -> Vec<BindOf<Self>>;
 
-    /// An id behind which rows are looked for.
+    /// The id after which rows are read.
     fn after(id: i64) -> i64 {
         id
     }
 
-    /// A time, as its statements count it.
+    /// A duration, in the unit of the database's statements.
     fn duration(time: Duration) -> i64;
 
-    /// An instant; some texts take it as a time since 1970.
+    /// An instant; some texts take it as a duration since 1970.
     fn instant_bind(at: SystemTime) -> BindOf<Self>;
 
-    /// The placeholder of an instant in the search for dead letters, with what the database needs around it.
+    /// The placeholder of an instant in a search for dead letters, with the conversion that the database needs.
     fn instant_placeholder(placeholder: String) -> String {
         placeholder
     }

@@ -11,7 +11,7 @@ use super::dialect::micros;
 use crate::message::MessageId;
 use crate::store::LaneEntry;
 
-/// Reads columns by their place: by name, each field of each row is looked for among all names.
+/// Reads columns by position: by name, each field of each row is looked up among all names.
 pub trait Columns: Backend {
     fn text<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<String>;
 
@@ -23,13 +23,13 @@ pub trait Columns: Backend {
 
     fn optional_number<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<Option<i64>>;
 
-    /// 0 of NULL, which stands for it where nearly every row has it.
+    /// Reads NULL as 0: statements return NULL for the value that nearly every row has.
     fn int<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<i32>;
 
-    /// Likewise false.
+    /// Reads NULL as false.
     fn flag<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<bool>;
 
-    /// Its bytes, where the database has no type for it.
+    /// Read from bytes, if the database has no type for it.
     fn message_id<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<MessageId> {
         Ok(Uuid::from_slice(&Self::bytes(row, column)?.unwrap_or_default())?.into())
     }
@@ -38,10 +38,10 @@ pub trait Columns: Backend {
         Ok(Self::bytes(row, column)?.map(|id| Uuid::from_slice(&id)).transpose()?)
     }
 
-    /// A table's lane: below zero outside of lanes.
+    /// A lane; negative outside of lanes.
     fn lane<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<i32>;
 
-    /// An instant, as its [marks](crate::store::DueWatermark) count it.
+    /// An instant, in the unit of [`DueWatermark`](crate::store::DueWatermark).
     fn raw_instant<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<i64> {
         Self::number(row, column)
     }
@@ -50,17 +50,17 @@ pub trait Columns: Backend {
         Self::optional_number(row, column)
     }
 
-    /// The unit of marks, and of every time that a row tells; zero where it is negative.
+    /// Converts from the unit of instants and of every duration in a row; zero if it is negative.
     fn ticks(number: i64) -> Duration {
         Duration::from_micros(u64::try_from(number).unwrap_or(0))
     }
 
-    /// The other way.
+    /// The reverse.
     fn in_ticks(duration: Duration) -> i64 {
         micros(duration)
     }
 
-    /// The instant of a mark.
+    /// Converts a raw instant.
     fn at(raw: i64) -> Result<SystemTime> {
         Ok(SystemTime::UNIX_EPOCH + Self::ticks(raw))
     }
@@ -69,16 +69,16 @@ pub trait Columns: Backend {
         Self::at(Self::raw_instant(row, column)?)
     }
 
-    /// How long until an instant, of a column that tells it; zero where it is over, or no instant to go by.
+    /// How long until an instant, from a column with that difference; zero if it is past, or no valid instant.
     fn left<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<Duration> {
         Ok(Self::ticks(Self::optional_number(row, column)?.unwrap_or_default()))
     }
 
-    /// A row of a lane, without what it carries.
+    /// A row of a lane, without payload and headers.
     fn lane_entry<'a>(row: &impl NamedRow<'a, Self>) -> Result<LaneEntry>;
 }
 
-/// The methods that are the same for every database. They need its types, so each implementation has them by this macro.
+/// The methods that are the same for every database. They need its types, so each implementation gets them from this macro.
 macro_rules! common_columns {
     () => {
         fn text<'a>(row: &impl NamedRow<'a, Self>, column: usize) -> Result<String> {

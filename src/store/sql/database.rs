@@ -20,13 +20,13 @@ use crate::store::{
     Requeue, RowKey, StoreError, StoreWarning, TopicBacklog,
 };
 
-/// What a database does differently from the others, where a different text or value is not enough. The default methods fit databases
-/// whose statements return what they wrote.
+/// What a database does differently, if another text or value is not enough. The default methods fit databases whose statements
+/// return what they wrote.
 pub trait Database: Columns + Binds {
-    /// Whether a handed-over row is looked for by its id, and not by its message id.
+    /// Whether a handed-over row is found by its id, not by its message id.
     const FINDS_BY_ID: bool = true;
 
-    /// Whether the owner of lanes is bound before a group, and not after it.
+    /// Whether the owner of lanes is bound before a batch, not after it.
     const BINDS_OWNER_FIRST: bool = false;
 
     /// Commits a transaction that writes.
@@ -35,14 +35,14 @@ pub trait Database: Columns + Binds {
     /// Begins such a transaction, whose statements follow each other at once.
     fn begin<P: ConnectionPool<Self>>(store: &SqlStore<Self, P>) -> Arc<str>;
 
-    /// How a mark is voided.
+    /// How to void a mark.
     fn void_mark_sql<P: ConnectionPool<Self>>(store: &SqlStore<Self, P>) -> VoidMarkSql;
 
     fn check<P: ConnectionPool<Self>>(
         store: &SqlStore<Self, P>,
     ) -> impl Future<Output = Result<Vec<StoreWarning>, StoreError>> + Send;
 
-    /// Looks whether these are there and of this version, by their names without a prefix.
+    /// Checks that these tables exist and have this version, by their names without a prefix.
     fn check_tables<P: ConnectionPool<Self>>(
         store: &SqlStore<Self, P>,
         tables: &[&str],
@@ -68,7 +68,7 @@ pub trait Database: Columns + Binds {
         None
     }
 
-    /// Writes one message where nobody holds it, and says whether it is there where somebody does.
+    /// Writes one message if nobody holds it, and otherwise reports whether it exists.
     fn write_one<P: ConnectionPool<Self>>(
         store: &SqlStore<Self, P>,
         text: &StatementSql,
@@ -82,7 +82,7 @@ pub trait Database: Columns + Binds {
         by: Vec<BindOf<Self>>,
     ) -> impl Future<Output = Result<bool, StoreError>> + Send;
 
-    /// Writes a group, and returns what of it could be written.
+    /// Writes a batch, and returns the rows that could be written.
     fn write<P: ConnectionPool<Self>>(
         store: &SqlStore<Self, P>,
         text: &StatementSql,
@@ -92,7 +92,7 @@ pub trait Database: Columns + Binds {
         async move { store.run_steps(text, |step| append_binds(Self::row_batch(&batch, step), &more_binds)).await }
     }
 
-    /// The same of rows whose lane the node owns.
+    /// The same, for rows whose lane the node owns.
     fn write_owned<P: ConnectionPool<Self>>(
         store: &SqlStore<Self, P>,
         text: &StatementSql,
@@ -109,7 +109,7 @@ pub trait Database: Columns + Binds {
         }
     }
 
-    /// Settles rows and keeps them. They come in the order in which they are locked.
+    /// Settles rows and keeps them in the history. They come in locking order.
     fn settle_into_history<P: ConnectionPool<Self>>(
         store: &SqlStore<Self, P>,
         text: &StatementSql,
@@ -118,7 +118,7 @@ pub trait Database: Columns + Binds {
         Self::write(store, text, RowBatch::history(&rows), Vec::new())
     }
 
-    /// Moves messages back to the live ones, each of them named once.
+    /// Moves messages back to the live table; no message is named twice.
     fn requeue<P: ConnectionPool<Self>>(
         store: &SqlStore<Self, P>,
         text: &StatementSql,
@@ -127,7 +127,7 @@ pub trait Database: Columns + Binds {
         async move { store.run_steps(text, |step| Self::requeues(&requeues, step)).await }
     }
 
-    /// Removes what a statement finds, and says how many rows that were.
+    /// Removes the rows that a statement finds, and counts them.
     fn remove<P: ConnectionPool<Self>>(
         store: &SqlStore<Self, P>,
         text: &StatementSql,
@@ -151,7 +151,7 @@ pub trait Database: Columns + Binds {
         }
     }
 
-    /// Makes room in the history.
+    /// Creates the history's partitions ahead.
     fn ensure_partitions<P: ConnectionPool<Self>>(
         _store: &SqlStore<Self, P>,
         _days: &[u32],
@@ -159,7 +159,7 @@ pub trait Database: Columns + Binds {
         async { Ok(()) }
     }
 
-    /// Removes what the history keeps no longer.
+    /// Removes expired rows of the history.
     fn prune<P: ConnectionPool<Self>>(
         store: &SqlStore<Self, P>,
         rows_max: usize,
@@ -179,9 +179,9 @@ pub trait Database: Columns + Binds {
     ) -> impl Future<Output = Result<Vec<LaneEntry>, StoreError>> + Send {
         async move {
             let mut entries: Vec<LaneEntry> = Vec::new();
-            for (first, group, size) in scan_batches(scans) {
+            for (first, batch, size) in scan_batches(scans) {
                 let nothing = LaneScan { lane: u16::MAX, after: i64::MAX - 1, rows_max: 0 };
-                let filled_up = group.iter().copied().chain(iter::repeat(nothing)).take(SCAN_COUNTS[size]);
+                let filled_up = batch.iter().copied().chain(iter::repeat(nothing)).take(SCAN_COUNTS[size]);
                 let binds: Vec<BindOf<Self>> = filled_up.flat_map(|scan| scan_binds::<Self>(topic, scan)).collect();
                 let statement = Statement::step(&store.sql.lane_rows.entries, size, binds);
                 let found: Vec<Read<LaneEntry>> = store.executor.load(statement).await?;
@@ -208,24 +208,24 @@ pub(crate) fn append_binds<B: Clone>(mut binds: Vec<B>, more: &[B]) -> Vec<B> {
 pub enum WriteOutcome {
     /// It was written, and is of this topic.
     Written(Arc<str>),
-    /// It is there, and not to be written.
+    /// It exists, but must not be written.
     Skipped,
     NotFound,
 }
 
-/// How a database voids a mark that is not there.
+/// How a database voids a mark that does not exist.
 #[derive(Debug)]
 pub struct VoidMarkSql {
-    /// Whether a mark that is there is read first, because that needs no lock.
+    /// Whether an existing mark is read first, because that needs no lock.
     pub(crate) reads_first: bool,
-    /// Run before and after the transaction.
+    /// Statements to run before and after the transaction.
     pub(crate) around: Option<[&'static str; 2]>,
     pub(crate) begin: Arc<str>,
     pub(crate) commit: Arc<str>,
 }
 
 impl<DB: Database, P: ConnectionPool<DB>> SqlStore<DB, P> {
-    /// Runs a statement that is its own transaction, and reads its rows.
+    /// Runs a statement as its own transaction, and reads its rows.
     pub(crate) async fn read<T>(
         &self,
         text: &StatementSql,
@@ -238,7 +238,7 @@ impl<DB: Database, P: ConnectionPool<DB>> SqlStore<DB, P> {
         Ok(rows.into_iter().map(|row| row.0).collect())
     }
 
-    /// Runs a statement that is its own transaction, and counts the rows it changed.
+    /// Runs a statement as its own transaction, and counts the rows it changed.
     pub(crate) async fn execute(
         &self,
         text: &StatementSql,
@@ -281,7 +281,7 @@ impl<DB: Database, P: ConnectionPool<DB>> SqlStore<DB, P> {
         Ok(rows?.into_iter().map(|row| row.0).collect())
     }
 
-    /// Looks at all topics in one statement.
+    /// Polls all topics in one statement.
     pub(crate) async fn poll_topics(
         &self,
         spec: &PollSpec,
@@ -313,7 +313,7 @@ impl<DB: Database, P: ConnectionPool<DB>> SqlStore<DB, P> {
         ran.await
     }
 
-    /// Writes a group, and returns what of it could be written.
+    /// Writes a batch, and returns the rows that could be written.
     pub(crate) async fn write(
         &self,
         text: &StatementSql,

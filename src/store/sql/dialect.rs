@@ -17,21 +17,21 @@ use serde_json::Value;
 
 use super::text::{StatementSql, Step, Syntax};
 
-/// A database, with the way it writes statements and the values that they bind.
+/// A database: the syntax of its statements and the values that they bind.
 pub trait Dialect: Backend + DieselReserveSpecialization + QueryMetadata<Untyped> + Sized + 'static {
     /// How its statements are written.
     const SYNTAX: &'static Syntax;
 
-    /// Whether a call runs to its end though nobody waits for it any more.
+    /// Whether a call runs to its end even if nobody waits for it.
     const SPAWNS_CALLS: bool = false;
 
     /// A value that no other database binds.
     type Native: fmt::Debug + Clone + Send + Sync + 'static;
 
-    /// What its store holds in addition to what every store holds.
+    /// What its store holds in addition to the common fields.
     type Extra: fmt::Debug + Send + Sync + 'static;
 
-    /// Binds a value whose placeholder is in the text already.
+    /// Binds a value whose placeholder is already in the text.
     fn bind<'b>(bind: &'b Bind<Self::Native>, out: &mut AstPass<'_, 'b, Self>) -> QueryResult<()>;
 }
 
@@ -53,18 +53,18 @@ impl<Native> Bind<Native> {
         Self::Text(Arc::clone(text))
     }
 
-    /// A JSON array: a group, where a database has no arrays.
+    /// A JSON array: a batch, for databases without arrays.
     pub(crate) fn json(rows: impl Iterator<Item = Value>) -> Self {
         Self::Text(Value::Array(rows.collect()).to_string().into())
     }
 
-    /// A bound of a statement's LIMIT.
+    /// The bound of a LIMIT.
     pub(crate) fn limit(rows_max: usize) -> Self {
         Self::Number(i64::try_from(rows_max).unwrap_or(i64::MAX))
     }
 }
 
-/// One statement: a text that is the same in every call, so that the driver's cache holds it by that text, and binds.
+/// One statement: a text that is the same in every call, so that the driver caches it by that text, and binds.
 ///
 /// Not `sql_query`, which is never cached: each call would prepare it again, with a round trip of its own.
 pub struct Statement<DB: Dialect> {
@@ -103,7 +103,7 @@ impl<DB: Dialect> QueryFragment<DB> for Statement<DB> {
 
 impl<DB: Dialect> QueryId for Statement<DB> {
     type QueryId = ();
-    // The text decides, and one type carries many texts.
+    // One type has many texts, so the text is the cache key.
     const HAS_STATIC_QUERY_ID: bool = false;
 }
 
@@ -121,12 +121,12 @@ impl<DB: Dialect> fmt::Debug for Statement<DB> {
     }
 }
 
-/// What a statement counted.
+/// A count that a statement returned.
 pub(crate) fn count(rows: i64) -> usize {
     usize::try_from(rows).unwrap_or(0)
 }
 
-/// Whole microseconds, as the statements take times.
+/// Whole microseconds, the unit of durations in statements.
 pub(crate) fn micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }

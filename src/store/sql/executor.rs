@@ -13,10 +13,10 @@ use crate::store::pool::{ConnectionPool, Connections, PoolConnection};
 /// A connection in use.
 pub(crate) type PoolConnectionOf<DB, P> = PoolConnection<DB, <P as ConnectionPool<DB>>::Session>;
 
-/// Runs calls, and waits for them no longer than the deadline.
+/// Runs calls, and waits for them until the deadline.
 pub(crate) struct Executor<DB: Dialect, P: ConnectionPool<DB>> {
     pub(crate) connections: Arc<Connections<DB, P>>,
-    /// Of a call in a task of its own. Any other has that of the connections.
+    /// For a call in its own task. Other calls use the deadline of the connections.
     pub(crate) deadline: Duration,
 }
 
@@ -27,7 +27,7 @@ impl<DB: Dialect, P: ConnectionPool<DB>> Clone for Executor<DB, P> {
 }
 
 impl<DB: Dialect, P: ConnectionPool<DB>> Executor<DB, P> {
-    /// With other connections, before the first call.
+    /// Replaces the connections, before the first call.
     pub(crate) fn map_connections(self, change: impl FnOnce(Connections<DB, P>) -> Connections<DB, P>) -> Self {
         let connections = Arc::into_inner(self.connections);
         let connections = connections.unwrap_or_else(|| unreachable!("no call is under way"));
@@ -51,8 +51,8 @@ impl<DB: Dialect, P: ConnectionPool<DB>> Executor<DB, P> {
         ran.await
     }
 
-    /// Runs a call in a task of its own. Dropped in its middle, a call of diesel-async's `SyncConnectionWrapper` waits
-    /// for its statement, in a way that holds up a thread of the runtime and panics where that has only one.
+    /// Runs a call in its own task. If dropped, a call of diesel-async's `SyncConnectionWrapper` waits for its statement, which
+    /// blocks a thread of the runtime and panics if that has only one.
     async fn run_spawned<T: Send + 'static>(
         &self,
         call: impl for<'l> FnOnce(&'l mut PoolConnectionOf<DB, P>) -> BoxFuture<'l, Result<T, StoreError>> + Send + 'static,
@@ -60,7 +60,7 @@ impl<DB: Dialect, P: ConnectionPool<DB>> Executor<DB, P> {
         let (mut answer, answered) = oneshot::channel();
         let connections = Arc::clone(&self.connections);
         tokio::spawn(async move {
-            // What nobody waits for any more is not begun.
+            // If nobody waits any more, the call is not begun.
             let conn = tokio::select! {
                 biased;
                 () = answer.closed() => return,
@@ -76,7 +76,7 @@ impl<DB: Dialect, P: ConnectionPool<DB>> Executor<DB, P> {
                 }
                 Err(error) => Err(error),
             };
-            // An error means that the caller gave up.
+            // An error means that the caller stopped waiting.
             let _ = answer.send(result);
         });
         let timed_out = |_| StoreError::TimedOut { after: self.deadline };
@@ -84,7 +84,7 @@ impl<DB: Dialect, P: ConnectionPool<DB>> Executor<DB, P> {
         timeout(self.deadline, answered).await.map_err(timed_out)?.unwrap_or_else(task_ended)
     }
 
-    /// Runs one statement that is its own transaction, and reads its rows.
+    /// Runs one statement as its own transaction, and reads its rows.
     pub(crate) async fn load<T>(&self, statement: Statement<DB>) -> Result<Vec<T>, StoreError>
     where
         T: QueryableByName<DB> + Send + 'static,
@@ -95,7 +95,7 @@ impl<DB: Dialect, P: ConnectionPool<DB>> Executor<DB, P> {
         }
     }
 
-    /// Runs one that an idle store asks again and again, and nothing else.
+    /// Runs a statement that an idle store repeats.
     pub(crate) async fn poll<T>(&self, statement: Statement<DB>) -> Result<Vec<T>, StoreError>
     where
         T: QueryableByName<DB> + Send + 'static,
@@ -106,7 +106,7 @@ impl<DB: Dialect, P: ConnectionPool<DB>> Executor<DB, P> {
         }
     }
 
-    /// Runs one statement that is its own transaction, and counts the rows it changed.
+    /// Runs one statement as its own transaction, and counts the rows it changed.
     pub(crate) async fn execute(&self, statement: Statement<DB>) -> Result<usize, StoreError> {
         match DB::SPAWNS_CALLS {
             true => self.run_spawned(|conn| Box::pin(conn.execute(statement))).await,

@@ -3,9 +3,9 @@ use std::collections::HashSet;
 use crate::message::MessageId;
 use crate::store::{Held, HistoryRow, RowKey};
 
-/// Rows for a statement to work on: the id and message id of each, and a value for every further column.
+/// Rows for a statement to work on: the id and message id of each, and the values of further columns.
 ///
-/// Each database binds it in its own way. The text of the statement is the same for a group of any size.
+/// Each database binds it in its own way. The statement's text is the same for a batch of any size.
 #[derive(Debug, Clone)]
 pub struct RowBatch {
     pub(crate) rows: Vec<RowKey>,
@@ -29,7 +29,7 @@ impl RowBatch {
         Self::keys(rows.clone().map(|row| row.key)).ints(rows.map(|row| row.epoch))
     }
 
-    /// With the days for which they are kept, and whether they await processing.
+    /// With the number of days to keep them, and whether they await processing.
     pub(crate) fn history(rows: &[HistoryRow]) -> Self {
         let days = rows.iter().map(|row| i32::try_from(row.keep.days).unwrap_or(i32::MAX));
         let awaits = rows.iter().map(|row| i32::from(row.keep.awaits_processing));
@@ -53,7 +53,7 @@ impl RowBatch {
         self
     }
 
-    /// Leaves out what is not among `kept`.
+    /// Removes rows that are not among `kept`.
     pub(crate) fn retain(&mut self, kept: &[RowKey]) {
         let kept: HashSet<&RowKey> = kept.iter().collect();
         let is_kept: Vec<bool> = self.rows.iter().map(|row| kept.contains(row)).collect();
@@ -73,7 +73,7 @@ fn retain<T>(column: &mut Vec<T>, is_kept: &[bool]) {
     column.retain(|_| is_kept.next().copied().unwrap_or_default());
 }
 
-/// Sorted by id. Some statements lock rows in the order in which they are named, and all of them have to use the same order.
+/// Sorted by id. Some statements lock rows in the order of the batch, and all must use the same order.
 pub(crate) fn sorted_by_id<T>(rows: &[T], key: impl Fn(&T) -> RowKey) -> Vec<&T> {
     let mut rows: Vec<&T> = rows.iter().collect();
     rows.sort_by_key(|row| key(row).id);
@@ -95,7 +95,7 @@ mod json {
     use super::*;
 
     impl RowBatch {
-        /// `[[.., column, ..], ..]`: what `begin` says of a row, and its columns. At most `width` values, for more are not read.
+        /// `[[.., column, ..], ..]`: the values of `begin`, then the columns. At most `width` values, because more are not read.
         pub(crate) fn json(&self, width: usize, begin: impl Fn(RowKey) -> Vec<Value>) -> String {
             let rows = self.rows.iter().enumerate().map(|(at, key)| {
                 let mut row = begin(*key);

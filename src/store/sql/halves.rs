@@ -41,20 +41,20 @@ impl<DB: Database, P: ConnectionPool<DB>> HalfStore for SqlStore<DB, P> {
                     conn.batch(&before.into()).await?;
                 }
                 conn.begin(begin).await?;
-                // Not READ first: between it and the INSERT the transaction could commit.
+                // Not READ first: the transaction could commit between it and the INSERT.
                 conn.execute(void).await?;
-                // A statement later, and so with what has committed by now.
+                // A later statement, which sees what has committed by now.
                 let read: Vec<Read<IsVoid>> = conn.load(read).await?;
                 conn.commit_by(commit).await?;
                 if let Some([_, behind]) = around {
                     conn.batch(&behind.into()).await?;
                 }
-                // None at all: it was decided, told and forgotten between the two statements.
+                // No mark at all: it was decided, reported and removed between the two statements.
                 Ok(read.first().map_or(Decision::RolledBack, |mark| decided(&mark.0)))
             })
         });
         match voided.await {
-            // Somebody has the lock: it is taken for an open transaction.
+            // Somebody has the lock: presumably an open transaction.
             Err(StoreError::Conflict(_)) => Ok(Decision::Open),
             decided => decided,
         }
@@ -82,7 +82,7 @@ impl FromRow for IsVoid {
     }
 }
 
-/// What a mark says.
+/// The decision that a mark records.
 fn decided(mark: &IsVoid) -> Decision {
     if mark.0 { Decision::RolledBack } else { Decision::Committed }
 }

@@ -122,7 +122,7 @@ impl<DB: Database, P: ConnectionPool<DB>> HistoryStore for SqlStore<DB, P> {
     }
 }
 
-/// A page of those that `which` says.
+/// The binds of a page of the messages that `which` selects.
 fn page<DB: Database>(which: [BindOf<DB>; 2], after: Option<&SentCursor>, rows_max: usize) -> Vec<BindOf<DB>> {
     let after = after.copied().unwrap_or_else(SentCursor::first);
     let page = [DB::instant_bind(after.sent_at), DB::id(after.message_id.as_uuid()), Bind::limit(rows_max)];

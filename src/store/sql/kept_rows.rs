@@ -1,4 +1,4 @@
-//! Dead letters and sent messages, as rows have them.
+//! Dead letters and sent messages, read from rows.
 
 use diesel::deserialize::Result;
 use diesel::row::NamedRow;
@@ -12,7 +12,7 @@ use crate::store::{
     DeadLetter, DeadLetterCount, DeadLetterCursor, MessageKey, ProcessedOutcome, SentCount, SentCursor, SentMessage,
 };
 
-/// What a message's lane depends on: `message_id, topic, lane, key`.
+/// What determines a message's lane: `message_id, topic, lane, key`.
 impl FromRow for MessageKey {
     fn from_row<'a, DB: Columns>(row: &impl NamedRow<'a, DB>) -> Result<Self> {
         Ok(Self {
@@ -24,7 +24,7 @@ impl FromRow for MessageKey {
     }
 }
 
-/// How many there are of a topic for a reason.
+/// How many dead letters a topic has for a reason.
 impl FromRow for DeadLetterCount {
     fn from_row<'a, DB: Columns>(row: &impl NamedRow<'a, DB>) -> Result<Self> {
         let count = count(DB::number(row, 2)?);
@@ -32,7 +32,7 @@ impl FromRow for DeadLetterCount {
     }
 }
 
-/// Where a dead letter is: `message_id, topic, dead_at`.
+/// The position of a dead letter: `message_id, topic, dead_at`.
 impl FromRow for DeadLetterCursor {
     fn from_row<'a, DB: Columns>(row: &impl NamedRow<'a, DB>) -> Result<Self> {
         let topic = DB::text(row, 1)?.into();
@@ -61,8 +61,8 @@ impl FromRow for DeadLetter {
     }
 }
 
-/// `message_id, topic, lane, key, kind, headers, payload, created_at, sent_at, attempts, failures, awaits_processing`, whether it is
-/// processed, and when, or anything where it is not.
+/// `message_id, topic, lane, key, kind, headers, payload, created_at, sent_at, attempts, failures, awaits_processing`, whether it
+/// is processed, and when (any value if it is not).
 impl FromRow for SentMessage {
     fn from_row<'a, DB: Columns>(row: &impl NamedRow<'a, DB>) -> Result<Self> {
         let (awaits, is_processed) = (DB::number(row, 11)?, DB::number(row, 12)?);
@@ -85,7 +85,7 @@ impl FromRow for SentMessage {
     }
 }
 
-/// Where a sent message is: `message_id, sent_at`.
+/// The position of a sent message: `message_id, sent_at`.
 impl FromRow for SentCursor {
     fn from_row<'a, DB: Columns>(row: &impl NamedRow<'a, DB>) -> Result<Self> {
         Ok(Self { message_id: DB::message_id(row, 0)?, sent_at: DB::instant(row, 1)? })
@@ -99,7 +99,7 @@ impl FromRow for SentCount {
     }
 }
 
-/// What became of a mark: 0 it was made, 1 it was there, 2 it waits.
+/// What became of a mark: 0 written, 1 written before, 2 waits for its message.
 impl FromRow for (MessageId, ProcessedOutcome) {
     fn from_row<'a, DB: Columns>(row: &impl NamedRow<'a, DB>) -> Result<Self> {
         let outcome = match DB::number(row, 1)? {

@@ -99,7 +99,7 @@ impl<DB: Database, P: ConnectionPool<DB>> LaneStore for SqlStore<DB, P> {
 }
 
 impl<DB: Database, P: ConnectionPool<DB>> SqlStore<DB, P> {
-    /// Whether rows of a topic are in a lane from this one on.
+    /// Whether a topic has rows in this lane or a higher one.
     async fn has_rows_from(&self, topic: &Arc<str>, lane: u16) -> Result<bool, StoreError> {
         let binds = [Bind::text(topic), Bind::Number(lane.into())];
         let found: Vec<usize> = self.read(&self.sql.lanes.first_from, binds).await?;
@@ -127,7 +127,7 @@ async fn balance<DB: Database, S: Session<DB>>(
     let [topic, node] = [Bind::text(&spec.topic), DB::id(spec.node.as_uuid())];
     let [lasts, quiet] = [spec.lease_duration, spec.quiet_duration].map(|time| Bind::Number(DB::duration(time)));
     let one = || vec![topic.clone()];
-    // Where a transaction takes the one lock of the database there are none of rows.
+    // A database with one lock for all writes has no row locks.
     if !sql.lock.steps().is_empty() {
         conn.load::<Read<()>>(Statement::new(&sql.lock, one())).await?;
     }

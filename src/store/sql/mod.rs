@@ -1,4 +1,4 @@
-//! An outbox in a SQL database. What the databases have in common is here, once. What differs is in each database's implementation of
+//! An outbox in a SQL database. What the databases share is here, once. What differs is in each implementation of
 //! [`database::Database`]; [`statements`] has the texts of all databases side by side.
 
 // Each database uses a part of it.
@@ -38,7 +38,7 @@ use crate::limits::STATEMENT_TIMEOUT;
 use crate::naming::TableNames;
 
 /// An outbox in a SQL database: [`PostgresStore`](super::PostgresStore), [`MysqlStore`](super::MysqlStore) or
-/// [`SqliteStore`](super::SqliteStore), which say how it is made and what it needs.
+/// [`SqliteStore`](super::SqliteStore). They say how to make it and what it needs.
 pub struct SqlStore<DB: Dialect, P: ConnectionPool<DB>> {
     pub(crate) executor: Executor<DB, P>,
     pub(crate) names: TableNames,
@@ -48,7 +48,7 @@ pub struct SqlStore<DB: Dialect, P: ConnectionPool<DB>> {
 }
 
 impl<DB: Dialect, P: ConnectionPool<DB>> SqlStore<DB, P> {
-    /// On the default names, until it is told others.
+    /// Uses the default table names until others are set.
     pub(crate) fn from_connections(connections: Connections<DB, P>, extra: DB::Extra) -> Self {
         let names = TableNames::default();
         Self {

@@ -1,4 +1,4 @@
-//! What rows say, whichever database they come from.
+//! How values are read from rows, the same for every database.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -29,7 +29,7 @@ impl<DB: Columns, T: FromRow> QueryableByName<DB> for Read<T> {
     }
 }
 
-/// Nothing, of a statement that only locks.
+/// Reads nothing, for a statement that only locks.
 impl FromRow for () {
     fn from_row<'a, DB: Columns>(_row: &impl NamedRow<'a, DB>) -> Result<Self> {
         Ok(())
@@ -86,7 +86,7 @@ impl FromRow for Held {
     }
 }
 
-/// A row by itself.
+/// A row without further columns.
 impl FromRow for RawRow {
     fn from_row<'a, DB: Columns>(row: &impl NamedRow<'a, DB>) -> Result<Self> {
         raw_row(row, 0)
@@ -125,7 +125,7 @@ impl FromRow for LaneEntry {
     }
 }
 
-/// What a look finds of a topic. Instants are marks.
+/// What a poll finds of a topic. Instants are raw.
 pub(crate) struct RawPoll {
     pub(crate) from: i64,
     pub(crate) now: i64,
@@ -155,21 +155,21 @@ pub(crate) struct RawPollRow(pub(crate) Arc<str>, pub(crate) RawPoll);
 
 impl FromRow for RawPollRow {
     fn from_row<'a, DB: Columns>(row: &impl NamedRow<'a, DB>) -> Result<Self> {
-        let looked = RawPoll {
+        let poll = RawPoll {
             due_at: DB::optional_raw_instant(row, 1)?,
             now: DB::raw_instant(row, 2)?,
             later: DB::optional_raw_instant(row, 3)?,
             is_paused: DB::flag(row, 4)?,
             from: DB::raw_instant(row, 5)?,
         };
-        Ok(Self(DB::text(row, 0)?.into(), looked))
+        Ok(Self(DB::text(row, 0)?.into(), poll))
     }
 }
 
 /// `id, message_id, epoch, failures, attempts, is_suspect, key, kind, headers, payload, created_at, deliver_at`, from column `first` on.
 ///
-/// NULL may stand for what nearly every row has: no failure, no headers. PostgreSQL writes, and its client reads, what is not NULL only,
-/// and each value costs the server a kilobyte of memory to write.
+/// NULL may stand for the value that nearly every row has: no failure, no headers. PostgreSQL and its client spend time on non-NULL
+/// values only, and each such value costs the server a kilobyte of memory.
 pub(crate) fn raw_row<'a, DB: Columns>(row: &impl NamedRow<'a, DB>, first: usize) -> Result<RawRow> {
     Ok(RawRow {
         key: key(row, first)?,

@@ -1,5 +1,5 @@
-//! The search for dead letters. Its text is put together, because a condition that may be absent (`$1 IS NULL OR topic = $1`) uses no
-//! index; nobody looks for dead letters often enough to miss a prepared statement.
+//! The search for dead letters. Its text is built for each search, because an optional condition (`$1 IS NULL OR topic = $1`) uses
+//! no index. Searches are too rare to need a prepared statement.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -30,7 +30,7 @@ impl<DB: Binds> Search<DB> {
         if let Some(word) = reason {
             let chars = word.chars().count() + 1;
             let (is_it, begins) = (search.text(word), search.text(&format!("{word}:").into()));
-            // Not LIKE, to which a word may be a pattern.
+            // Not LIKE, which would read the word as a pattern.
             search.conditions.push(format!("(reason = {is_it} OR substr(reason, 1, {chars}) = {begins})"));
         }
         for (comparison, at) in [(">=", dead_from), ("<", dead_before)] {
@@ -53,7 +53,7 @@ impl<DB: Binds> Search<DB> {
         search
     }
 
-    /// Spelt out, because MySQL uses no index for a comparison of rows; the first part is what finds the place in it.
+    /// Spelled out, because MySQL uses no index to compare rows; the first part finds the position in it.
     fn push_after(&mut self, after: &DeadLetterCursor) {
         let DeadLetterCursor { topic, dead_at, message_id } = after;
         let from = self.text(topic);
@@ -65,7 +65,7 @@ impl<DB: Binds> Search<DB> {
         ));
     }
 
-    /// The statement that begins with `columns` and their FROM.
+    /// The statement that begins with `columns`, which includes the FROM.
     pub(crate) fn statement(self, columns: &StatementSql, rows_max: usize) -> Statement<DB> {
         let conditions = if self.conditions.is_empty() { "1 = 1".to_owned() } else { self.conditions.join(" AND ") };
         let columns = columns.steps().iter().map(|step| step.sql.as_str()).collect::<String>();
@@ -92,7 +92,7 @@ impl<DB: Binds> Search<DB> {
     }
 }
 
-/// The failures as their column holds them; none where somebody else wrote something there.
+/// The failures in their column; none if somebody else wrote something there.
 pub(crate) fn failure_notes(column: &str) -> Vec<FailureNote> {
     let Ok(Value::Array(notes)) = serde_json::from_str(column) else { return Vec::new() };
     let text = |note: &Value, name: &str| note.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();

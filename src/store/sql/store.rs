@@ -67,7 +67,7 @@ impl<DB: Database, P: ConnectionPool<DB>> Store for SqlStore<DB, P> {
         if rows.is_empty() {
             return Ok(0);
         }
-        // Dead letters are found, and locked, by their message ids.
+        // Dead letters are found and locked by their message ids.
         let mut rows = rows.to_vec();
         rows.sort_by_key(|row| row.message_id);
         let text = &self.sql.live.settle_dead_letters;
@@ -132,11 +132,11 @@ impl<DB: Database, P: ConnectionPool<DB>> Store for SqlStore<DB, P> {
     }
 }
 
-/// Rows that were handed over. Those that know their id must be that row: an id alone could be another row's, and so a message that was
-/// sent again.
+/// Rows that were handed over. If the row id is known, both ids must match: the row id may belong to another message now, and the
+/// message id to a requeued row.
 struct Wanted {
     keys: HashSet<RowKey>,
-    /// What is looked for by its message id, and whether it is known by its id, too.
+    /// The message ids, and for each the row id if it is known.
     messages: Vec<MessageId>,
     known: HashSet<MessageId>,
 }

@@ -26,7 +26,7 @@ fn numbered_binds_are_bound_once() {
         let sql = statements(database, placeholders);
         assert_eq!(sql.sent.count.first().binds.as_deref(), Some([0, 1].as_slice()), "{database}");
     }
-    // Several lanes in one text: as they come.
+    // Several lanes in one text: binds in the order given.
     assert_eq!(statements("sqlite", Placeholders::Numbered).lane_rows.entries.first().binds, None);
 }
 

@@ -1,4 +1,4 @@
-//! SQL texts: how a page writes each statement for every database, and the text that one database gets.
+//! SQL texts: how a file writes each statement for every database, and the text that one database gets.
 
 // Each database uses a part of it.
 #![cfg_attr(not(all(feature = "postgres", feature = "mysql", feature = "sqlite")), allow(dead_code))]
@@ -13,7 +13,7 @@ use crate::store::schema::{IndexNaming, rename_tables};
 /// How one database writes its statements.
 #[derive(Debug)]
 pub struct Syntax {
-    /// The name that marks its texts on a page.
+    /// The name that marks its texts in a file of statements.
     pub(crate) database: &'static str,
     /// The name of its store, for `Debug`.
     pub(crate) store: &'static str,
@@ -21,7 +21,7 @@ pub struct Syntax {
     pub(crate) placeholders: Placeholders,
 }
 
-/// How a database writes a placeholder. A page may number them for every database.
+/// How a database writes a placeholder. A file of statements may number them for every database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Placeholders {
     /// `$1`
@@ -43,17 +43,17 @@ impl Placeholders {
     }
 }
 
-/// A named statement, with the table names of one outbox. Mostly it is one text; a database that needs several runs them one after the
-/// other. It has none where a database does not need the statement.
+/// A named statement, with the table names of one outbox. Usually it is one text; a database that needs several runs them in order.
+/// It has none if a database does not need the statement.
 #[derive(Debug, Clone)]
 pub struct StatementSql(Arc<[Step]>);
 
 #[derive(Debug)]
 pub struct Step {
     pub(crate) sql: String,
-    /// Which binds the text takes, in order. None: all of them as they come, because the text does not number them.
+    /// Which binds the text takes, in order. `None`: all of them in the order given, because the text does not number them.
     pub(crate) binds: Option<Vec<usize>>,
-    /// How many columns of a JSON group the text reads.
+    /// How many columns of a JSON batch the text reads.
     pub(crate) columns: usize,
 }
 
@@ -67,7 +67,7 @@ impl StatementSql {
         &self.0[0]
     }
 
-    /// This text, with binds as they come.
+    /// This text, with binds in the order given.
     pub(crate) fn plain(sql: impl Into<String>) -> Self {
         Self([Step { sql: sql.into(), binds: None, columns: 0 }].into())
     }
@@ -92,7 +92,7 @@ impl Step {
     }
 }
 
-/// The numbers that follow `mark` directly.
+/// The numbers that directly follow `prefix`.
 fn numbers(sql: &str, prefix: &str) -> impl Iterator<Item = usize> {
     sql.split(prefix).skip(1).filter_map(|behind| {
         let end = behind.find(|c: char| !c.is_ascii_digit()).unwrap_or(behind.len());
@@ -110,18 +110,18 @@ fn unnumbered(sql: &str) -> String {
 pub(crate) struct SqlRenderer<'n> {
     pub(crate) syntax: &'static Syntax,
     pub(crate) names: &'n TableNames,
-    /// Parts that several pages use: a name in braces, and its text. A text may contain a later part.
+    /// Parts used in several files: a name in braces, and its text. A text may contain a later part.
     pub(crate) fragments: Vec<(&'static str, &'static str)>,
 }
 
 impl SqlRenderer<'_> {
-    /// The statement of this name; `own_fragments` are the parts of its page.
+    /// The statement of this name; `own_fragments` are the parts of its file.
     pub(crate) fn render(&self, name: &str, steps: &[&str], own_fragments: &[(&str, &str)]) -> StatementSql {
         let step = |sql: &&str| {
             let fragments = own_fragments.iter().chain(&self.fragments);
             let sql = fragments.fold((*sql).to_owned(), |sql, (name, text)| sql.replace(name, text));
             let sql = if self.syntax.database == "postgres" { with_bug(name, &sql) } else { sql.into() };
-            // The lines of a page are indented.
+            // The lines of a text are indented in the source.
             let lines: Vec<&str> = sql.trim().lines().map(str::trim).collect();
             Step::new(rename_tables(&lines.join("\n"), self.names, self.syntax.indexes), self.syntax.placeholders)
         };
@@ -146,7 +146,7 @@ fn with_bug<'s>(name: &str, sql: &'s str) -> Cow<'s, str> {
     }
 }
 
-/// Declares a page of named statements: the versions of all databases, one below the other. A part that several of them use comes first
+/// Declares named statements: the versions of all databases, one below the other. A part that several of them use comes first
 /// (`@name`). Lines of a text may be indented.
 macro_rules! statements {
     (

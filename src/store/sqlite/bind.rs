@@ -16,11 +16,11 @@ use crate::store::sql::group::{Column, RowBatch, columns_json};
 use crate::store::sql::text::{Placeholders, Step, Syntax};
 use crate::store::{PollSpec, Requeue};
 
-/// Message ids, one behind the other: JSON has no bytes, and comparing hex would spell out each row's id.
+/// Message ids, concatenated: JSON has no bytes, and comparing hex would convert each row's id.
 #[derive(Debug, Clone)]
 pub struct Ids(Vec<u8>);
 
-// SQLite has no arrays: a group is a JSON array, so that one of any size is the same text.
+// SQLite has no arrays: a batch is a JSON array, so that a batch of any size has the same text.
 impl Dialect for Sqlite {
     const SYNTAX: &'static Syntax = &Syntax {
         database: "sqlite",
@@ -69,7 +69,7 @@ impl Binds for Sqlite {
         vec![Bind::Text(columns_json(columns).into())]
     }
 
-    /// The message ids and `[lane, ..]` of what comes back.
+    /// The message ids and `[lane, ..]` of requeued messages.
     fn requeues(requeues: &[Requeue], _step: &Step) -> Vec<BindOf<Self>> {
         let lanes = Bind::json(requeues.iter().map(|requeue| requeue.lane_column().into()));
         vec![ids(requeues.iter().map(|requeue| requeue.message_id.as_uuid())), lanes]
@@ -88,7 +88,7 @@ fn ids<'i>(ids: impl Iterator<Item = &'i Uuid>) -> BindOf<Sqlite> {
     Bind::Native(Ids(ids.flat_map(|id| id.into_bytes()).collect()))
 }
 
-/// `[[topic, the first mark, or how many ms ago], ..]`, and how many ms ahead.
+/// `[[topic, the first instant, or how many ms ago], ..]`, and how many ms ahead.
 pub(super) fn poll_binds(spec: &PollSpec) -> [BindOf<Sqlite>; 2] {
     let topics = spec.topics.iter().map(|at| {
         let (first, past) = at.from.bounds();

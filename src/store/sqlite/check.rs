@@ -22,7 +22,7 @@ impl<P: ConnectionPool<Sqlite>> SqliteStore<P> {
         Ok(synchronous.into_iter().filter_map(|synchronous| warning(synchronous, is_wal)).collect())
     }
 
-    /// Looks whether these are there and of this version.
+    /// Checks that these tables exist and have this version.
     pub(super) async fn check_named(&self, tables: &[&str]) -> Result<(), StoreError> {
         let schema = self.schema();
         // The text of CREATE TABLE.
@@ -41,7 +41,7 @@ impl<P: ConnectionPool<Sqlite>> SqliteStore<P> {
     }
 }
 
-/// Both settings are the connection's own: what the pool sets on ours, it is taken to set on the application's.
+/// Both settings belong to a connection. What the pool sets on ours, the application presumably sets on its own.
 fn warning(synchronous: i64, is_wal: bool) -> Option<StoreWarning> {
     match synchronous {
         OFF => Some(StoreWarning::NotDurable { setting: "synchronous = OFF" }),

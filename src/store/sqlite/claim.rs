@@ -35,7 +35,7 @@ impl<P: ConnectionPool<Sqlite>> SqliteStore<P> {
             rows: rows.into_iter().map(|row| row.decode(&spec.topic)).collect(),
             mode: ClaimMode::Leased,
             watermark,
-            // Claimed rows leave the range with their lease, and the index with it.
+            // Leased rows leave the range, and so the index entries.
             reached: None,
             found_all: watermark.is_some(),
             handle: Box::new(LeasedClaim {
@@ -49,7 +49,7 @@ impl<P: ConnectionPool<Sqlite>> SqliteStore<P> {
     }
 }
 
-/// A claim on its way.
+/// A claim being opened.
 struct OpeningClaim {
     sql: Arc<Sql>,
     spec: ClaimSpec,
@@ -80,8 +80,8 @@ impl OpeningClaim {
     }
 }
 
-/// The rows as they will be leased, oldest first, and where the next claim may begin: nobody else can write while this
-/// one reads, so below its moment nothing is left but what is still to commit.
+/// The rows as they will be leased, oldest first, and where the next claim may begin: nobody else can write during this
+/// transaction, so below its time only rows that are not yet committed can be missing.
 fn leased_rows(read: Vec<DueRow>, spec: &ClaimSpec) -> (Option<DueWatermark>, Vec<RawRow>) {
     let slack = millis(spec.watermark_slack_duration);
     let whole = read.first().map(|row| (row.read_at, usize::try_from(row.found).unwrap_or(usize::MAX)));
@@ -93,10 +93,10 @@ fn leased_rows(read: Vec<DueRow>, spec: &ClaimSpec) -> (Option<DueWatermark>, Ve
     (watermark, rows)
 }
 
-/// A row of the statement that reads what is due: what it says of the whole, and a row where there is one.
+/// A row of the statement that reads due rows: values for the whole result, and a row if there is one.
 struct DueRow {
     read_at: i64,
-    /// How many were found, before they were cut at the bytes.
+    /// How many were found before the byte limit applied.
     found: i64,
     row: Option<(i64, RawRow)>,
 }
@@ -157,7 +157,7 @@ impl<P: ConnectionPool<Sqlite>> LeasedClaim<P> {
     }
 }
 
-/// The writes of a close, as far as there are any.
+/// The writes of a close that has any.
 struct Closing {
     keep: Vec<Statement<Sqlite>>,
     settle: Option<Statement<Sqlite>>,

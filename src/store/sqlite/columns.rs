@@ -11,7 +11,7 @@ use crate::store::sql::columns::{Columns, common_columns};
 use crate::store::sql::dialect::count;
 use crate::store::sql::rows::key;
 
-// Instants are milliseconds from 1970.
+// Instants are milliseconds since 1970.
 impl Columns for Sqlite {
     common_columns!();
 

@@ -25,14 +25,14 @@ use crate::store::{
 
 type Binds = Vec<BindOf<Sqlite>>;
 
-// SQLite's DELETE feeds no INSERT: what moves rows are writes and a statement more that returns them.
+// SQLite's DELETE feeds no INSERT: rows are moved by several writes, and one more statement returns them.
 impl Database for Sqlite {
     fn begin<P: ConnectionPool<Self>>(_store: &SqliteStore<P>) -> Arc<str> {
         BEGIN.into()
     }
 
-    /// Whoever writes has the one lock, perhaps for a long transaction that has marked: so long it is waited for. The answer is
-    /// "open" then, also where that is some other transaction, and a broker asks again in seconds.
+    /// Every writer takes the one lock, perhaps a long transaction that has written a mark: this is how long to wait for it. Then
+    /// the answer is "open", even for another transaction, and a broker asks again within seconds.
     fn void_mark_sql<P: ConnectionPool<Self>>(_store: &SqliteStore<P>) -> VoidMarkSql {
         let around = Some(["PRAGMA busy_timeout = 200", SET_UP]);
         VoidMarkSql { reads_first: true, around, begin: BEGIN.into(), commit: Self::COMMIT.into() }
@@ -67,8 +67,7 @@ impl Database for Sqlite {
         Ok(topics.into_iter().map(|row| row.0).collect())
     }
 
-    /// What is there only in the second statement was committed between the two: it is taken for a message in hand, and a second
-    /// call writes it.
+    /// A row seen only by the second statement was committed between the two. It is reported as held, and a second call writes it.
     async fn write_one<P: ConnectionPool<Self>>(
         store: &SqliteStore<P>,
         text: &StatementSql,
@@ -128,10 +127,10 @@ impl Database for Sqlite {
         messages: &[MessageId],
     ) -> Result<Vec<(MessageId, ProcessedOutcome)>, StoreError> {
         let step = |at| Statement::step(&store.sql.sent.mark, at, [Self::messages(messages)]);
-        let [look, mark, ahead] = [0, 1, 2].map(step);
+        let [find, mark, ahead] = [0, 1, 2].map(step);
         let marked = store.transaction(|conn| {
             Box::pin(async move {
-                let found: Vec<Read<(MessageId, ProcessedOutcome)>> = conn.load(look).await?;
+                let found: Vec<Read<(MessageId, ProcessedOutcome)>> = conn.load(find).await?;
                 conn.execute(mark).await?;
                 conn.execute(ahead).await?;
                 Ok(found)
@@ -141,7 +140,7 @@ impl Database for Sqlite {
     }
 }
 
-/// The writes that put rows into the history, from where they still are.
+/// The writes that copy rows into the history from the table they are still in.
 pub(super) fn history_inserts(sql: &Sql, text: &StatementSql, rows: &[HistoryRow]) -> Vec<Statement<Sqlite>> {
     let mut writes = vec![Statement::new(text, Sqlite::row_batch(&RowBatch::history(rows), text.first()))];
     if rows.iter().any(|row| row.keep.awaits_processing) {
@@ -151,7 +150,7 @@ pub(super) fn history_inserts(sql: &Sql, text: &StatementSql, rows: &[HistoryRow
     writes
 }
 
-/// What of a topic is in the tables.
+/// The backlog of a topic.
 struct BacklogRow(TopicBacklog);
 
 impl QueryableByName<Sqlite> for BacklogRow {
@@ -166,7 +165,7 @@ impl QueryableByName<Sqlite> for BacklogRow {
     }
 }
 
-/// What is to be removed for its age: of the rows that were looked at, how many there are, and how many fit into one step.
+/// Expired rows: how many of those read there are, and how many fit into one step.
 struct ExpiredRows {
     found: usize,
     fitting: usize,

@@ -15,7 +15,7 @@ use diesel::sqlite::Sqlite;
 use super::pool::{ConnectionPool, Connections};
 use super::sql::SqlStore;
 
-/// Sets up a connection of an application whose database a relay works on, too. Run it on each one, before anything else:
+/// Sets up an application's connection to a database that a relay also uses. Run it on each one, before anything else:
 ///
 /// - `busy_timeout`: writes wait for each other instead of failing with "database is locked". First, because the next may
 ///   have to wait as well;
@@ -51,21 +51,21 @@ use super::sql::SqlStore;
 /// ```
 pub const SQLITE_SET_UP: &str = "PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL";
 
-/// What each connection of the store is set to: to wait for the write lock, shorter than a call may take.
+/// The setting of each connection of the store: wait for the write lock, but shorter than a call may take.
 const SET_UP: &str = "PRAGMA busy_timeout = 2000";
 
 /// An outbox in SQLite (3.37 or later, with its JSON functions).
 ///
 /// Works through sync (r2d2) and async (diesel-async's `SyncConnectionWrapper`) pools alike, see [`ConnectionPool`]; two
-/// connections are enough. The database is a file: each connection to `:memory:` has a database of its own. The schema of
-/// [`TableNames`](crate::TableNames) is an attached database, and attached by each connection of the pool.
+/// connections are enough. The database must be a file: each connection to `:memory:` has its own database. The schema of
+/// [`TableNames`](crate::TableNames) is an attached database, which each connection of the pool must attach.
 ///
 /// # The one write lock
-/// SQLite lets one connection write at a time, so claimed rows are leased by a short transaction
-/// ([`ClaimMode::Leased`](super::ClaimMode::Leased)) and not held locked while they are sent. Set the application's connections up with
-/// [`SQLITE_SET_UP`], or something like it; [`check`](super::Store::check) warns of settings that can lose commits. And
-/// begin transactions that write with `BEGIN IMMEDIATE` (Diesel's `immediate_transaction`). One that reads first and
-/// then finds that the relay wrote in between fails at once, whatever its `busy_timeout`.
+/// SQLite lets one connection write at a time. So claimed rows are leased by a short transaction
+/// ([`ClaimMode::Leased`](super::ClaimMode::Leased)) and not kept locked while they are sent. Set up the application's connections
+/// with [`SQLITE_SET_UP`] or similar; [`check`](super::Store::check) warns of settings that can lose commits. Begin writing
+/// transactions with `BEGIN IMMEDIATE` (Diesel's `immediate_transaction`): one that reads first and then finds that the relay wrote
+/// meanwhile fails at once, whatever its `busy_timeout`.
 ///
 /// ```
 /// # #[cfg(feature = "r2d2")] {
@@ -84,18 +84,18 @@ const SET_UP: &str = "PRAGMA busy_timeout = 2000";
 /// ```
 pub type SqliteStore<P> = SqlStore<Sqlite, P>;
 
-/// Takes the write lock at once. A transaction that reads first cannot wait for it any more: it would have read what is
-/// over by then, and fails.
+/// Takes the write lock at once. A transaction that reads first can no longer wait for it: what it has read would be outdated, so
+/// it fails.
 const BEGIN: &str = "BEGIN IMMEDIATE";
 
 impl<P: ConnectionPool<Sqlite>> SqlStore<Sqlite, P> {
-    /// An outbox reached through `pool`; the relay says under which names.
+    /// An outbox reached through `pool`. The relay sets the table names.
     pub fn new(pool: P) -> Self {
         Self::from_connections(Connections::new(pool, Some(SET_UP.into())), ())
     }
 
-    /// Bounds each call, by default to [`STATEMENT_TIMEOUT`](crate::limits::STATEMENT_TIMEOUT). A statement whose
-    /// caller gave up ends by itself.
+    /// Sets the time limit of each call, by default [`STATEMENT_TIMEOUT`](crate::limits::STATEMENT_TIMEOUT). A statement whose
+    /// caller stopped waiting ends by itself.
     #[must_use]
     pub fn statement_timeout(mut self, timeout: Duration) -> Self {
         self.executor.deadline = timeout;

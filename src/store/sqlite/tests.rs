@@ -1,4 +1,4 @@
-//! How SQLite says that it runs the statements: by an index, and over no table as a whole.
+//! The query plans that SQLite reports for the statements: each by an index, none over a whole table.
 
 use diesel::connection::{Connection, SimpleConnection};
 use diesel::prelude::*;
@@ -67,7 +67,7 @@ fn no_statement_reads_a_whole_table() {
     for text in asked {
         let plan = database.plan(&text);
         let scans = |step: &String| ["SCAN m", "SCAN l", "SCAN outbox_"].iter().any(|scan| step.starts_with(scan));
-        // The recursions over topics, which hop from one to the next in the index.
+        // The recursions over topics, which jump from one to the next in the index.
         let hops = |step: &String| ["SCAN live", "SCAN l"].contains(&step.as_str()) && text.contains("RECURSIVE live");
         assert!(!plan.iter().any(|step| scans(step) && !hops(step)), "{text}\n{plan:#?}");
     }
@@ -80,11 +80,11 @@ fn due_rows_are_found_by_the_index() {
     let claim = database.plan(&claim);
     let range = "USING INDEX outbox_messages_due (topic=? AND lane=? AND due_at>? AND due_at<?)";
     assert!(claim.iter().any(|step| step.contains(range)), "{claim:#?}");
-    let look = database.sql.due.poll.first().sql.clone();
-    let look = database.plan(&look);
+    let poll = database.sql.due.poll.first().sql.clone();
+    let poll = database.plan(&poll);
     let first = "USING COVERING INDEX outbox_messages_due (topic=? AND lane=? AND due_at>? AND due_at<?)";
-    assert!(look.iter().any(|step| step.contains(first)), "{look:#?}");
-    assert!(!look.iter().any(|step| step.contains("TEMP B-TREE")), "{look:#?}");
+    assert!(poll.iter().any(|step| step.contains(first)), "{poll:#?}");
+    assert!(!poll.iter().any(|step| step.contains("TEMP B-TREE")), "{poll:#?}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 use super::{Case, cases};
 
-/// Hands the name of every case to a macro: the one place where they are listed.
+/// Passes the name of every case to a macro: the one place where they are listed.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __store_cases {
@@ -175,10 +175,10 @@ macro_rules! __store_tests {
     };
 }
 
-/// Makes a `#[test]` of every case of the store conformance suite, in the module where it stands.
+/// Creates a `#[test]` for every case of the store conformance suite, in the current module.
 ///
-/// Takes what opens a store over empty tables: an `async fn() -> Option<impl StoreUnderTest>`. It is called for each
-/// test; `None` passes the test over, and it is the opener's part to say so loudly. See [`testing::store`].
+/// Takes the function that opens a store over empty tables: an `async fn() -> Option<impl StoreUnderTest>`. It is called for each
+/// test. `None` skips the test; the function should then say so loudly. See [`testing::store`].
 ///
 /// [`testing::store`]: crate::testing::store
 #[macro_export]

@@ -6,7 +6,7 @@ use super::{OpenTransaction, StoreUnderTest};
 use crate::message::Envelope;
 use crate::store::{DeadLetterRow, InsertOptions, LiveRow, MemoryStore, PendingRow, RowKey, RowLock, Store};
 
-/// The reference store, held to the suite like any other.
+/// The reference store, tested like any other.
 #[derive(Debug)]
 pub struct MemoryUnderTest(MemoryStore);
 

@@ -1,8 +1,8 @@
-//! What every [`Store`] has to do, as cases that it can be held to.
+//! The conformance suite of [`Store`]: what every store must do, as test cases.
 //!
-//! Bring the other side of the database as a [`StoreUnderTest`]: a way to write rows as enqueue does, to lock them from
-//! another session, and to read them back. [`store_conformance_tests!`](crate::store_conformance_tests) then makes one
-//! `#[test]` of each case; [`run_all`] runs them in one go.
+//! Implement [`StoreUnderTest`], the other side of the database: it writes rows as enqueue does, locks them from another session,
+//! and reads them back. [`store_conformance_tests!`](crate::store_conformance_tests) then creates one `#[test]` per case;
+//! [`run_all`] runs them all.
 //!
 //! ```
 //! # mod held {
@@ -16,9 +16,8 @@
 //! # }
 //! ```
 //!
-//! Cases assert and panic. They pass over what a database does not have: where [`StoreUnderTest::lock`] returns `None`
-//! there are no row locks to respect, and where [`Store::lanes`] or [`Store::halves`] returns `None` there are no lanes or marks
-//! to keep.
+//! Cases assert and panic. They skip what a database does not have: if [`StoreUnderTest::lock`] returns `None` there are no row
+//! locks, and if [`Store::lanes`] or [`Store::halves`] returns `None` there are no lanes or half messages.
 
 pub mod cases;
 mod list;
@@ -39,9 +38,9 @@ use futures_util::FutureExt as _;
 use crate::message::{Envelope, MessageId};
 use crate::store::{DeadLetterRow, InsertOptions, LiveRow, RowKey, Store};
 
-/// A store over tables that are empty and nobody else's, and the other side of its database.
+/// A store over empty tables that nobody else uses, and the other side of its database.
 ///
-/// Methods panic where the database does not do what they need: that is no case of the store.
+/// Methods panic if the database does not do what they need: that is not the store's failure.
 #[async_trait]
 pub trait StoreUnderTest: Send + Sync {
     /// The store.
@@ -53,10 +52,10 @@ pub trait StoreUnderTest: Send + Sync {
     /// Writes a row in a transaction of another session that stays open.
     async fn insert_uncommitted(&self, envelope: &Envelope) -> (RowKey, Box<dyn OpenTransaction>);
 
-    /// Locks a row from another session; `None` where the database has no row locks.
+    /// Locks a row from another session; `None` if the database has no row locks.
     async fn lock(&self, key: RowKey) -> Option<Box<dyn OpenTransaction>>;
 
-    /// Spoils a row in a way the table allows, so that it cannot be decoded: headers that are no JSON, for example.
+    /// Corrupts a row in a way the table allows, so that it cannot be decoded: for example with headers that are no JSON.
     async fn poison(&self, key: RowKey);
 
     /// The live rows, by id.
@@ -68,14 +67,14 @@ pub trait StoreUnderTest: Send + Sync {
     /// The database's clock.
     async fn now(&self) -> SystemTime;
 
-    /// Marks a half message as the first statement of a transaction that stays open; `None` where it has a mark already, which
-    /// is refused. Not called where [`Store::halves`] returns `None`.
+    /// Marks a half message as the first statement of a transaction that stays open; `None` if the message has a mark already, so
+    /// that this one is refused. Not called if [`Store::halves`] returns `None`.
     async fn mark(&self, message: MessageId, marking: Marking) -> Option<Box<dyn OpenTransaction>> {
         panic!("this store keeps marks, and the suite has no way to write one: {marking:?} of {message}")
     }
 
-    /// Makes time pass for the rows: moves the clock on, or every `due_at`, and the age of every mark, back. Never called with a transaction or a
-    /// claim open, nor between the making and the use of a watermark.
+    /// Makes time pass for the rows: moves the clock forward, or every `due_at` and the age of every mark back. Never called while
+    /// a transaction or a claim is open, nor between getting and using a watermark.
     async fn advance(&self, by: Duration);
 }
 
@@ -85,30 +84,30 @@ pub trait StoreUnderTest: Send + Sync {
 pub enum Marking {
     /// By the transaction itself.
     InTransaction,
-    /// In a savepoint of it that is rolled back, while the transaction goes on.
+    /// In a savepoint that is rolled back, while its transaction goes on.
     InRolledBackSavepoint,
 }
 
-/// A transaction of another session. Dropping it rolls it back, at some time.
+/// A transaction of another session. Dropping it rolls it back, sooner or later.
 #[async_trait]
 pub trait OpenTransaction: Send {
-    /// Commits it; its locks are gone when this returns.
+    /// Commits it; its locks are released when this returns.
     async fn commit(self: Box<Self>);
 
-    /// Rolls it back; its locks are gone when this returns.
+    /// Rolls it back; its locks are released when this returns.
     async fn roll_back(self: Box<Self>);
 }
 
-/// One clause of the port's documentation.
+/// One requirement of the documentation of [`Store`].
 #[derive(Clone, Copy)]
 pub struct Case {
-    /// What the clause says; also the name of its function in [`cases`].
+    /// What is required; also the name of its function in [`cases`].
     pub name: &'static str,
-    /// Looks whether it holds, and panics where it does not. Wants empty tables.
+    /// Checks the requirement, and panics if it is not met. Needs empty tables.
     pub run: fn(&dyn StoreUnderTest) -> CaseFuture<'_>,
 }
 
-/// A case on its way.
+/// A running case.
 pub type CaseFuture<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
 impl fmt::Debug for Case {
@@ -117,7 +116,7 @@ impl fmt::Debug for Case {
     }
 }
 
-/// Runs every case, each on a store of its own from `open`.
+/// Runs every case, each on its own store from `open`.
 ///
 /// ```
 /// use diesel_outbox::testing::store::{MemoryUnderTest, run_all};
@@ -127,12 +126,12 @@ impl fmt::Debug for Case {
 /// ```
 ///
 /// # Panics
-/// When all have run and some failed: with their names.
+/// After all have run, if some failed: with their names.
 pub async fn run_all<S: StoreUnderTest>(open: impl AsyncFn() -> S) {
     let mut failed = Vec::new();
     for case in CASES {
         let under_test = open().await;
-        // What panicked is dropped, and with it whatever state it left behind.
+        // After a panic the store is dropped, and with it any broken state.
         if AssertUnwindSafe((case.run)(&under_test)).catch_unwind().await.is_err() {
             failed.push(case.name);
         }
@@ -140,10 +139,10 @@ pub async fn run_all<S: StoreUnderTest>(open: impl AsyncFn() -> S) {
     assert!(failed.is_empty(), "{} of {} cases failed: {}", failed.len(), CASES.len(), failed.join(", "));
 }
 
-/// Runs one case on a tokio runtime of its own; passes where `open` has no store to test.
+/// Runs one case on its own tokio runtime; passes if `open` returns no store.
 ///
 /// # Panics
-/// When the case fails.
+/// If the case fails.
 pub fn run_case<S: StoreUnderTest>(case: impl AsyncFnOnce(&dyn StoreUnderTest), open: impl AsyncFnOnce() -> Option<S>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a tokio runtime");
     runtime.block_on(async {

@@ -1,4 +1,4 @@
-//! What the cases are written with.
+//! Helpers of the cases.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -15,10 +15,10 @@ use crate::store::{
 pub(super) const TOPIC: &str = "orders";
 pub(super) const LEASE: Duration = Duration::from_secs(30);
 
-/// How long the suite waits for what must come. A server may take seconds to notice that a session is gone.
+/// How long the suite waits for an expected event. A server may take seconds to notice that a session is gone.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How long the suite looks whether something comes that must not: a store that does it at all does it at once.
+/// How long the suite watches for an event that must not happen: a faulty store would cause it at once.
 pub(super) const SHORT_WAIT: Duration = Duration::from_millis(100);
 
 pub(super) const DUE: InsertOptions = InsertOptions { leased_for: Duration::ZERO, deliver_after: None, lane: None };
@@ -54,7 +54,7 @@ pub(super) fn spec(topic: &str) -> ClaimSpec {
         after: None,
         rows_max: 1_000,
         bytes_max: 8 << 20,
-        // Longer than any case takes: only one is about its end.
+        // Longer than any case takes, except the one that tests its end.
         lock_duration: Duration::from_secs(4),
         lease_duration: LEASE,
         watermark_slack_duration: Duration::from_secs(10),
@@ -66,7 +66,7 @@ pub(super) async fn claim(under_test: &dyn StoreUnderTest, spec: &ClaimSpec) -> 
     under_test.store().claim(spec).await.expect("claim")
 }
 
-/// Claims, and closes at once what was claimed.
+/// Claims rows, and closes the claim at once.
 pub(super) async fn claim_and_close(under_test: &dyn StoreUnderTest, spec: &ClaimSpec) -> Vec<RowKey> {
     let claim = claim(under_test, spec).await;
     let claimed = keys(&claim.rows);
@@ -74,7 +74,7 @@ pub(super) async fn claim_and_close(under_test: &dyn StoreUnderTest, spec: &Clai
     claimed
 }
 
-/// Rows held under a lease, as a claim leaves them that could not finish.
+/// Rows held under a lease, as a claim leaves them when it closes with rows in flight.
 pub(super) async fn insert_held(under_test: &dyn StoreUnderTest, count: usize) -> Vec<Held> {
     let keys = insert_due(under_test, count).await;
     let claim = claim(under_test, &spec(TOPIC)).await;
@@ -100,7 +100,7 @@ pub(super) fn confirmed_keys(rows: &[Confirmed]) -> Vec<RowKey> {
 pub(super) fn decoded(row: Loaded) -> Row {
     match row {
         Loaded::Row(row) => row,
-        Loaded::Poisoned(row) => panic!("the row {:?} is sound, and was read as poisoned: {}", row.key, row.error),
+        Loaded::Poisoned(row) => panic!("the intact row {:?} was read as poisoned: {}", row.key, row.error),
     }
 }
 
@@ -108,12 +108,12 @@ pub(super) fn row_ref(key: RowKey) -> RowRef {
     RowRef { id: Some(key.id), message_id: key.message_id }
 }
 
-/// The same id with another message: what a database makes that gives an id twice.
+/// The same id with another message, as in a database that reuses an id.
 pub(super) fn other_message(key: RowKey) -> RowKey {
     RowKey { message_id: MessageId::new(), ..key }
 }
 
-/// The same row under an epoch that is over.
+/// The same row under an outdated epoch.
 pub(super) fn stale(held: Held) -> Held {
     Held { epoch: held.epoch - 1, ..held }
 }
@@ -131,7 +131,7 @@ pub(super) fn requeue(message_id: MessageId, lane: Option<u16>) -> Requeue {
     Requeue { message_id, lane }
 }
 
-/// Writes a row and gives it up.
+/// Writes a row and dead-letters it.
 pub(super) async fn insert_dead_letter(
     under_test: &dyn StoreUnderTest,
     topic: &str,
@@ -167,12 +167,12 @@ pub(super) fn topics(names: &[&str]) -> Vec<Arc<str>> {
     names.iter().map(|&name| name.into()).collect()
 }
 
-/// A look at all of these topics, from the beginning.
+/// A poll of all of these topics, from the beginning.
 pub(super) fn poll_spec(names: &[&str]) -> PollSpec {
     PollSpec::everything(topics(names))
 }
 
-/// The span of the database's clock in which a call wrote.
+/// The time span, by the database's clock, in which a call wrote.
 pub(super) struct WriteWindow {
     began_at: SystemTime,
     ended_at: SystemTime,
@@ -185,19 +185,19 @@ impl WriteWindow {
         (Self { began_at, ended_at: under_test.now().await }, answer)
     }
 
-    /// That a moment lies in it.
+    /// Asserts that a moment is in it.
     pub(super) fn assert_at(&self, moment: SystemTime) {
         let (earliest, latest) = (self.began_at, self.ended_at);
         assert!(earliest <= moment && moment <= latest, "{moment:?}, not from {earliest:?} to {latest:?}");
     }
 
-    /// That a row became due `after` the moment it was written.
+    /// Asserts that a row became due `after` the moment it was written.
     pub(super) fn assert_due_after(&self, row: &LiveRow, after: Duration) {
         self.assert_at(row.due_at - after);
     }
 }
 
-/// Tries until there is an answer.
+/// Repeats until there is an answer.
 pub(super) async fn eventually<T>(what: &str, mut attempt: impl AsyncFnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + TIMEOUT;
     loop {

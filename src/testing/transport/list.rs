@@ -1,6 +1,6 @@
 use super::{Case, cases};
 
-/// Hands the name of every case to a macro: the one place where they are listed.
+/// Passes the name of every case to a macro: the one place where they are listed.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __transport_cases {
@@ -44,7 +44,7 @@ macro_rules! __transport_tests {
 #[macro_export]
 macro_rules! __transport_tests_without {
     ($open:expr, [$($skipped:ident),+]; $($case:ident,)+) => {
-        // What is no case does not compile.
+        // A name that is no case does not compile.
         const _: () = {
             $(let _ = $crate::testing::transport::cases::$skipped;)+
         };
@@ -58,11 +58,11 @@ macro_rules! __transport_tests_without {
     };
 }
 
-/// Makes a `#[test]` of every case of the transport conformance suite, in the module where it stands.
+/// Creates a `#[test]` for every case of the transport conformance suite, in the current module.
 ///
-/// Takes what opens a broker: an `async fn() -> Option<impl TransportUnderTest>`. It is called for each test; `None`
-/// passes the test over, and it is the opener's part to say so loudly. A case for which the broker lacks something fails;
-/// leave it out by its name. See [`testing::transport`].
+/// Takes the function that opens a broker: an `async fn() -> Option<impl TransportUnderTest>`. It is called for each test. `None`
+/// skips the test; the function should then say so loudly. A case fails if the broker lacks what it needs; leave it out by name.
+/// See [`testing::transport`].
 ///
 /// ```
 /// use diesel_outbox::async_trait;

@@ -1,8 +1,7 @@
-//! What the relay relies on in a [`Transport`](crate::transport::Transport), as cases that one can be held to.
+//! The conformance suite of [`Transport`](crate::transport::Transport): what the relay requires of it, as test cases.
 //!
-//! Bring the broker as a [`TransportUnderTest`]: a way to make transports to it and to read back what it holds, and
-//! the faults that it can be made to have. [`transport_conformance_tests!`](crate::transport_conformance_tests) then
-//! makes one `#[test]` of each case; [`run_case`] runs one.
+//! Implement [`TransportUnderTest`] for the broker: it creates transports, reads back what the broker holds, and causes faults.
+//! [`transport_conformance_tests!`](crate::transport_conformance_tests) then creates one `#[test]` per case; [`run_case`] runs one.
 //!
 //! ```
 //! use diesel_outbox::async_trait;
@@ -47,8 +46,8 @@
 //! # }
 //! ```
 //!
-//! Cases assert and panic. One that needs what the broker or the transport has not panics as well, and says what that is: leave it
-//! out by its name, as above, so that what is tested is what the list says.
+//! Cases assert and panic. A case also panics, with the reason, if the broker or the transport lacks what it needs: leave it out by
+//! name, as above, so that the list says what is tested.
 
 pub mod cases;
 mod list;
@@ -62,16 +61,16 @@ pub use under_test::{StoredMessage, TransportUnderTest};
 use std::fmt;
 use std::pin::Pin;
 
-/// One thing that the relay relies on.
+/// One requirement of the relay.
 #[derive(Clone, Copy)]
 pub struct Case {
-    /// What it is; also the name of its function in [`cases`].
+    /// What is required; also the name of its function in [`cases`].
     pub name: &'static str,
-    /// Looks whether it holds, and panics where it does not.
+    /// Checks the requirement, and panics if it is not met.
     pub run: fn(&dyn TransportUnderTest) -> CaseFuture<'_>,
 }
 
-/// A case on its way.
+/// A running case.
 pub type CaseFuture<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
 impl fmt::Debug for Case {
@@ -80,10 +79,10 @@ impl fmt::Debug for Case {
     }
 }
 
-/// Runs one case on a tokio runtime of its own; passes where `open` has no broker to test.
+/// Runs one case on its own tokio runtime; passes if `open` returns no broker.
 ///
 /// # Panics
-/// When the case fails.
+/// If the case fails.
 pub fn run_case<T: TransportUnderTest>(
     case: impl AsyncFnOnce(&dyn TransportUnderTest),
     open: impl AsyncFnOnce() -> Option<T>,

@@ -11,7 +11,7 @@ use crate::transport::{
     FailureClass, FencedLane, FencedMessage, KeySequence, Outcome, Receipt, ReceiptSink, Transport,
 };
 
-/// Sends messages and keeps what became of each, by the number under which it was sent.
+/// Sends messages and records the outcome of each, by the number under which it was sent.
 #[derive(Debug, Default)]
 pub struct OutcomeRecorder {
     seen: Mutex<Vec<(i64, RecordedOutcome)>>,
@@ -21,15 +21,15 @@ pub struct OutcomeRecorder {
 /// An [`Outcome`] that can be compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RecordedOutcome {
-    /// The broker has it.
+    /// The broker has stored it.
     Delivered,
-    /// The client took nothing.
+    /// The client did not accept it.
     Busy,
     /// It failed.
     Failed {
-        /// What about.
+        /// The class of the failure.
         class: FailureClass,
-        /// The error and its sources, as they would be logged.
+        /// The error and its sources, as logged.
         text: String,
     },
 }
@@ -45,7 +45,7 @@ impl RecordedOutcome {
 }
 
 impl OutcomeRecorder {
-    /// Nothing sent yet.
+    /// A recorder without messages.
     pub fn new() -> Arc<Self> {
         Arc::default()
     }
@@ -56,7 +56,7 @@ impl OutcomeRecorder {
         transport.send(envelope, Receipt::new(row, Arc::clone(self) as Arc<dyn ReceiptSink>));
     }
 
-    /// Sends messages of one run through a fenced lane, each with its number.
+    /// Sends messages of one sequence through a fenced lane, each with its number.
     pub fn send_fenced(
         self: &Arc<Self>,
         lane: &dyn FencedLane,
@@ -71,25 +71,25 @@ impl OutcomeRecorder {
         lane.send_all(messages.into_iter().map(message).collect());
     }
 
-    /// What became of messages so far, in the order of the outcomes.
+    /// The outcomes so far, in the order in which they arrived.
     pub fn seen(&self) -> Vec<(i64, RecordedOutcome)> {
         self.lock().clone()
     }
 
-    /// How many outcomes there are.
+    /// How many outcomes have arrived.
     pub fn count(&self) -> usize {
         self.lock().len()
     }
 
-    /// What became of message `id`; the first outcome, where it wrongly has several.
+    /// The outcome of message `id`; the first one, if it wrongly has several.
     pub fn of(&self, id: i64) -> Option<RecordedOutcome> {
         self.lock().iter().find(|(seen, _)| *seen == id).map(|(_, seen)| seen.clone())
     }
 
-    /// Waits until `count` outcomes are there.
+    /// Waits until `count` outcomes have arrived.
     ///
     /// # Panics
-    /// When they are not `within` that time.
+    /// If they have not arrived `within` that time.
     ///
     /// # Cancel safety
     /// Nothing is lost.
@@ -100,7 +100,7 @@ impl OutcomeRecorder {
     /// Waits until the outcomes fulfil a condition.
     ///
     /// # Panics
-    /// When they do not `within` that time.
+    /// If they do not `within` that time.
     ///
     /// # Cancel safety
     /// Nothing is lost.
@@ -142,7 +142,7 @@ impl ReceiptSink for OutcomeRecorder {
     }
 }
 
-/// All that an error could put into a log.
+/// All that a log could show of an error.
 pub(super) fn full_error_text(error: &(dyn std::error::Error + 'static)) -> String {
     let chain = std::iter::successors(Some(error), |error| error.source());
     chain.map(|error| format!("{error} / {error:?}")).collect::<Vec<_>>().join("; ")
@@ -150,7 +150,7 @@ pub(super) fn full_error_text(error: &(dyn std::error::Error + 'static)) -> Stri
 
 /// A message of the suite.
 pub(super) fn envelope(topic: &str, key: Option<&str>, payload: &str) -> Envelope {
-    // Now, because a broker throws away what is old by its own time; to the millisecond, which is what brokers keep.
+    // Now, because brokers expire old messages by their own clock; in milliseconds, which is what brokers store.
     let now_ms = system_now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis();
     let created_at = SystemTime::UNIX_EPOCH + Duration::from_millis(u64::try_from(now_ms).unwrap_or_default());
     let mut envelope = Envelope::new(MessageId::new(), topic.into(), created_at);

@@ -5,74 +5,73 @@ use async_trait::async_trait;
 use crate::message::{Envelope, MessageId};
 use crate::transport::{FailureClass, Transport, header};
 
-/// A broker with a transport to it, as the suite needs them.
+/// A broker and its transport, as the suite needs them.
 ///
-/// Every case asks for topics of its own, so one broker may serve many cases at once, except those that take it down.
-/// Methods panic where the broker does not do what they need: that is no case of the transport. What has a default may be left to
-/// it; the cases that need it then fail, and are to be left out by their names.
+/// Every case uses its own topics, so one broker may serve many cases at once, except those that stop it. Methods panic if the
+/// broker does not do what they need: that is not the transport's failure. A method with a default need not be implemented; the
+/// cases that need it then fail, and should be left out by name.
 #[async_trait]
 pub trait TransportUnderTest: Send + Sync {
-    /// A new transport to the broker, as an application would have it, with as short a delivery time-out as it can
-    /// have: some cases wait for it.
+    /// A new transport to the broker, as in an application, with as short a delivery time-out as possible: some cases wait for it.
     fn transport(&self) -> Box<dyn Transport>;
 
-    /// What the broker holds of a topic. Messages of one key are in the order in which they are stored.
+    /// The messages in a topic. Messages of one key are in the order in which they are stored.
     async fn stored(&self, topic: &str) -> Vec<StoredMessage>;
 
-    /// The name of a topic that takes messages and holds none, and that no other case knows. By default a fresh name,
-    /// for brokers that make topics by themselves.
+    /// The name of an empty topic that accepts messages and that no other case uses. By default a fresh name, for brokers that
+    /// create topics by themselves.
     async fn new_topic(&self) -> String {
         unique_name("taken")
     }
 
-    /// How long a healthy broker may take for all that a case sends.
+    /// How long a healthy broker may take for everything that a case sends.
     fn max_wait(&self) -> Duration {
         Duration::from_secs(30)
     }
 
-    /// Takes the broker away; `false` where that cannot be done.
+    /// Stops the broker; `false` if that is not possible.
     async fn go_down(&self) -> bool {
         false
     }
 
-    /// Brings the broker back, with what it held.
+    /// Brings the broker back, with its messages.
     async fn go_up(&self) {}
 
-    /// Makes the broker say nothing from now on, with its connections open; `false` where that cannot be done.
+    /// Makes the broker stop answering, with its connections open; `false` if that is not possible.
     async fn freeze(&self) -> bool {
         false
     }
 
-    /// Lets the broker answer again, with what it held.
+    /// Makes the broker answer again, with its messages.
     async fn unfreeze(&self) {}
 
-    /// Bytes of a payload that the transport takes and the broker refuses for good.
+    /// A payload size that the transport accepts and the broker refuses for good.
     fn oversized_payload_bytes(&self) -> Option<usize> {
         None
     }
 
-    /// What such a refusal is: [`Record`](FailureClass::Record) where the transport gives refused messages
-    /// [attempts of their own](crate::transport::TransportError::with_attempts).
+    /// The class of such a refusal: [`Record`](FailureClass::Record) if the transport gives refused messages [attempts of their
+    /// own](crate::transport::TransportError::with_attempts).
     fn refusal(&self) -> FailureClass {
         FailureClass::RecordRefused
     }
 
-    /// The name of a topic that the broker does not have and does not make.
+    /// The name of a topic that the broker does not have and does not create.
     async fn unknown_topic(&self) -> Option<String> {
         None
     }
 
-    /// Makes the topic that was unknown; `false` where that cannot be done.
+    /// Creates the unknown topic; `false` if that is not possible.
     async fn create_topic(&self, _name: &str) -> bool {
         false
     }
 
-    /// A transport whose client takes at most `messages` at once.
+    /// A transport whose client holds at most `messages` at once.
     fn transport_with_queue_max(&self, _messages: usize) -> Option<Box<dyn Transport>> {
         None
     }
 
-    /// A transport that the broker does not let in, with the secrets it was given.
+    /// A transport that the broker refuses, and the secrets that it uses.
     fn unauthorized_transport(&self) -> Option<(Box<dyn Transport>, Vec<String>)> {
         None
     }
@@ -87,12 +86,13 @@ pub struct StoredMessage {
     pub payload: Option<Vec<u8>>,
     /// Every header in order, the outbox's own included.
     pub headers: Vec<(String, Vec<u8>)>,
-    /// The broker's time of the message, where it keeps one: by which it throws away what is old, and so when it was sent.
+    /// The broker's timestamp of the message, if it stores one: the broker expires messages by it, so it must be when the message
+    /// was sent.
     pub timestamp: Option<SystemTime>,
 }
 
 impl StoredMessage {
-    /// What a broker should hold of an envelope, but for when it was sent.
+    /// What a broker should hold of an envelope, except for the timestamp.
     pub fn of(envelope: &Envelope) -> Self {
         let mut headers = vec![(header::MESSAGE_ID.to_owned(), envelope.message_id.to_string().into_bytes())];
         if !envelope.kind.is_empty() {
@@ -121,7 +121,7 @@ impl StoredMessage {
     }
 }
 
-/// A topic's name that nobody else has.
+/// A topic name that nobody else uses.
 pub(super) fn unique_name(kind: &str) -> String {
     format!("conformance-{kind}-{}", MessageId::new())
 }

@@ -1,18 +1,18 @@
-//! Keeps messages out of the network they come from: only public addresses are connected to.
+//! Keeps messages out of the sender's own network: connections go to public addresses only.
 //!
-//! It looks at the addresses that the connection is made to, in the resolver of the client. A look at the name or a
-//! resolution of one's own before the request would leave a gap in which the name can get another address.
+//! The check is in the client's resolver, on the addresses that the connection uses. A check of the name before the
+//! request would leave a gap in which the name can get another address.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
-/// No address of the receiver is public.
+/// The receiver has no public address.
 #[derive(Debug, thiserror::Error)]
-#[error("the receiver has no public address, and others are refused")]
+#[error("the receiver has no public address, and private ones are denied")]
 pub(super) struct NoPublicAddress;
 
-/// Resolves names, and drops every address that is not public.
+/// Resolves names and drops every address that is not public.
 #[derive(Debug)]
 pub(super) struct PublicAddressResolver;
 
@@ -30,8 +30,8 @@ fn keep_public(found: impl Iterator<Item = SocketAddr>) -> Result<Addrs, NoPubli
     if public.is_empty() { Err(NoPublicAddress) } else { Ok(Box::new(public.into_iter())) }
 }
 
-/// Whether an address is one of the internet's. Those that stand for another one (mapped, translated, tunnelled) are
-/// what they stand for.
+/// Whether an address is public. An address that stands for another one (mapped, translated, tunnelled) is judged by
+/// that one.
 pub(super) fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
@@ -46,7 +46,7 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
         || address.is_link_local()
         || address.is_documentation()
         || address.is_multicast();
-    // "This network", shared addresses of carriers, protocol assignments, benchmarks, relays, and what is reserved.
+    // "This network", carrier-grade NAT, protocol assignments, benchmarks, relays, and reserved ranges.
     let reserved = a == 0
         || (a == 100 && (64..128).contains(&b))
         || (a, b, c) == (192, 0, 0)
@@ -67,7 +67,7 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         (0, 0, 0, 0, 0) if f == 0xffff => v4(g, h),
         (0x64, 0xff9b, 0, 0, 0) if f == 0 => v4(g, h),
         (0x2002, ..) => v4(b, c),
-        // Protocol assignments with Teredo, and documentation.
+        // Protocol assignments (with Teredo) and documentation.
         (0x2001, 0..0x200, ..) | (0x2001, 0xdb8, ..) | (0x3fff, 0..0x1000, ..) => false,
         _ => (0x2000..0x4000).contains(&a),
     }

@@ -1,4 +1,4 @@
-//! The client: rustls with ring, no redirects, no proxy of the environment.
+//! The client: rustls with ring, no redirects, no proxy from the environment.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::error::HttpConfigError;
 
 pub(super) struct ClientConfig<'a> {
     pub(super) allows_private: bool,
-    /// Whether anything goes by https.
+    /// Whether any URL is https.
     pub(super) needs_roots: bool,
     pub(super) certificates: &'a [Vec<u8>],
     pub(super) user_agent: &'a str,
@@ -27,13 +27,14 @@ pub(super) struct ClientConfig<'a> {
 pub(super) fn new(config: &ClientConfig<'_>) -> Result<Client, HttpConfigError> {
     let mut builder = ClientBuilder::new()
         .tls_backend_preconfigured(tls(config)?)
-        // A redirect would send the message, and its credentials, to where nobody configured it to go.
+        // A redirect would send the message and its credentials to a place that nobody configured.
         .redirect(Policy::none())
-        // Nor does the environment decide where messages go; and a proxy would resolve names behind the guard's back.
+        // The environment must not decide where messages go, and a proxy would resolve names past the address filter.
         .no_proxy()
-        // Whatever features other crates turn on: one connection has one request, as the bound on those under way counts them.
+        // Other crates may turn on HTTP/2. One connection must carry one request, because the in-flight limit counts
+        // so.
         .http1_only()
-        // What is sent again is the relay's to say. By this the client need not copy each request for it, either.
+        // The relay decides on retries. Without them the client need not copy each request, either.
         .retry(reqwest::retry::never().max_retries_per_request(0))
         .user_agent(config.user_agent)
         .connect_timeout(config.connect_timeout)
@@ -50,14 +51,14 @@ fn tls(config: &ClientConfig<'_>) -> Result<TlsConfig, HttpConfigError> {
         .with_safe_default_protocol_versions()
         .map_err(|error| HttpConfigError::Client(error.into()))?;
     if !config.needs_roots {
-        // Not the system's: a machine without any would refuse a configuration that needs none.
+        // Not the system's certificates: a machine without any would refuse a configuration that needs none.
         return Ok(builder.with_root_certificates(rustls::RootCertStore::empty()).with_no_client_auth());
     }
     let mut extra = Vec::new();
     for given in config.certificates {
         extra.extend(certificates(given)?);
     }
-    // Looked at here, because with all the others nobody would say which of them is none.
+    // Checked here, where the error can name the bad certificate.
     let mut store = rustls::RootCertStore::empty();
     for certificate in &extra {
         store.add(certificate.clone()).map_err(|error| HttpConfigError::Certificate(error.into()))?;
@@ -67,7 +68,7 @@ fn tls(config: &ClientConfig<'_>) -> Result<TlsConfig, HttpConfigError> {
     Ok(builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth())
 }
 
-/// Every certificate of a PEM file, or the one that the bytes are.
+/// The certificates of a PEM file, or the one DER certificate.
 fn certificates(given: &[u8]) -> Result<Vec<CertificateDer<'static>>, HttpConfigError> {
     if !given.starts_with(b"-----BEGIN") && !given.windows(11).any(|window| window == b"\n-----BEGIN") {
         return Ok(vec![CertificateDer::from(given.to_vec())]);

@@ -15,7 +15,7 @@ use crate::limits::{
 };
 use crate::retry::{Exponential, RetryPolicy};
 
-/// Puts an [`HttpTransport`] together. Made by [`HttpTransport::builder`].
+/// Builds an [`HttpTransport`]. Made by [`HttpTransport::builder`].
 #[derive(Clone)]
 #[must_use = "a builder does nothing until `build`"]
 pub struct HttpTransportBuilder {
@@ -71,15 +71,16 @@ impl HttpTransportBuilder {
         self
     }
 
-    /// The longest that a request may take, from connecting to the end of its answer's status, or of its body where the
-    /// success rule asks for that; 10 s by default. With what a message may wait it has to stay below the lease.
+    /// The longest that a request may take; 10 s by default. It covers the time from connecting to the answer's status,
+    /// or to the end of the body if the success rule needs it. Together with `queue_timeout` it must stay below the
+    /// lease.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// The longest that a message waits for its turn at a host; 10 s by default. Then it goes back, unsent, and nothing
-    /// is spent.
+    /// The longest that a message waits at a host before it is sent; 10 s by default. Then it is returned unsent, and
+    /// no attempt is spent.
     pub fn queue_timeout(mut self, wait: Duration) -> Self {
         self.queue_timeout = wait;
         self
@@ -91,33 +92,35 @@ impl HttpTransportBuilder {
         self
     }
 
-    /// How many requests may be under way to one host at once; 64 by default.
+    /// How many requests may be in flight to one host at once; 64 by default.
     pub fn in_flight_per_host_max(mut self, requests: usize) -> Self {
         self.in_flight_per_host_max = requests;
         self
     }
 
-    /// How many messages may be in the transport at once, under way and waiting; 20,000 by default. More are
-    /// [`Busy`](crate::transport::Outcome::Busy). The relay asks for far fewer: see
+    /// How many messages may be in the transport at once, in flight and waiting; 20,000 by default. Further ones are
+    /// [`Busy`](crate::transport::Outcome::Busy). The relay hands over far fewer: see
     /// [`in_flight_max`](crate::transport::Transport::in_flight_max).
     pub fn queue_max(mut self, messages: usize) -> Self {
         self.queue_max = messages;
         self
     }
 
-    /// How often the receiver may refuse a message (400, 422 and the like: the table in the guide) until it is a dead letter, and how long
-    /// it waits after each refusal, by the number of attempts that it has spent; 20 times by default, with waits from 1 s to 10 min, which
-    /// take an hour and three quarters. In the place of the topic's `attempts_max` and retry policy, which count where a status is
-    /// [treated](HttpTarget::classify_status) as [`Record`](crate::transport::FailureClass::Record).
+    /// How often a receiver may refuse a message (400, 422 and the like: the table in the guide) before it becomes a
+    /// dead letter, and how long the message waits after each refusal; 20 times by default, with waits from 1 s to 10
+    /// min, an hour and three quarters in all. This replaces the topic's `attempts_max` and retry policy, which still
+    /// apply to a status that is [classified](HttpTarget::classify_status) as
+    /// [`Record`](crate::transport::FailureClass::Record).
     ///
-    /// It has to outlast a wrong deployment at the receiver, whose every answer is a refusal. On an ordered topic the key waits meanwhile.
+    /// The waits should outlast a broken deployment at the receiver, which refuses everything. On an ordered topic the
+    /// key waits meanwhile.
     ///
     /// ```
     /// use std::time::Duration;
     /// use diesel_outbox::retry::Fixed;
     /// use diesel_outbox::transport::{HttpTarget, HttpTransport};
     ///
-    /// // As Svix does, for receivers of strangers: eight attempts within 28 hours.
+    /// The schedule of Svix, for receivers of other companies: eight attempts within 28 hours.
     /// let waits = Fixed::seconds(&[5, 300, 1_800, 7_200, 18_000, 36_000, 36_000]);
     /// let webhooks = HttpTransport::builder().default_target(HttpTarget::from_header("url")).refusal_retries(8, waits);
     /// # let _ = webhooks;
@@ -127,22 +130,22 @@ impl HttpTransportBuilder {
         self
     }
 
-    /// Connects to public addresses only: not to this machine, its network, link-local addresses such as those of cloud
-    /// metadata, nor to any that stands for such a one. The addresses are looked at that the connection is made to, so
-    /// a name that changes its address in between gains nothing.
+    /// Connects to public addresses only: not to this machine, its network, link-local addresses (such as cloud
+    /// metadata), nor to any address that stands for one of these. The check is on the address that the connection
+    /// uses, so a name that changes its address in between gains nothing.
     pub fn deny_private_addresses(mut self) -> Self {
         self.private_addresses = Some(false);
         self
     }
 
-    /// Connects to every address. The default where each topic has a URL of yours; to be said where messages bring their
-    /// own, because whoever writes those URLs can then reach your network.
+    /// Connects to every address. The default if each topic has a fixed URL. Required to be explicit if messages bring
+    /// their own URLs, because whoever writes those can then reach your network.
     pub fn allow_private_addresses(mut self) -> Self {
         self.private_addresses = Some(true);
         self
     }
 
-    /// Trusts certificates of this authority as well as those that the system trusts. PEM, or DER of one.
+    /// Trusts the certificates of this authority too, next to those of the system. PEM, or one DER certificate.
     pub fn root_certificate(mut self, certificate: impl Into<Vec<u8>>) -> Self {
         self.certificates.push(certificate.into());
         self
@@ -157,7 +160,7 @@ impl HttpTransportBuilder {
     /// Makes the transport. It connects when there is something to send.
     ///
     /// # Errors
-    /// What cannot work, by name; see [`HttpConfigError`].
+    /// Returns [`HttpConfigError`] for a configuration that cannot work; the error names the setting.
     pub fn build(self) -> Result<HttpTransport, HttpConfigError> {
         for (name, is_zero) in [
             ("timeout", self.timeout.is_zero()),

@@ -1,4 +1,4 @@
-//! What went wrong with a request, and what it is about.
+//! The failures of a request, and what each of them affects.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -7,36 +7,37 @@ use std::time::Duration;
 use super::address_filter::NoPublicAddress;
 use crate::transport::{FailureClass, TransportError};
 
-/// What else would be hit by what hits this message.
+/// What else would fail like this message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scope {
-    /// Everything: the transport has this one host.
+    /// Everything: the transport has only this host.
     Transport,
-    /// Its topic, which has one URL; other topics go to other hosts.
+    /// The topic: it has one URL, and other topics go to other hosts.
     Topic,
-    /// Nothing else for sure: each message has a URL of its own.
+    /// Nothing else for certain: each message has its own URL.
     Message,
 }
 
-/// What a failure says, wherever the message was to go.
+/// The kind of a failure, independent of the message's target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FailureKind {
     /// No connection: nothing was sent.
     Unreachable,
-    /// No answer, or that of a gateway with nobody behind it.
+    /// No answer, or that of a gateway whose application is down.
     NoResponse,
     /// The receiver asks for a pause.
     Paused,
     Unauthorized,
-    /// It is not there: the URL or the method is wrong.
+    /// Not found: the URL or the method is wrong.
     NotFound,
-    /// It was there and will not be again.
+    /// Gone for good.
     Gone,
-    /// Connections to where it is are refused on this side.
+    /// The target's address is one that this transport denies.
     AddressDenied,
-    /// What it says of this message it says of its every copy, unless the receiver is wrong, and mended soon.
+    /// The receiver refuses this message, and will refuse each copy, unless the receiver itself is wrong and gets fixed
+    /// soon.
     Refused,
-    /// Another class, said by the status alone.
+    /// A class that follows from the status alone.
     Class(FailureClass),
 }
 
@@ -52,8 +53,8 @@ impl FailureKind {
         }
     }
 
-    /// The class of it. A failure of all that a topic or transport sends is the topic's or the transport's, because then
-    /// nothing has to be written about each message.
+    /// The class of the failure. If everything that a topic or transport sends would fail, the class is the topic's or
+    /// the transport's: then nothing is written for each message.
     pub(super) fn class(self, scope: Scope) -> FailureClass {
         match (self, scope) {
             (Self::Class(class), _) => class,
@@ -70,19 +71,19 @@ impl FailureKind {
     }
 }
 
-/// A failure in words. They stand on the row and in logs: the origin of a URL is in them, and nothing else of it, because
-/// paths and queries hold tokens; nothing of an answer's body, because receivers repeat there what they were sent.
+/// The text of a failure, for rows and logs. Of a URL it shows the origin only, because paths and queries hold tokens.
+/// It shows nothing of an answer's body, because receivers repeat there what they were sent.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum HttpFailure {
     #[error("{origin} answered {status}")]
     Status { origin: Arc<str>, status: u16 },
-    #[error("{origin} answered {status}, which the success rule does not take")]
+    #[error("{origin} answered {status}, which the success rule rejects")]
     Unsuccessful { origin: Arc<str>, status: u16 },
     #[error("{origin} did not answer within {within:?}")]
     TimedOut { origin: Arc<str>, within: Duration },
     #[error("{origin}: {text}")]
     Client { origin: Arc<str>, text: String },
-    #[error("{origin} could not be reached of late, and is tried again soon")]
+    #[error("{origin} was unreachable a moment ago; it is tried again soon")]
     HostDown { origin: Arc<str> },
     #[error("{origin} asks to be left alone for {wait:?}")]
     HostPaused { origin: Arc<str>, wait: Duration },
@@ -90,23 +91,23 @@ pub(super) enum HttpFailure {
     HostFull { origin: Arc<str> },
     #[error("topic {topic:?} has no target: give it one with HttpTransportBuilder::topic or default_target")]
     NoTarget { topic: Arc<str> },
-    #[error("the message has no URL to go to: its target finds none for it")]
+    #[error("the message has no URL: its target finds none for it")]
     NoUrl,
     #[error("the message's URL cannot be used: {problem}")]
     IllegalUrl { problem: &'static str },
-    #[error("the message's header {name:?} cannot be one of an HTTP request")]
+    #[error("the message's header {name:?} is not valid in an HTTP request")]
     IllegalHeader { name: String },
-    #[error("{origin} has no public address, and others are refused")]
+    #[error("{origin} has no public address, and private ones are denied")]
     PrivateAddress { origin: Arc<str> },
 }
 
-/// An error and what is below it.
+/// An error and its sources.
 fn error_chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(Some(error), |error: &&'a (dyn Error + 'static)| (**error).source())
 }
 
 impl HttpFailure {
-    /// What the client says of a failure, with everything below it and without the URL.
+    /// The client's error with all its sources, without the URL.
     pub(super) fn from_client(origin: &Arc<str>, error: reqwest::Error) -> (FailureKind, Self) {
         let origin = Arc::clone(origin);
         let error = error.without_url();

@@ -1,4 +1,4 @@
-//! What is known of a host: whether it answers, and whether it asks for a pause.
+//! The health of a host: whether it answers, and whether it asks for a pause.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use crate::transport::FailureClass;
 
 #[derive(Debug, Default)]
 pub(super) struct Health {
-    /// Without an answer in between.
+    /// Time-outs since the last answer.
     consecutive_timeouts: u32,
     down: Option<Down>,
-    /// The pause of an outage that a probe has ended, until a message has its answer.
+    /// The pause of an outage that a probe ended. Kept until a message gets an answer.
     last_pause: Option<Duration>,
     paused_until: Option<Instant>,
 }
@@ -21,7 +21,7 @@ pub(super) struct Health {
 #[derive(Debug, Clone, Copy)]
 struct Down {
     class: FailureClass,
-    /// When a message may try.
+    /// When a message may try again.
     until: Instant,
     pause: Duration,
 }
@@ -30,15 +30,15 @@ struct Down {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Admission {
     Allowed,
-    /// It is down; tried again after this, which is no sooner than it asked for.
+    /// The host is down. The message may try again after this time, which covers any pause the host asked for.
     Down(Duration),
-    /// It asked to be left alone for this long.
+    /// The host asked for a pause of this length.
     Paused(Duration),
 }
 
 impl Health {
-    /// Asks for one message. A host that was down for its pause lets one through, and the next after another pause: so
-    /// one that never gets its answer does not stand in the way.
+    /// Asks to send one message. A host that is down lets one message through after each pause. A message that never
+    /// gets its answer therefore does not block the host.
     pub(super) fn admit(&mut self, now: Instant) -> Admission {
         let asked = self.paused_for(now);
         if let Some(down) = &mut self.down {
@@ -52,36 +52,35 @@ impl Health {
         if asked.is_zero() { Admission::Allowed } else { Admission::Paused(asked) }
     }
 
-    /// For how long it asked to be left alone from now on.
+    /// How long the pause that the host asked for still lasts.
     pub(super) fn paused_for(&self, now: Instant) -> Duration {
         self.paused_until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
     }
 
-    /// It answered, whatever it said.
+    /// The host answered, with whatever status.
     pub(super) fn answered(&mut self) {
         (self.consecutive_timeouts, self.down, self.last_pause) = (0, None, None);
     }
 
-    /// It answered a probe. Whether messages are let in is known by messages only, and a host that goes on refusing them goes
-    /// on with its pauses.
+    /// The host answered a probe. Only a message shows whether messages are let in, so the pauses of a host that
+    /// refuses them stay.
     pub(super) fn probed(&mut self) {
         self.last_pause = self.down.map(|down| down.pause).or(self.last_pause);
         (self.consecutive_timeouts, self.down) = (0, None);
     }
 
-    /// Whether a probe that is not let in proves that the host is back. It does where it could not be reached. Where messages
-    /// were not let in it does not, but for one of them after each pause: a probe is not signed, and some receivers let no
-    /// probe in at all.
+    /// Whether a refused probe proves that the host is back. It does if the host was unreachable. If the host refused
+    /// messages, it does not, apart from one message after each pause: a probe is not signed, and some receivers refuse
+    /// every probe.
     pub(super) fn refused_probe_means_up(&self, now: Instant) -> bool {
         self.down.is_none_or(|down| down.class != FailureClass::Authentication || now >= down.until)
     }
 
-    /// Learns from a failure; says whether the host is down, so that what waits for it need not try.
+    /// Records a failure. Returns whether the host is down, so that waiting messages need not try.
     ///
-    /// No connection is proof enough. No answer is not: one slow message among many that are answered is no outage, and a
-    /// gateway whose application is restarted says 502 for a moment.
-    /// Who is not let in may have a key that fits one URL and not the next; only where there is one host for all that is the
-    /// host's.
+    /// A failed connection is enough. A missing answer is not: one slow message among many answered ones is no outage,
+    /// and a gateway answers 502 for a moment while its application restarts. Refused credentials may fit another URL,
+    /// so they count against the host only if the transport has this one host.
     pub(super) fn failed(&mut self, kind: FailureKind, scope: Scope, now: Instant) -> bool {
         match kind {
             FailureKind::Unreachable => self.go_down(FailureClass::Connection, now),
@@ -104,7 +103,7 @@ impl Health {
     }
 
     fn go_down(&mut self, class: FailureClass, now: Instant) {
-        // Of many that fail at once each is news of the same outage, and none of a longer one.
+        // When many requests fail at once, each reports the same outage, not a longer one.
         let pause = match self.down {
             Some(down) if now < down.until => down.pause,
             Some(down) => (down.pause * 2).min(HTTP_HOST_BACK_OFF_MAX),
@@ -117,12 +116,12 @@ impl Health {
         self.paused_until = self.paused_until.max(now.checked_add(wait));
     }
 
-    /// What it is down with.
+    /// The class of the current outage.
     pub(super) fn outage(&self) -> Option<FailureClass> {
         self.down.map(|down| down.class)
     }
 
-    /// Whether a message may try: neither down nor paused, or for long enough.
+    /// Whether a message may try: the host is neither down nor paused, or the pause is over.
     pub(super) fn is_pause_over(&self, now: Instant) -> bool {
         self.down.is_none_or(|down| now >= down.until) && self.paused_for(now).is_zero()
     }
@@ -143,8 +142,8 @@ mod tests {
             assert_eq!(health.admit(now), Admission::Down(pause));
             assert_eq!(health.outage(), Some(FailureClass::Connection));
             now += pause;
-            assert_eq!(health.admit(now), Admission::Allowed, "one tries");
-            assert_eq!(health.admit(now), Admission::Down(pause), "and no other");
+            assert_eq!(health.admit(now), Admission::Allowed, "one message may try");
+            assert_eq!(health.admit(now), Admission::Down(pause), "no other message may");
             now += pause;
             pause = (pause * 2).min(HTTP_HOST_BACK_OFF_MAX);
         }
@@ -161,7 +160,7 @@ mod tests {
             }
             assert!(
                 !health.failed(FailureKind::Class(FailureClass::Temporary), Scope::Topic, now),
-                "an answer in between"
+                "an answer resets the count"
             );
         }
         for _ in 1..HTTP_HOST_FAILURES_MAX {
@@ -213,7 +212,7 @@ mod tests {
         assert_eq!(health.outage(), None);
     }
 
-    /// Of two requests that were under way one brought a pause, and the other an end of the connection.
+    /// Two requests were in flight: one answer asked for a pause, the other lost its connection.
     #[tokio::test(start_paused = true)]
     async fn a_down_host_also_respects_its_pause() {
         const ASKED: Duration = Duration::from_secs(120);
@@ -226,10 +225,14 @@ mod tests {
             assert!(!health.is_pause_over(began + passed));
         }
         let now = began + ASKED;
-        assert_eq!(health.admit(now), Admission::Allowed, "one tries");
-        assert_eq!(health.admit(now), Admission::Down(HTTP_HOST_BACK_OFF_MIN), "and no other");
+        assert_eq!(health.admit(now), Admission::Allowed, "one message may try");
+        assert_eq!(health.admit(now), Admission::Down(HTTP_HOST_BACK_OFF_MIN), "no other message may");
         assert!(health.failed(FailureKind::Unreachable, Scope::Topic, now));
-        assert_eq!(health.admit(now + HTTP_HOST_BACK_OFF_MIN), Admission::Allowed, "its pauses are its own again");
+        assert_eq!(
+            health.admit(now + HTTP_HOST_BACK_OFF_MIN),
+            Admission::Allowed,
+            "its pauses start from the minimum again"
+        );
         health.answered();
         assert_eq!(health.admit(now + HTTP_HOST_BACK_OFF_MIN), Admission::Allowed);
     }

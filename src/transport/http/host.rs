@@ -1,4 +1,4 @@
-//! One host: what waits for it, how many requests are under way to it, and how it is.
+//! One host: its waiting messages, its requests in flight, and its health.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
@@ -17,7 +17,7 @@ use crate::limits::HTTP_HOST_BACK_OFF_MIN;
 use crate::message::Envelope;
 use crate::transport::{FailureClass, Outcome, Receipt, TransportError};
 
-/// A message on its way.
+/// A message to send.
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) envelope: Envelope,
@@ -25,12 +25,12 @@ pub(super) struct Job {
     pub(super) target: Arc<PreparedTarget>,
     pub(super) url: Url,
     pub(super) scope: Scope,
-    /// When it goes back, if it has had no turn; never, where that is beyond the clock's end.
+    /// When the message is returned if it is still waiting; never, if that time is beyond the clock's end.
     pub(super) queue_deadline: Option<Instant>,
 }
 
 impl Job {
-    /// Whether it goes back before a pause that begins now is over.
+    /// Whether the message is returned before a pause that begins now is over.
     fn expires_within(&self, pause: Duration, now: Instant) -> bool {
         self.queue_deadline.is_some_and(|until| until.saturating_duration_since(now) < pause)
     }
@@ -46,24 +46,24 @@ pub(super) struct Host {
 #[derive(Debug, Default)]
 struct State {
     queue: KeyedQueue<Job>,
-    /// Messages that have their turn.
+    /// Messages in flight.
     in_flight: usize,
     workers: usize,
-    /// Whether it is among those that are looked after.
+    /// Whether the watcher has this host in its list.
     is_watched: bool,
     health: Health,
 }
 
-/// What is to be done for a message that was taken.
+/// What the caller has to do for an accepted message.
 #[derive(Debug, Default)]
 pub(super) struct Accepted {
-    /// Sends it, or what came before it.
+    /// A worker to run. It sends this message, or an earlier one.
     pub(super) worker: Option<Worker>,
-    /// Whether somebody has to look after what waits here, and nobody does yet.
+    /// Whether the host must be added to the watched hosts.
     pub(super) needs_watching: bool,
 }
 
-/// Why a host does not take a message now.
+/// Why a host refuses a message now.
 #[derive(Debug, Clone, Copy)]
 enum Refusal {
     Down(FailureClass, Duration),
@@ -80,7 +80,7 @@ impl Host {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a message to its turn, or refuses it at once. A pause that it can wait for is no reason to refuse it.
+    /// Queues a message, or refuses it at once. A pause that the message can outwait is no reason to refuse it.
     pub(super) fn take(self: &Arc<Self>, job: Job, messages_max: usize, workers_max: usize, now: Instant) -> Accepted {
         let refusal = {
             let mut state = self.state();
@@ -106,13 +106,13 @@ impl Host {
         Accepted::default()
     }
 
-    /// Enters another worker, where one would have something to do.
+    /// Starts another worker if it would have something to do.
     pub(super) fn start_worker(self: &Arc<Self>, workers_max: usize, now: Instant) -> Option<Worker> {
         self.start_worker_locked(&mut self.state(), workers_max, now)
     }
 
     fn start_worker_locked(self: &Arc<Self>, state: &mut State, workers_max: usize, now: Instant) -> Option<Worker> {
-        // Also while it is down: what tries whether it is back was let through one by one.
+        // Also while the host is down: each message that tries it was admitted one by one.
         let may_go = state.health.paused_for(now).is_zero();
         if !may_go || !state.queue.has_ready() || state.workers >= workers_max {
             return None;
@@ -129,13 +129,13 @@ impl Host {
         self.state().health.probed();
     }
 
-    /// Whether a probe that it does not let in proves that it is back.
+    /// Whether a refused probe proves that the host is back.
     pub(super) fn refused_probe_means_up(&self, now: Instant) -> bool {
         self.state().health.refused_probe_means_up(now)
     }
 
-    /// Notes a failure, and turns away what waits for a host that is down, or paused for longer than it can wait: it
-    /// need not find out by itself.
+    /// Records a failure. If the host is down, or paused for longer than a message can wait, its waiting messages are
+    /// refused, so that they need not find out by themselves.
     pub(super) fn failed(&self, kind: FailureKind, scope: Scope, pause: Option<Duration>, now: Instant) {
         let refused_jobs = {
             let mut state = self.state();
@@ -162,7 +162,7 @@ impl Host {
         }
     }
 
-    /// It asked a probe to be left alone: what cannot wait for so long is turned away.
+    /// A probe's answer asked for a pause: messages that cannot wait for so long are refused.
     pub(super) fn pause(&self, wait: Duration, now: Instant) {
         let refused_jobs = {
             let mut state = self.state();
@@ -172,7 +172,7 @@ impl Host {
         refused_jobs.into_iter().for_each(|job| self.refuse(job, Refusal::Paused(wait)));
     }
 
-    /// Why it is not asked by a probe whether it is back: it asked to be left alone until later.
+    /// Why no probe is sent: the host asked for a pause that is not over.
     pub(super) fn probe_refusal(&self, now: Instant) -> Option<TransportError> {
         let (class, wait) = {
             let state = self.state();
@@ -182,13 +182,13 @@ impl Host {
         (!wait.is_zero()).then(|| failure.into_error(class, None))
     }
 
-    /// Gives back what has waited too long. Nothing was sent of it, and nothing is to be written.
+    /// Returns messages that waited too long. They were not sent, and nothing is written for them.
     pub(super) fn return_expired(&self, now: Instant) {
         let late = self.state().queue.drain_where(|job| job.queue_deadline.is_some_and(|until| now >= until));
         late.into_iter().for_each(|job| job.receipt.complete(Outcome::Busy));
     }
 
-    /// Drops everything that waits: each receipt reports that by itself.
+    /// Drops everything that waits: each receipt then reports a failure by itself.
     pub(super) fn drop_all(&self) {
         let forgotten = self.state().queue.drain_where(|_| true);
         drop(forgotten);
@@ -198,12 +198,12 @@ impl Host {
         self.state().health.outage()
     }
 
-    /// Whether a message may go to it.
+    /// Whether a message may be sent to the host.
     pub(super) fn is_pause_over(&self, now: Instant) -> bool {
         self.state().health.is_pause_over(now)
     }
 
-    /// Whether something waits here still; if not, nobody looks after it any more.
+    /// Whether messages still wait here. If not, the host is no longer watched.
     pub(super) fn still_watched(&self) -> bool {
         let mut state = self.state();
         state.is_watched = state.queue.waiting() > 0;
@@ -233,7 +233,7 @@ pub(super) fn fail_receipt(receipt: Receipt, error: TransportError) {
     receipt.complete(Outcome::Failed(error));
 }
 
-/// One of those that send to a host, one message after the other.
+/// A worker: sends to its host, one message after the other.
 #[derive(Debug)]
 pub(super) struct Worker {
     pub(super) host: Arc<Host>,
@@ -241,7 +241,7 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// The next message; `None` where there is none, and the worker has left.
+    /// The next message; `None` if there is none, and then the worker has left.
     pub(super) fn next(&mut self, now: Instant) -> Option<(InFlightSlot, Job)> {
         let mut state = self.host.state();
         let may_go = state.health.paused_for(now).is_zero();
@@ -251,7 +251,7 @@ impl Worker {
                 Some((InFlightSlot { host: Arc::clone(&self.host), key }, job))
             }
             None => {
-                // Under the lock under which it saw that there is nothing: whoever comes next enters another.
+                // Under the same lock that found the queue empty: the next message starts another worker.
                 state.workers -= 1;
                 self.is_counted = false;
                 None
@@ -260,7 +260,7 @@ impl Worker {
     }
 }
 
-/// A worker that a panic of somebody else's function ended.
+/// A panic in a user's callback ended the worker.
 impl Drop for Worker {
     fn drop(&mut self) {
         if self.is_counted {
@@ -269,7 +269,7 @@ impl Drop for Worker {
     }
 }
 
-/// A message's turn; dropped, the next of its key has it.
+/// A message in flight. When it is dropped, the next message of its key may go.
 #[derive(Debug)]
 pub(super) struct InFlightSlot {
     host: Arc<Host>,
@@ -295,7 +295,7 @@ mod tests {
         const ASKED: Duration = Duration::from_secs(120);
         let (host, now) = (Host::new("http://shop.example".into()), Instant::now());
         host.pause(ASKED, now);
-        assert!(host.probe_refusal(now).is_none(), "it is there");
+        assert!(host.probe_refusal(now).is_none(), "the host is up");
         host.failed(FailureKind::Unreachable, Scope::Transport, None, now);
         let refused = |after: Duration| host.probe_refusal(now + after).map(|error| error.class());
         for after in [Duration::ZERO, ASKED - Duration::from_millis(1)] {

@@ -1,4 +1,4 @@
-//! The hosts that are known, in bounded number.
+//! The known hosts, in bounded number.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use crate::limits::{HTTP_EVICTION_CANDIDATES_MAX, HTTP_HOSTS_MAX};
 #[derive(Debug, Default)]
 pub(super) struct Hosts {
     known: HashMap<Origin, Arc<Host>>,
-    /// Each of them once, the one that has been known for longest first, but for those that could not be forgotten when they were.
+    /// Each host once, oldest first. A host in use that could not be evicted moved to the end.
     oldest: VecDeque<Origin>,
 }
 
 impl Hosts {
-    /// A host, known or new. A new one takes the place of another where there are many.
+    /// Returns a host, known or new. A new one evicts another if there are many.
     pub(super) fn get(&mut self, origin: &Origin, now: Instant) -> Arc<Host> {
         if let Some(host) = self.known.get(origin) {
             return Arc::clone(host);
@@ -31,10 +31,10 @@ impl Hosts {
         host
     }
 
-    /// Forgets the oldest that nobody uses and nothing waits for, of a few of the oldest: one whose pause is over if there is
-    /// one, any other if not. Of one that is down no more is lost than that it is tried early. A few and not all, so that a URL
-    /// for each message does not cost a walk through all hosts for each message; those passed by go to the end, so that the
-    /// next time others are looked at.
+    /// Evicts one of the oldest hosts that is unused: one whose pause is over if there is one, else any. Evicting a
+    /// host that is down only means that it is tried early. It checks a few hosts, not all, so that messages with a URL
+    /// each do not scan every host each time. Hosts that it skipped move to the end, so that the next call checks
+    /// others.
     fn evict_one(&mut self, now: Instant) {
         let looks = self.oldest.len().min(HTTP_EVICTION_CANDIDATES_MAX);
         let (mut is_over, mut is_in_pause) = (None, None);
@@ -57,8 +57,8 @@ impl Hosts {
     }
 }
 
-/// Under the lock of the hosts nobody else comes by it, and whoever has it already counts: workers, turns, whoever brings a
-/// message, and the look after what waits.
+/// Under the lock of the hosts, nobody else can get a reference to this host. Whoever already has one counts: workers,
+/// messages in flight, senders and the watcher.
 fn is_unused(host: &Arc<Host>) -> bool {
     Arc::strong_count(host) == 1
 }
@@ -78,7 +78,7 @@ mod tests {
         hosts.known.contains_key(format!("http://{name}.example").as_str())
     }
 
-    /// Each of thousands of names that lead nowhere is down, and in a pause.
+    /// Thousands of names that do not resolve are each down, and in a pause.
     #[tokio::test(start_paused = true)]
     async fn hosts_that_are_down_are_bounded_in_number() {
         let (mut hosts, now) = (Hosts::default(), Instant::now());
@@ -87,7 +87,7 @@ mod tests {
             get(&mut hosts, name, now).failed(FailureKind::Unreachable, Scope::Message, None, now);
         }
         assert_eq!((hosts.known.len(), hosts.oldest.len()), (HTTP_HOSTS_MAX, HTTP_HOSTS_MAX));
-        assert!(Arc::ptr_eq(&used, &get(&mut hosts, 0, now)), "it is in use");
+        assert!(Arc::ptr_eq(&used, &get(&mut hosts, 0, now)), "a host in use stays");
         assert!(!is_known(&hosts, 1) && is_known(&hosts, HTTP_HOSTS_MAX + 1), "the oldest went first");
     }
 
@@ -102,16 +102,16 @@ mod tests {
         get(&mut hosts, HTTP_HOSTS_MAX, now);
         assert!(is_known(&hosts, 0) && !is_known(&hosts, 3));
         get(&mut hosts, HTTP_HOSTS_MAX + 1, now);
-        assert!(!is_known(&hosts, 0), "where none is over, the oldest");
+        assert!(!is_known(&hosts, 0), "if no pause is over, the oldest goes");
     }
 
-    /// However many are in use, the others are found.
+    /// However many are in use, the unused ones are found.
     #[tokio::test(start_paused = true)]
     async fn hosts_in_use_are_not_evicted() {
         let (mut hosts, now) = (Hosts::default(), Instant::now());
         let in_use: Vec<_> = (0..HTTP_HOSTS_MAX / 2).map(|name| get(&mut hosts, name, now)).collect();
         (0..HTTP_HOSTS_MAX).for_each(|name| drop(get(&mut hosts, HTTP_HOSTS_MAX + name, now)));
-        // Each time that only used ones are looked at costs one place.
+        // Each call that checks only used hosts grows the list by one.
         let passed_by = in_use.len().div_ceil(HTTP_EVICTION_CANDIDATES_MAX);
         assert!(hosts.known.len() <= HTTP_HOSTS_MAX + passed_by, "{}", hosts.known.len());
         assert!((0..in_use.len()).all(|name| is_known(&hosts, name)));

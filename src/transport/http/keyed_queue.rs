@@ -1,17 +1,16 @@
-//! Whose turn it is: messages of one key one after the other, in the order in which they came; others side by side.
+//! Orders the messages of a host: those of one key go one after the other, in order of arrival; others go side by side.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 
-/// Topic and key by their hash: two with the same one wait for each other, and nothing else. Messages without a key have no
-/// order.
+/// The hash of topic and key. Messages with the same hash wait for each other. Messages without a key have no order.
 pub(super) type Key = u64;
 
 #[derive(Debug)]
 pub(super) struct KeyedQueue<T> {
-    /// May go, each with its key in hand.
+    /// May be sent. Each holds its key.
     ready: VecDeque<(Option<Key>, T)>,
-    /// Behind a message of their key that is ready or under way. Every key in hand has an entry.
+    /// Waits behind a message of the same key that is ready or in flight. Every held key has an entry.
     blocked: HashMap<Key, VecDeque<T>>,
     waiting: usize,
 }
@@ -37,14 +36,14 @@ impl<T> KeyedQueue<T> {
         }
     }
 
-    /// The next that may go. Its key stays in hand until [`done`](Self::done).
+    /// The next message that may be sent. Its key stays held until [`finish_key`](Self::finish_key).
     pub(super) fn next(&mut self) -> Option<(Option<Key>, T)> {
         let next = self.ready.pop_front()?;
         self.waiting -= 1;
         Some(next)
     }
 
-    /// What went under `key` is over: the next of the key is ready.
+    /// The message of `key` is finished: the next one of the key becomes ready.
     pub(super) fn finish_key(&mut self, key: Key) {
         let Entry::Occupied(mut in_hand) = self.blocked.entry(key) else { return };
         match in_hand.get_mut().pop_front() {
@@ -57,12 +56,12 @@ impl<T> KeyedQueue<T> {
         !self.ready.is_empty()
     }
 
-    /// How many wait, ready or behind another.
+    /// How many messages wait, ready or blocked.
     pub(super) fn waiting(&self) -> usize {
         self.waiting
     }
 
-    /// Takes out all that `leaves`, and keeps the others in their order.
+    /// Removes every message that `leaves` selects, and keeps the order of the others.
     pub(super) fn drain_where(&mut self, mut leaves: impl FnMut(&T) -> bool) -> Vec<T> {
         let mut taken = Vec::new();
         for behind in self.blocked.values_mut() {
@@ -76,7 +75,7 @@ impl<T> KeyedQueue<T> {
                 continue;
             }
             taken.push(item);
-            // Its key goes on to the next, which was asked already.
+            // Its key passes to the next message, which `leaves` was already called for.
             if let Some(key) = key {
                 self.finish_key(key);
             }
@@ -114,7 +113,7 @@ mod tests {
         assert_eq!(queue.next().unwrap().1, 6);
         queue.finish_key(key("a").unwrap());
         queue.finish_key(key("b").unwrap());
-        assert!(queue.blocked.is_empty(), "no key is kept for nothing");
+        assert!(queue.blocked.is_empty(), "unused keys are dropped");
     }
 
     #[test]
@@ -131,7 +130,7 @@ mod tests {
         queue.push(key("a"), 5);
         let (a, _) = queue.next().unwrap();
         queue.push(key("a"), 6);
-        assert_eq!(queue.drain_where(|_| true), [6], "not what is under way");
+        assert_eq!(queue.drain_where(|_| true), [6], "a message in flight is not drained");
         queue.finish_key(a.unwrap());
         assert!(queue.blocked.is_empty() && queue.waiting() == 0);
     }

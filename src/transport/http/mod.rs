@@ -1,8 +1,8 @@
 //! HTTP: each message is a request, each topic has a target.
 //!
-//! A message becomes a job of its host. A few workers for each host send jobs, one after the other each, those of one key in
-//! their order. What is known of a host (down, or paused by its own word) decides on its jobs before they are sent; what a
-//! failure is about depends on how much else it would hit (`failure`).
+//! A message becomes a job of its host. Each host has a few workers. A worker sends one job after the other, and the
+//! jobs of one key stay in order. The host's health (down, or paused at its own request) is checked before a job is
+//! sent. The class of a failure depends on how much else it would affect (`failure`).
 
 mod address_filter;
 mod client;
@@ -44,10 +44,10 @@ use crate::topic::Topic;
 
 /// A transport that sends messages as HTTP requests, to services and webhooks.
 ///
-/// Give each receiver a transport of its own under a name of its own where you can
-/// ([`transport_named`](crate::relay::RelayBuilder::transport_named)): an outage of it then opens its own breaker, and
-/// nothing at all is written meanwhile. Where one transport has several hosts, each has its own breaker and its own share
-/// of what may be in flight inside the transport. The guide says which answer does what.
+/// Give each receiver its own transport under its own name where you can
+/// ([`transport_named`](crate::relay::RelayBuilder::transport_named)). An outage of the receiver then opens its own
+/// breaker, and nothing is written meanwhile. If one transport has several hosts, each host has its own breaker and its
+/// own share of the transport's in-flight limit. The guide lists what each answer does.
 ///
 /// ```
 /// use diesel_outbox::transport::{HttpTarget, HttpTransport};
@@ -74,12 +74,12 @@ impl HttpTransport {
         Self { pool, targets, in_flight: InFlightCounter::new() }
     }
 
-    /// What one host may hold: its requests, and those that wait for them.
+    /// The most that one host may hold: its requests in flight and those that wait.
     fn messages_per_host(&self) -> usize {
         self.pool.settings.per_host_max.saturating_mul(HTTP_QUEUED_PER_REQUEST)
     }
 
-    /// What one host may hold: where there is one, as much as the transport.
+    /// The capacity of one host; a single host gets the capacity of the whole transport.
     fn host_capacity(&self) -> usize {
         if self.targets.single_host().is_some() { usize::MAX } else { self.messages_per_host() }
     }
@@ -96,7 +96,7 @@ impl HttpTransport {
         let scope = self.targets.scope(target);
         let settings = &self.pool.settings;
         if !settings.allows_private && url::address(&url).is_some_and(|address| !address_filter::is_public(address)) {
-            // A number leads nowhere else the next time, as a name may.
+            // An IP address stays denied the next time. A name may resolve to another address.
             let class = match scope {
                 Scope::Message => FailureClass::RecordRefused,
                 Scope::Topic | Scope::Transport => FailureKind::AddressDenied.class(scope),
@@ -116,7 +116,7 @@ impl Transport for HttpTransport {
         settings.queue_timeout.saturating_add(settings.timeout).saturating_add(HTTP_TIMEOUT_SLACK)
     }
 
-    /// Nothing can be made at a receiver, and nothing is sent to look: checks that each topic has a target.
+    /// Checks that each topic has a target. It creates nothing at the receiver and sends nothing.
     async fn prepare(&self, topics: &[Topic]) -> Result<(), TransportError> {
         for topic in topics {
             self.targets.of(&topic.shared_name()).map_err(|failure| failure.into_error(FailureClass::Topic, None))?;
@@ -129,7 +129,7 @@ impl Transport for HttpTransport {
     }
 
     /// # Panics
-    /// Outside of a tokio runtime with time and I/O enabled; a relay has one.
+    /// Panics outside a tokio runtime with time and I/O enabled; a relay has one.
     fn send(&self, envelope: Envelope, receipt: Receipt) {
         let receipt = receipt.tracked_by(&self.in_flight);
         if self.in_flight.count() > self.pool.settings.queue_max {
@@ -138,8 +138,8 @@ impl Transport for HttpTransport {
         self.take(envelope, receipt);
     }
 
-    /// Asks the host by HEAD, where there is one; where there are several, none of them is an outage of the transport. One that
-    /// is down and asked for a pause is not asked before its end.
+    /// Sends HEAD to the host if there is only one. With several hosts, none of them is an outage of the transport. A
+    /// host that is down and asked for a pause is not probed before the pause ends.
     async fn probe(&self) -> Result<(), TransportError> {
         let Some(origin) = self.targets.single_host() else { return Ok(()) };
         if let Some(refused) = self.pool.host(origin).probe_refusal(Instant::now()) {

@@ -1,4 +1,4 @@
-//! Targets as they are used: every name and value checked, everything that is the same for each message made once.
+//! Targets as they are used: names and values are checked, and what is the same for every message is made once.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -22,20 +22,20 @@ use crate::transport::{FailureClass, header};
 const MESSAGE_ID: HeaderName = HeaderName::from_static(header::MESSAGE_ID);
 const KIND: HeaderName = HeaderName::from_static(header::KIND);
 const ATTEMPT: HeaderName = HeaderName::from_static(header::ATTEMPT);
-/// The topic, where the URL serves several.
+/// The topic, if the URL serves several.
 const TOPIC: HeaderName = HeaderName::from_static("outbox-topic");
 /// The message's key.
 const KEY: HeaderName = HeaderName::from_static("outbox-key");
 const CREATED_AT: HeaderName = HeaderName::from_static(header::CREATED_AT);
 const DELIVER_AT: HeaderName = HeaderName::from_static(header::DELIVER_AT);
-/// Says that the message is a tombstone, which an empty body does not.
+/// Marks a tombstone, which an empty body does not.
 const TOMBSTONE: HeaderName = HeaderName::from_static("outbox-tombstone");
-/// Not every request has each of them: what a message itself has under such a name is not sent in its place.
+/// A request may lack some of these. A message's own header of such a name is still not sent.
 const OUTBOX_HEADERS: [HeaderName; 8] = [MESSAGE_ID, KIND, ATTEMPT, TOPIC, KEY, CREATED_AT, DELIVER_AT, TOMBSTONE];
-/// What the name of a header gets whose value is no plain text; the value is base64 then.
+/// The suffix of a header name whose value is not plain text; the value is then base64.
 const BASE64_SUFFIX: &str = "-b64";
 
-/// What frames a request or belongs to its connection: another value would make two requests of one, or none.
+/// Frames a request or belongs to its connection: another value would split or break the request.
 const CONNECTION_HEADERS: &[&str] = &[
     "connection",
     "content-length",
@@ -70,7 +70,7 @@ pub(super) struct PreparedTarget {
     pub(super) success: Success,
     pub(super) status_classes: HashMap<u16, FailureClass>,
     health_url: Option<Url>,
-    /// Where others go to its URL, too, or may; or where it is asked for.
+    /// Set if other topics may share the URL, or if the user asked for it.
     sends_topic: bool,
 }
 
@@ -80,7 +80,7 @@ enum PreparedUrl {
     Header(String),
 }
 
-/// Every target, and what they have in common.
+/// All targets, and what they share.
 #[derive(Debug)]
 pub(super) struct Targets {
     named: HashMap<Arc<str>, Arc<PreparedTarget>>,
@@ -90,7 +90,7 @@ pub(super) struct Targets {
 }
 
 impl Targets {
-    /// `None` where there is none.
+    /// `None` if there are no targets.
     pub(super) fn new(mut named: HashMap<Arc<str>, PreparedTarget>, every: Option<PreparedTarget>) -> Option<Self> {
         let mut of_url: HashMap<Url, usize> = HashMap::new();
         for (url, _) in named.values().chain(&every).filter_map(PreparedTarget::fixed) {
@@ -117,7 +117,7 @@ impl Targets {
         target.ok_or_else(|| HttpFailure::NoTarget { topic: Arc::clone(topic) })
     }
 
-    /// Whether messages bring URLs.
+    /// Whether messages bring their own URLs.
     pub(super) fn has_message_urls(&self) -> bool {
         self.has_message_urls
     }
@@ -126,12 +126,12 @@ impl Targets {
         self.has_message_urls() || self.origins.iter().any(url::is_tls)
     }
 
-    /// How many hosts are known beforehand.
+    /// How many hosts are known in advance.
     pub(super) fn hosts(&self) -> usize {
         self.origins.len()
     }
 
-    /// The one host that everything goes to, where there is one.
+    /// The only host, if there is just one.
     pub(super) fn single_host(&self) -> Option<&Origin> {
         if self.has_message_urls() || self.origins.len() != 1 { None } else { self.origins.iter().next() }
     }
@@ -144,7 +144,7 @@ impl Targets {
         }
     }
 
-    /// A question for each target of the only host, whether it is there.
+    /// A probe for each target of the only host.
     pub(super) fn probes(&self) -> Vec<Request> {
         // One for each URL: topics often share one.
         let mut asked = HashSet::new();
@@ -206,7 +206,7 @@ impl PreparedTarget {
         })
     }
 
-    /// Where all its messages go, where that is one URL.
+    /// The URL of all messages, if there is just one.
     fn fixed(&self) -> Option<(&Url, &Origin)> {
         match &self.url {
             PreparedUrl::Fixed(url, origin) => Some((url, origin)),
@@ -214,7 +214,7 @@ impl PreparedTarget {
         }
     }
 
-    /// The host that all its messages go to, where they do.
+    /// The host of all messages, if there is just one.
     fn origin(&self) -> Option<Origin> {
         self.fixed().map(|(_, origin)| Arc::clone(origin))
     }
@@ -226,7 +226,7 @@ impl PreparedTarget {
         Some(probe)
     }
 
-    /// Where a message goes.
+    /// The URL of a message.
     pub(super) fn url_of(&self, envelope: &Envelope) -> Result<(Url, Origin), HttpFailure> {
         let found = match &self.url {
             PreparedUrl::Fixed(url, origin) => return Ok((url.clone(), Arc::clone(origin))),
@@ -240,14 +240,14 @@ impl PreparedTarget {
         url::parse(&found).map_err(|problem| HttpFailure::IllegalUrl { problem })
     }
 
-    /// Whether the content type of its request is the message's own.
+    /// Whether the request uses the message's own content type.
     pub(super) fn uses_content_type_of(&self, envelope: &Envelope) -> bool {
         !self.headers.contains_key(CONTENT_TYPE)
             && envelope.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(CONTENT_TYPE.as_str()))
     }
 
-    /// The request that a message becomes. Each header that a receiver can do without costs both sides a twentieth of a small
-    /// request, so what is the same for all, or was said already, is left out.
+    /// The request for a message. Each optional header costs both sides a twentieth of a small request. So headers that
+    /// are the same for every message, or that repeat another one, are left out.
     pub(super) fn request(&self, envelope: Envelope, url: Url) -> Result<Request, HttpFailure> {
         let mut request = Request::new(self.method.clone(), url);
         let mut headers = HeaderMap::with_capacity(8 + envelope.headers.len());
@@ -265,7 +265,7 @@ impl PreparedTarget {
                 continue;
             }
             let (name, value) = encode_header(name, value)?;
-            // A row that was written by hand may have such.
+            // A row written by hand may have such headers.
             if !OUTBOX_HEADERS.contains(&name) {
                 headers.append(name, value);
             }
@@ -312,7 +312,7 @@ fn is_reserved(name: &HeaderName) -> bool {
         || SIGNATURE_HEADERS.contains(name)
 }
 
-/// Puts one of the outbox's own headers in the place of whatever has its name.
+/// Sets one of the outbox's own headers and replaces any other value.
 fn insert<V>(headers: &mut HeaderMap, name: HeaderName, value: V) -> Result<(), HttpFailure>
 where
     V: AsRef<[u8]>,
@@ -323,7 +323,7 @@ where
     Ok(())
 }
 
-/// A header of a message as HTTP has it.
+/// A message's header in HTTP's form.
 fn encode_header(name: &str, value: &[u8]) -> Result<(HeaderName, HeaderValue), HttpFailure> {
     match HeaderName::try_from(name) {
         Ok(header) if !CONNECTION_HEADERS.contains(&header.as_str()) => encode_value(header, value),
@@ -331,14 +331,14 @@ fn encode_header(name: &str, value: &[u8]) -> Result<(HeaderName, HeaderValue), 
     }
 }
 
-/// A value that is no plain text is written as base64, and the name says so.
+/// A value that is not plain text is sent as base64, and the name gets the suffix.
 fn encode_value<V>(name: HeaderName, value: V) -> Result<(HeaderName, HeaderValue), HttpFailure>
 where
     V: AsRef<[u8]>,
     HeaderValue: TryFrom<V>,
 {
     let bytes = value.as_ref();
-    // Spaces at the ends are no part of a value in HTTP.
+    // HTTP strips spaces at the ends of a value.
     let is_plain = bytes.iter().all(|byte| (b' '..=b'~').contains(byte))
         && bytes.first() != Some(&b' ')
         && bytes.last() != Some(&b' ');

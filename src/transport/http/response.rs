@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use reqwest::Response;
 
-/// What a receiver answered, as far as it was read.
+/// A receiver's answer, as far as it was read.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct HttpResponse<'a> {
     /// The status.
     pub status: u16,
-    /// The body, up to the bound that was given.
+    /// The body, up to the given limit.
     pub body: &'a [u8],
     /// Whether that is all of it.
     pub is_complete: bool,
@@ -20,13 +20,13 @@ pub struct HttpResponse<'a> {
 #[derive(Clone)]
 pub(super) enum Success {
     Statuses(BTreeSet<u16>),
-    /// With so many bytes of the body.
+    /// With at most this many bytes of the body.
     Predicate(usize, Arc<dyn Fn(&HttpResponse<'_>) -> bool + Send + Sync>),
 }
 
 impl Success {
-    /// Whether an answer is one. Reads no more of it than the rule needs: a status says enough by itself, whatever comes
-    /// after it, and if it never ends.
+    /// Whether an answer is a success. Reads no more of it than the rule needs: a status alone is enough, even if the
+    /// body never ends.
     pub(super) async fn accepts(&self, response: &mut Response) -> Result<bool, reqwest::Error> {
         let status = response.status().as_u16();
         match self {
@@ -51,10 +51,10 @@ async fn read(response: &mut Response, bytes_max: usize) -> Result<(Vec<u8>, boo
     Ok((body, true))
 }
 
-/// Reads what is left of an answer, so that its connection can be used again; gives up where it is too long.
+/// Reads the rest of an answer, so that its connection can be used again. Stops if the rest is too long.
 pub(super) async fn drain(mut response: Response, bytes_max: usize) {
     let mut bytes = 0_usize;
-    // An error here says that the connection is gone: nothing of it matters any more.
+    // An error here means that the connection is gone; nothing else depends on it.
     while let Ok(Some(chunk)) = response.chunk().await {
         bytes += chunk.len();
         if bytes > bytes_max {

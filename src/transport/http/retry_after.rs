@@ -2,12 +2,12 @@
 
 use std::time::{Duration, SystemTime};
 
-/// For how long a receiver asks to be left alone; `None` where the value is neither of the two forms. A date that is
-/// past asks for nothing.
+/// How long a receiver asks to be left alone; `None` if the value has neither form. A date in the past asks for no
+/// pause.
 pub(super) fn parse(value: &str, now: SystemTime) -> Option<Duration> {
     let value = value.trim();
     if value.bytes().all(|byte| byte.is_ascii_digit()) && !value.is_empty() {
-        // More digits than a u64 has are a very long time, and the relay bounds it.
+        // More digits than a u64 holds mean a very long time, which the relay bounds.
         return Some(Duration::from_secs(value.parse().unwrap_or(u64::MAX)));
     }
     let until = httpdate::parse_http_date(value).ok()?;

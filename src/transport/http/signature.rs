@@ -8,13 +8,13 @@ use ring::hmac::{HMAC_SHA256, Key, sign};
 
 const PREFIX: &str = "whsec_";
 
-/// The bytes of a secret that standard-webhooks allows: enough to be no guess, and no more than the hash takes.
+/// The secret sizes that standard-webhooks allows: too long to guess, and no longer than the hash uses.
 const SECRET_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
 
-/// Signs with every secret it has, so that one can be replaced while receivers still know the other.
+/// Signs with every secret, so that one can be replaced while receivers still know the other.
 pub(super) struct Signer(Vec<Key>);
 
-/// A secret is not of the form `whsec_` and base64 of 24 to 64 bytes.
+/// A secret does not have the form `whsec_` and base64 of 24 to 64 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct IllegalSecret;
 
@@ -24,7 +24,7 @@ impl Signer {
         Ok((!keys.is_empty()).then_some(Self(keys)))
     }
 
-    /// The value of `webhook-signature`: of id, timestamp and payload, as they are sent.
+    /// The value of `webhook-signature`: over id, timestamp and payload, as they are sent.
     pub(super) fn signature(&self, id: &str, timestamp: &str, payload: &[u8]) -> String {
         let signed = [id.as_bytes(), b".", timestamp.as_bytes(), b".", payload].concat();
         let signatures = self.0.iter().map(|key| format!("v1,{}", BASE64.encode(sign(key, &signed))));

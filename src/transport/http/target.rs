@@ -52,30 +52,30 @@ impl HttpTarget {
         Self::from(UrlSource::Fixed(url.into()))
     }
 
-    /// Each message goes to the URL that `find` has for it; one without a URL is refused for good. For receivers that are
-    /// known to the application only.
+    /// Sends each message to the URL that `find` returns for it. A message without a URL is refused for good. For
+    /// receivers that only the application knows.
     ///
     /// Whoever can choose a URL can have messages sent into your network: see
     /// [`HttpTransportBuilder::deny_private_addresses`](super::HttpTransportBuilder::deny_private_addresses). `find` is
-    /// called when a message is sent, and again at each retry; it must neither block nor panic.
+    /// called at each attempt. It must neither block nor panic.
     pub fn per_message(find: impl Fn(&Envelope) -> Option<String> + Send + Sync + 'static) -> Self {
         Self::from(UrlSource::Callback(Arc::new(find)))
     }
 
-    /// Each message goes to the URL in its header `name`, which is not sent along. What
-    /// [`per_message`](Self::per_message) says applies.
+    /// Sends each message to the URL in its header `name`. The header is not sent. The warning of
+    /// [`per_message`](Self::per_message) applies.
     pub fn from_header(name: impl Into<String>) -> Self {
         Self::from(UrlSource::Header(name.into()))
     }
 
-    /// Another method than POST.
+    /// The method; POST by default.
     pub fn method(mut self, method: impl Into<String>) -> Self {
         self.method = method.into();
         self
     }
 
-    /// A header of every request, for instance with credentials. It takes the place of a message's own of that name. Its
-    /// value is shown nowhere.
+    /// Adds a header to every request, for instance credentials. It replaces a message's own header of that name. Its
+    /// value is never shown.
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.headers.push((name.into(), value.into()));
         self
@@ -87,30 +87,30 @@ impl HttpTarget {
         self
     }
 
-    /// The header that carries the message id, for receivers that know a request again by it; `idempotency-key` by default. With
-    /// `None` the id comes as `outbox-message-id`.
+    /// The header with the message id, by which receivers recognise duplicates; `idempotency-key` by default. With
+    /// `None` the id is sent as `outbox-message-id`.
     pub fn idempotency_header(mut self, name: Option<&str>) -> Self {
         self.idempotency_header = name.map(str::to_owned);
         self
     }
 
-    /// Says in the header `outbox-created-at` when the row was written, in milliseconds since 1970. Not by default: a message id
-    /// is a UUID of version 7, which says when the message was made.
+    /// Sends the time when the row was written in the header `outbox-created-at`, in milliseconds since 1970. Off by
+    /// default: a message id is a UUID of version 7, which holds the time when the message was made.
     pub fn created_at_header(mut self) -> Self {
         self.sends_created_at = true;
         self
     }
 
-    /// Says the topic in the header `outbox-topic` in every request. By default it is said where several topics of the transport go to
-    /// one URL, or may; to be asked for where other transports, or other services, send to that URL as well.
+    /// Sends the topic in the header `outbox-topic` in every request. By default it is sent only if several topics of
+    /// this transport go to one URL, or may. Turn it on if other transports or services use the same URL.
     pub fn topic_header(mut self) -> Self {
         self.sends_topic = true;
         self
     }
 
-    /// Signs every request as [standard-webhooks](https://www.standardwebhooks.com) does (`webhook-id`, `webhook-timestamp`,
-    /// `webhook-signature`, version 1). A secret is `whsec_` and base64 of 24 to 64 bytes. Given twice, requests carry
-    /// both signatures, so that a secret can be replaced while receivers know either.
+    /// Signs every request as [standard-webhooks](https://www.standardwebhooks.com) does (`webhook-id`,
+    /// `webhook-timestamp`, `webhook-signature`, version 1). A secret is `whsec_` and base64 of 24 to 64 bytes. Called
+    /// twice, requests carry both signatures, so that a secret can be replaced while receivers know either.
     pub fn sign(mut self, secret: impl Into<String>) -> Self {
         self.secrets.push(secret.into());
         self
@@ -122,11 +122,11 @@ impl HttpTarget {
         self
     }
 
-    /// Asks `is_success` of every answer, with at most `body_bytes_max` of its body (64 KiB at most). It must neither
+    /// Calls `is_success` for every answer, with at most `body_bytes_max` of its body (64 KiB at most). It must neither
     /// block nor panic.
     ///
-    /// An answer of 200 to 299 that it does not take spends an attempt of the message; for any other status the table in
-    /// the guide applies. An answer whose body does not come in time is a time-out.
+    /// An answer of 200 to 299 that it rejects spends an attempt of the message. For any other status the table in the
+    /// guide applies. A body that does not arrive in time is a time-out.
     pub fn success_when(
         mut self,
         body_bytes_max: usize,
@@ -136,15 +136,15 @@ impl HttpTarget {
         self
     }
 
-    /// Treats a status as another class than the table in the guide says, for instance 500 as
-    /// [`Record`](FailureClass::Record) where the receiver answers so to a message that it cannot work with.
+    /// Gives a status another class than the table in the guide. For instance 500 as [`Record`](FailureClass::Record),
+    /// if the receiver answers so to a message that it cannot process.
     pub fn classify_status(mut self, status: u16, class: FailureClass) -> Self {
         self.status_classes.push((status, class));
         self
     }
 
-    /// What a probe asks, by HEAD, whether the host is back; any answer but 502 to 504 means yes, and 401, 403 and 407 where
-    /// messages were let in. The target's own URL by default.
+    /// The URL that a probe asks by HEAD; the target's own URL by default. Any answer but 502 to 504 means that the
+    /// host is up. 401, 403 and 407 count only if the host had not refused messages before.
     pub fn health_url(mut self, url: impl Into<String>) -> Self {
         self.health_url = Some(url.into());
         self
@@ -169,7 +169,7 @@ impl From<UrlSource> for HttpTarget {
     }
 }
 
-// URLs hold tokens in path and query, and headers credentials: neither is shown.
+// URLs hold tokens in path and query, and headers hold credentials: neither is shown.
 impl fmt::Debug for HttpTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let url = match self.url {

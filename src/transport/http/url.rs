@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use reqwest::Url;
 
-/// Scheme, host and port: what of a URL may be shown.
+/// Scheme, host and port: the part of a URL that may be shown.
 pub(super) type Origin = Arc<str>;
 
 pub(super) fn parse(text: &str) -> Result<(Url, Origin), &'static str> {
-    let mut url = Url::parse(text).map_err(|_| "it is no absolute URL")?;
-    // It is not sent, so two that differ in nothing else are one.
+    let mut url = Url::parse(text).map_err(|_| "it is not an absolute URL")?;
+    // The fragment is not sent, so URLs that differ only there are the same.
     url.set_fragment(None);
     if !matches!(url.scheme(), "http" | "https") {
         return Err("its scheme is neither http nor https");
@@ -26,7 +26,7 @@ pub(super) fn is_tls(origin: &Origin) -> bool {
     origin.starts_with("https:")
 }
 
-/// The address that a URL names in place of a host; nobody resolves it, so nobody else looks at it.
+/// The IP address in a URL without a host name. It is never resolved, so the resolver's address check does not see it.
 pub(super) fn address(url: &Url) -> Option<IpAddr> {
     let host = url.host_str()?;
     host.trim_start_matches('[').trim_end_matches(']').parse().ok()

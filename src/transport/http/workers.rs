@@ -1,4 +1,4 @@
-//! Brings messages to their hosts: a few workers for each, that begin when something waits and end when nothing does.
+//! Sends messages to their hosts. Each host has a few workers, which start when a message waits and end when none does.
 
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -32,7 +32,7 @@ pub(super) struct Settings {
     pub(super) refusal_retries: RefusalRetries,
 }
 
-/// How often a message may be refused, and how long it waits in between.
+/// How many refusals a message may get, and how long it waits after each.
 #[derive(Debug, Clone)]
 pub(super) struct RefusalRetries {
     pub(super) max: u32,
@@ -44,9 +44,9 @@ pub(super) struct WorkerPool {
     client: Client,
     pub(super) settings: Settings,
     hosts: Mutex<Hosts>,
-    /// Those that something waits for.
+    /// The hosts that messages wait for.
     watched: Mutex<Vec<Arc<Host>>>,
-    /// Ended with the courier.
+    /// Aborted when the pool is dropped.
     tasks: Mutex<Tasks>,
 }
 
@@ -65,7 +65,7 @@ impl WorkerPool {
         self.hosts().get(origin, Instant::now())
     }
 
-    /// Takes a message; `messages_max` is what its host may hold.
+    /// Accepts a message. `messages_max` is the most that its host may hold.
     pub(super) fn take(self: &Arc<Self>, origin: &Origin, job: Job, messages_max: usize) {
         let (host, now) = (self.host(origin), Instant::now());
         let taken = host.take(job, messages_max, self.settings.per_host_max, now);
@@ -78,7 +78,8 @@ impl WorkerPool {
         }
     }
 
-    /// Once, and not with the first worker: after a probe the first message may have to wait for the end of a pause.
+    /// Starts the watcher once. The first worker is too late: after a probe, the first message may have to wait for the
+    /// end of a pause.
     fn start_watching(self: &Arc<Self>) {
         let mut tasks = self.tasks();
         if !tasks.is_watching {
@@ -89,15 +90,14 @@ impl WorkerPool {
 
     fn spawn(&self, worker: Worker) {
         let mut tasks = self.tasks();
-        // A worker that panicked has said so where panics go; its message reports a failure by itself.
+        // A worker's panic was reported by the panic hook, and its message reports a failure by itself.
         while tasks.all.try_join_next().is_some() {}
         let Settings { timeout, ref refusal_retries, .. } = self.settings;
         let sender = RequestSender { client: self.client.clone(), timeout, refusal_retries: refusal_retries.clone() };
         tasks.all.spawn(sender.work(worker));
     }
 
-    /// Asks a host whether it is there. Nearly any answer says so, also one of a receiver that lets no probe in, or that says
-    /// when it takes messages again.
+    /// Asks a host whether it is up. Nearly any answer counts, also one that refuses the probe or asks for a pause.
     pub(super) async fn probe(&self, origin: &Origin, probe: Request) -> Result<(), TransportError> {
         let asked = timeout(HTTP_PROBE_TIMEOUT, self.client.execute(probe)).await;
         let fails = |class, failure: HttpFailure| Err(failure.into_error(class, None));
@@ -144,8 +144,8 @@ impl Drop for WorkerPool {
     }
 }
 
-/// Looks after what waits, as long as there is a courier: what has waited too long goes back, and hosts whose pause is over,
-/// or whose workers are busy with an answer that does not end, get workers.
+/// Watches the waiting messages as long as the pool exists: returns those that waited too long, and starts workers for
+/// hosts whose pause is over or whose workers are stuck with an endless answer.
 async fn watch_hosts(pool: Weak<WorkerPool>) {
     loop {
         sleep(HTTP_CHECK_INTERVAL).await;
@@ -164,7 +164,7 @@ async fn watch_hosts(pool: Weak<WorkerPool>) {
     }
 }
 
-/// What a worker needs to send. Not the courier: workers must not keep alive what ends them.
+/// What a worker needs to send. It holds no pool: a worker must not keep its own pool alive.
 struct RequestSender {
     client: Client,
     timeout: Duration,
@@ -173,23 +173,23 @@ struct RequestSender {
 
 impl RequestSender {
     async fn work(self, mut worker: Worker) {
-        // One for all its messages: to put a timer off costs less than to set one.
+        // One timer for all messages: resetting one costs less than making one.
         let mut timer = pin!(sleep(self.timeout));
         while let Some((turn, job)) = worker.next(Instant::now()) {
-            // Beyond the clock's end it stays where it is: as far away.
+            // An overflow of the clock leaves the timer where it is, which is just as far away.
             if let Some(ends_at) = Instant::now().checked_add(self.timeout) {
                 timer.as_mut().reset(ends_at);
             }
             let answer = self.deliver(&worker.host, job, timer.as_mut()).await;
             drop(turn);
             if let Some(answer) = answer {
-                // An answer that goes on for longer costs its connection and nothing else.
+                // An answer that lasts longer costs its connection and nothing else.
                 let _ = timeout(HTTP_DRAIN_TIMEOUT, drain(answer, HTTP_RESPONSE_BYTES_MAX)).await;
             }
         }
     }
 
-    /// Sends one message and reports what became of it; returns an answer that was not read to its end.
+    /// Sends one message and reports its outcome. Returns the answer if it was not read to its end.
     async fn deliver(&self, host: &Host, job: Job, timer: Pin<&mut Sleep>) -> Option<Response> {
         let Job { envelope, receipt, target, url, scope, queue_deadline: _ } = job;
         let (attempt, declares_content_type) = (envelope.attempt, target.uses_content_type_of(&envelope));
@@ -220,7 +220,7 @@ impl RequestSender {
             Some(Ok((response, false))) => {
                 let status = response.status().as_u16();
                 let (kind, pause) = match classify_response(&response, target.status_classes.get(&status).copied()) {
-                    // Another message has another type.
+                    // A message with another content type may succeed.
                     (FailureKind::NotFound, _) if status == 415 && declares_content_type => {
                         (FailureKind::Refused, None)
                     }
@@ -241,14 +241,14 @@ impl RequestSender {
                 (FailureKind::NoResponse, failure, None, None)
             }
         };
-        // Before the outcome: whoever hears it and asks finds the outage known.
+        // Before the outcome, so that whoever receives it finds the outage recorded.
         host.failed(kind, scope, pause, Instant::now());
         let error = failure.into_error(kind.class(scope), pause);
         fail_receipt(receipt, self.with_attempts(error, kind, attempt));
         response
     }
 
-    /// A message that the receiver refuses has attempts of its own, but for a status that was told to be otherwise.
+    /// A refused message has its own attempts, unless the user assigned a class to the status.
     fn with_attempts(&self, error: TransportError, kind: FailureKind, attempt: u32) -> TransportError {
         match (kind, error.class()) {
             (FailureKind::Class(_), _) => error,
@@ -261,7 +261,7 @@ impl RequestSender {
     }
 }
 
-/// What an answer that is no success says, and for how long the receiver asks to be left alone.
+/// Classifies an answer that is no success. Returns how long the receiver asks to be left alone.
 fn classify_response(response: &Response, status_classes: Option<FailureClass>) -> (FailureKind, Option<Duration>) {
     let status = response.status().as_u16();
     let by_status = match status {
@@ -272,7 +272,7 @@ fn classify_response(response: &Response, status_classes: Option<FailureClass>) 
     let asked = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
     let pause = asked.and_then(|value| retry_after::parse(value, system_now())).filter(|wait| !wait.is_zero());
     match (kind, pause) {
-        // It says when it will be there, so it is there.
+        // The receiver says when it will be available, so it is up.
         (FailureKind::NoResponse | FailureKind::Class(FailureClass::Temporary), Some(wait)) => {
             (FailureKind::Class(FailureClass::Temporary), Some(wait.min(RETRY_AFTER_MAX)))
         }

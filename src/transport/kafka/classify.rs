@@ -2,12 +2,12 @@ use rdkafka::types::RDKafkaErrorCode as Code;
 
 use crate::transport::FailureClass;
 
-/// What a code is about, where it stands alone. What a time-out is about depends on the brokers: see
+/// The class of a code by itself. The class of a time-out depends on the brokers: see
 /// [`Health`](super::health::Health).
 pub(super) fn class_of(code: Code) -> FailureClass {
     match code {
-        // The broker looked at the batch and will say the same next time. `InvalidMessage` is among them because the
-        // client has repeated it already by then, and old brokers answer so to a missing key on a compacted topic.
+        // The broker checked the batch and will answer the same next time. This includes `InvalidMessage`: the client
+        // has retried it by then, and old brokers answer so to a missing key on a compacted topic.
         Code::MessageSizeTooLarge
         | Code::InvalidMessage
         | Code::InvalidMessageSize
@@ -20,7 +20,7 @@ pub(super) fn class_of(code: Code) -> FailureClass {
         | Code::TopicAuthorizationFailed
         | Code::PolicyViolation
         | Code::InvalidRequiredAcks
-        // A record's time is this machine's clock when it is sent, so this says nothing about the message.
+        // A record's timestamp is this machine's clock at sending, so this says nothing about the message.
         | Code::InvalidTimestamp
         | Code::UnsupportedCompressionType
         | Code::UnsupportedForMessageFormat => FailureClass::Topic,
@@ -36,18 +36,18 @@ pub(super) fn class_of(code: Code) -> FailureClass {
 
         Code::Fatal | Code::Inconsistent | Code::GaplessGuarantee | Code::Fenced => FailureClass::Fatal,
 
-        // Said of what we handed over, such as a topic's name with a NUL in it; and the broker's "unexpected error",
-        // which is negative as well.
+        // About what we handed over, such as a topic's name with a NUL; and the broker's "unexpected error", which is
+        // negative as well.
         Code::InvalidArgument | Code::Unknown => FailureClass::Record,
 
-        // Everything else that the client says itself is about the client and its connections; what remains of the
-        // broker's answers counts as one about the record, so that no message is tried for ever.
+        // The client's other codes are about the client and its connections. The broker's other codes count as failures
+        // of the record, so that no message is retried for ever.
         code if (code as i32) < 0 || is_transient(code) => FailureClass::Temporary,
         _ => FailureClass::Record,
     }
 }
 
-/// Answers of a broker that time heals.
+/// A broker's codes that pass with time.
 fn is_transient(code: Code) -> bool {
     matches!(
         code,

@@ -21,7 +21,7 @@ use crate::transport::{FailureClass, InFlightCounter, Outcome, TransportError};
 
 pub(super) type Record<'a> = BaseRecord<'a, str, [u8], Box<SendContext>>;
 
-/// The client library's producer, replaced when it breaks, and what is known of its brokers and topics.
+/// The client library's producer, replaced when it breaks, and the state of its brokers and topics.
 pub(super) struct Client {
     config: ClientConfig,
     secrets: Secrets,
@@ -31,9 +31,9 @@ pub(super) struct Client {
     pub(super) in_flight: InFlightCounter,
 }
 
-/// One life of the producer.
+/// One instance of the producer.
 struct Producer {
-    /// Taken by the drop only.
+    /// Taken only by `drop`.
     inner: Option<ThreadedProducer<Context>>,
     health: Arc<Health>,
 }
@@ -50,7 +50,7 @@ impl Client {
         Ok(Self { config, secrets, producer, partitions, lookups, in_flight: InFlightCounter::new() })
     }
 
-    /// What another producer calls back, with a health of its own.
+    /// The callbacks of another producer, with its own health.
     pub(super) fn context(&self) -> Context {
         Context {
             health: Arc::default(),
@@ -64,10 +64,10 @@ impl Client {
         &self.config
     }
 
-    /// Hands records to the producer, and reports those that it does not take.
+    /// Hands records to the producer, and reports those that it refuses.
     pub(super) fn send(&self, records: Vec<Record<'_>>) {
-        // The lock is held for the calls only, which do not block; outcomes are reported outside of it, because a sink
-        // may send again.
+        // The lock is held for the calls only, which do not block. Outcomes are reported outside it, because a sink may
+        // send again.
         for (send_context, outcome) in self.hand_over(records) {
             send_context.return_unsent(outcome);
         }
@@ -89,7 +89,7 @@ impl Client {
         records.into_iter().filter_map(hand_over).collect()
     }
 
-    /// Asks the brokers for a sign of life, and replaces a broken producer before. Blocks.
+    /// Checks that the brokers answer; replaces a broken producer first. Blocks.
     pub(super) fn probe(&self) -> Result<(), TransportError> {
         self.replace_if_fatal().map_err(|error| TransportError::new(FailureClass::Fatal, error))?;
         let producer = Arc::clone(&self.producer());
@@ -105,12 +105,12 @@ impl Client {
         }
     }
 
-    /// Why a record given to the producer now would be refused.
+    /// Why the producer would refuse a record now.
     pub(super) fn outage(&self) -> Option<TransportError> {
         self.producer().health.refusal()
     }
 
-    /// Reads which partitions a topic has. Blocks up to `within`; a topic that is not there leaves everything as it is.
+    /// Reads a topic's partitions. Blocks up to `within`. A missing topic changes nothing.
     pub(super) fn refresh_partitions(&self, topic: &Arc<str>, within: Duration) -> Result<(), TransportError> {
         let producer = Arc::clone(&self.producer());
         let metadata = producer.inner().client().fetch_metadata(Some(topic), within);
@@ -125,7 +125,7 @@ impl Client {
         Ok(())
     }
 
-    /// Whether a broker is connected; asks for one where none is. Blocks up to `within`.
+    /// Whether a broker is connected; asks for metadata if none is. Blocks up to `within`.
     pub(super) fn is_reachable(&self, within: Duration) -> bool {
         let producer = Arc::clone(&self.producer());
         !producer.health.is_all_down() || producer.answers(self.known_topics().first(), within).is_ok()
@@ -143,7 +143,7 @@ impl Client {
         KafkaConfigError::from_client(error, &self.secrets)
     }
 
-    /// The class and cause of a request that another client made in vain.
+    /// The class and cause of another client's failed request.
     pub(super) fn failed(&self, code: Option<Code>) -> TransportError {
         let class = code.map_or(FailureClass::Connection, class_of);
         match self.producer().health.outage() {
@@ -158,7 +158,7 @@ impl Client {
         }
         let fresh = Arc::new(Producer::new(&self.config, &self.secrets, &self.lookups, &self.partitions)?);
         let mut producer = self.producer.write().unwrap_or_else(PoisonError::into_inner);
-        // Two probes may come here at once; the second finds a sound one.
+        // Two probes may get here at once; the second one finds a working producer.
         if producer.is_broken() {
             *producer = fresh;
         }
@@ -190,7 +190,7 @@ impl Producer {
         self.inner().client().fatal_error().is_some()
     }
 
-    /// Fetches metadata: of one topic, which keeps the answer small, or of the whole cluster.
+    /// Fetches the metadata of one topic, which keeps the answer small, or of the whole cluster.
     fn answers(&self, topic: Option<&Arc<str>>, within: Duration) -> Result<(), KafkaError> {
         self.inner().client().fetch_metadata(topic.map(|topic| &**topic), within)?;
         self.health.answered();
@@ -198,24 +198,24 @@ impl Producer {
     }
 
     fn inner(&self) -> &ThreadedProducer<Context> {
-        self.inner.as_ref().unwrap_or_else(|| unreachable!("only the drop takes it"))
+        self.inner.as_ref().unwrap_or_else(|| unreachable!("only drop takes it"))
     }
 }
 
 impl Drop for Producer {
-    /// Purges what it holds; the receipts are told so within half a second.
+    /// Purges what it holds; the receipts report that within half a second.
     ///
-    /// On a thread of its own: the end waits for the producer's own thread, and that may be the one that gave up the
-    /// last handle, in the sink of the last receipt.
+    /// On its own thread: the call waits for the producer's thread. That thread may be the one that runs this drop, in
+    /// the sink of the last receipt.
     fn drop(&mut self) {
         let inner = self.inner.take();
         let closing = thread::Builder::new().name("outbox-kafka-close".to_owned()).spawn(move || drop(inner));
-        // Without a thread to spare the closure was dropped here, and the producer with it.
+        // If no thread could be started, the closure was dropped here, and the producer with it.
         drop(closing);
     }
 }
 
-/// What is to be said of a record that the producer did not take.
+/// The outcome of a record that the producer refused.
 fn refused(code: Code) -> Outcome {
     match code {
         Code::QueueFull => Outcome::Busy,

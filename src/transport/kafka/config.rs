@@ -10,22 +10,22 @@ use rdkafka::error::KafkaError;
 use super::secrets::{REDACTED, Secrets, is_secret};
 use crate::limits::KAFKA_TIMEOUT_SLACK;
 
-/// What we set where the user does not, each with its reason.
+/// Our values for settings that the user leaves out, each with its reason.
 const DEFAULTS: &[(&str, &str)] = &[
-    ("acks", "all"), // a message that only the leader has goes with the leader
+    ("acks", "all"), // a message that only the leader has is lost with the leader
     ("client.id", "diesel-outbox"),
-    ("enable.idempotence", "true"), // a retry inside the client neither doubles nor reorders
+    ("enable.idempotence", "true"), // a retry inside the client neither duplicates nor reorders
     ("linger.ms", "0"),             // immediate; under load batches form by themselves
-    ("message.max.bytes", "1048588"), // as brokers; the client's own million counts its framing
+    ("message.max.bytes", "1048588"), // the brokers' limit; the client's default counts its framing
     ("message.timeout.ms", "25000"), // below the lease of 30 s
-    ("partitioner", "murmur2_random"), // Java's: a key goes where every other producer of the topic sends it
-    ("reconnect.backoff.max.ms", "1000"), // a broker that is back is used within a second, not ten
-    ("request.timeout.ms", "500"), // a broker that waits for a replica keeps the connection's other topics back for as long
-    ("topic.metadata.propagation.max.ms", "5000"), // an unknown topic is said to be one before the lease ends
+    ("partitioner", "murmur2_random"), // as in Java: every producer sends a key to the same partition
+    ("reconnect.backoff.max.ms", "1000"), // a recovered broker is used within a second, not ten
+    ("request.timeout.ms", "500"),  // a broker that waits for a replica delays other topics for as long
+    ("topic.metadata.propagation.max.ms", "5000"), // an unknown topic is reported before the lease ends
 ];
 
-/// Second names of settings, with the one that is used here: a user's `delivery.timeout.ms` has to replace our
-/// `message.timeout.ms`, and which of two names wins in the client is chance.
+/// Aliases of settings, with the name that we use. A user's `delivery.timeout.ms` must replace our
+/// `message.timeout.ms`: which of two names wins in the client is chance.
 const ALIASES: &[(&str, &str)] = &[
     ("compression.codec", "compression.type"),
     ("delivery.timeout.ms", "message.timeout.ms"),
@@ -39,18 +39,18 @@ const ALIASES: &[(&str, &str)] = &[
 
 const IN_FLIGHT: &str = "max.in.flight.requests.per.connection";
 
-/// Settings of the Kafka client: every one that librdkafka knows, by its name in
-/// [librdkafka's list](https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md).
+/// Settings of the Kafka client: all that librdkafka knows, under the names of [librdkafka's
+/// list](https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md).
 ///
-/// What is set here and can be changed: `acks=all`, `client.id=diesel-outbox`, `enable.idempotence=true`,
-/// `linger.ms=0`, `message.max.bytes=1048588` (what brokers take by default: raise it with
+/// Defaults, which can be changed: `acks=all`, `client.id=diesel-outbox`, `enable.idempotence=true`, `linger.ms=0`,
+/// `message.max.bytes=1048588` (the brokers' default: raise it with
 /// [`Topic::message_bytes_max`](crate::Topic::message_bytes_max)), `message.timeout.ms=25000`,
-/// `partitioner=murmur2_random` (as in Java, so that one key is in one partition whoever wrote it),
-/// `reconnect.backoff.max.ms=1000`, `request.timeout.ms=500` (longer holds up other topics where a replica is missing),
-/// `topic.metadata.propagation.max.ms=5000`.
+/// `partitioner=murmur2_random` (as in Java, so that a key is in one partition whoever wrote it),
+/// `reconnect.backoff.max.ms=1000`, `request.timeout.ms=500` (a longer one delays other topics if a replica is
+/// missing), `topic.metadata.propagation.max.ms=5000`.
 ///
-/// What would break a promise of the outbox is refused by [`KafkaTransport::new`](super::KafkaTransport::new).
-/// TLS and SASL need the feature `kafka-ssl`.
+/// [`KafkaTransport::new`](super::KafkaTransport::new) refuses settings that would break a guarantee of the outbox. TLS
+/// and SASL need the feature `kafka-ssl`.
 ///
 /// ```
 /// use diesel_outbox::transport::KafkaConfig;
@@ -67,13 +67,13 @@ pub struct KafkaConfig {
 }
 
 impl KafkaConfig {
-    /// The defaults, for a cluster that is found at `host:port`, or at several of them with commas between.
+    /// The defaults, for the cluster at `host:port`, or several of these separated by commas.
     pub fn new(bootstrap_servers: impl Into<String>) -> Self {
         let settings = DEFAULTS.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
         Self { settings }.set("bootstrap.servers", bootstrap_servers)
     }
 
-    /// Sets what the client library calls `name`; the last value counts.
+    /// Sets the client library's setting `name`; the last value counts.
     #[must_use]
     pub fn set(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         let name = name.into();
@@ -98,7 +98,7 @@ impl KafkaConfig {
     pub(super) fn check(&self) -> Result<CheckedConfig, KafkaConfigError> {
         let mut client = ClientConfig::new();
         client.extend(self.settings.clone());
-        // What is logged is decided by the subscriber; the client says nothing of level debug unless `debug` is set.
+        // The subscriber filters the lines. The client logs nothing at level debug unless `debug` is set.
         client.set_log_level(RDKafkaLogLevel::Debug);
         let invalid = |error| KafkaConfigError::from_client(error, &self.secrets());
         let native = client.create_native_config().map_err(invalid)?;
@@ -108,7 +108,7 @@ impl KafkaConfig {
         Ok(CheckedConfig { client, delivery_timeout: Duration::from_millis(timeout_ms) + KAFKA_TIMEOUT_SLACK })
     }
 
-    /// Looks at what the client understood: `f`, `0` and `FALSE` are all `false` to it, and `00` is a zero.
+    /// Checks the client's parsed values: `f`, `0` and `FALSE` are all `false` to it, and `00` is zero.
     fn check_guarantees(&self, native: &NativeClientConfig) -> Result<(), KafkaConfigError> {
         let understood = |name| self.get(name).and_then(|_| native.get(name).ok());
         let is = |name, value: &str| understood(name).is_some_and(|of| of == value);
@@ -120,24 +120,27 @@ impl KafkaConfig {
         if cluster.trim().is_empty() && self.get("test.mock.num.brokers").is_none() {
             refused("bootstrap.servers", "without an address nothing is ever sent; give host:port of a broker")
         } else if !is("acks", "-1") {
-            refused("acks", "a message that not every in-sync replica has is lost with its leader; use acks=all")
+            refused("acks", "a message that some in-sync replica lacks is lost with its leader; use acks=all")
         } else if is("enable.idempotence", "false") && !is(IN_FLIGHT, "1") {
-            let reason = "a retried request overtakes later ones, and messages of a key change their order; leave it \
+            let reason = "a retried request overtakes later ones, so messages of a key change their order; leave it \
                           at true, or set max.in.flight.requests.per.connection=1 as well";
             refused("enable.idempotence", reason)
         } else if is("message.timeout.ms", "0") {
             refused(
                 "message.timeout.ms",
-                "a message without time-out outlives its lease and is sent twice; give a time",
+                "a message without a time-out outlives its lease and is sent twice; set a time-out",
             )
         } else if is("delivery.report.only.error", "true") {
             refused("delivery.report.only.error", "without the report of a success no row is ever removed")
         } else if is("queuing.strategy", "lifo") {
             refused("queuing.strategy", "messages of a key would change their order")
         } else if is("enable.gapless.guarantee", "true") {
-            refused("enable.gapless.guarantee", "every refused message would end the client and with it all others")
+            refused(
+                "enable.gapless.guarantee",
+                "every refused message would end the client, and all other messages with it",
+            )
         } else if self.get("transactional.id").is_some() {
-            refused("transactional.id", "messages outside of a Kafka transaction are refused by such a client")
+            refused("transactional.id", "such a client refuses messages outside a Kafka transaction")
         } else {
             Ok(())
         }
@@ -157,21 +160,21 @@ pub(super) struct CheckedConfig {
     pub(super) delivery_timeout: Duration,
 }
 
-/// Why a configuration of the Kafka client is of no use.
+/// Why a configuration of the Kafka client is invalid.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KafkaConfigError {
-    /// The setting would break what the outbox promises.
+    /// The setting would break a guarantee of the outbox.
     #[error("the Kafka setting {name}={value} is refused: {reason}")]
     Refused {
         /// The setting.
         name: &'static str,
-        /// The value it has.
+        /// Its value.
         value: String,
         /// What it would break, and what to use instead.
         reason: &'static str,
     },
-    /// The client library does not know the setting, or not that value.
+    /// The client library does not know the setting, or refuses the value.
     #[error("the Kafka setting {name} is not valid: {problem}")]
     Invalid {
         /// The setting.
@@ -180,13 +183,13 @@ pub enum KafkaConfigError {
         problem: String,
     },
     /// A prefix of transactional ids with which two outboxes could have the same id.
-    #[error("the fence prefix {given:?} has a slash or a NUL: give one without, such as diesel-outbox-shop")]
+    #[error("the fence prefix {given:?} contains a slash or a NUL; use one without, such as diesel-outbox-shop")]
     FencePrefix {
-        /// What was given.
+        /// The given prefix.
         given: Arc<str>,
     },
-    /// The client library cannot work with the settings as a whole.
-    #[error("the Kafka client cannot be made: {problem}")]
+    /// The client library refuses the settings as a whole.
+    #[error("the Kafka client cannot be created: {problem}")]
     Client {
         /// What the client library says about it.
         problem: String,

@@ -15,7 +15,7 @@ use super::partitions::{ActivityClock, PartitionPermit};
 use super::secrets::Secrets;
 use crate::transport::{FailureClass, Outcome, Receipt, TransportError};
 
-/// What a message carries through the client: whom to tell, and what to take back.
+/// What travels through the client with a message: its receipt and its permit.
 pub(super) struct SendContext {
     pub(super) receipt: Receipt,
     pub(super) topic: Arc<str>,
@@ -23,7 +23,7 @@ pub(super) struct SendContext {
 }
 
 impl SendContext {
-    /// Reports what became of a message that the client had.
+    /// Reports the outcome of a message that the client accepted.
     fn complete(self, outcome: Outcome) {
         if let Some(place) = &self.place {
             let unanswered = matches!(&outcome, Outcome::Failed(error) if !is_broker_answer(error.class()));
@@ -32,14 +32,14 @@ impl SendContext {
         self.return_unsent(outcome);
     }
 
-    /// Reports of a message that the client did not take, which says nothing of its partition.
+    /// Reports a message that the client refused, which says nothing about its partition.
     pub(super) fn return_unsent(self, outcome: Outcome) {
         drop(self.place);
         self.receipt.complete(outcome);
     }
 }
 
-/// What the client library calls back: outcomes, errors of connections, log lines.
+/// The client library's callbacks: outcomes, connection errors, log lines.
 pub(super) struct Context {
     pub(super) health: Arc<Health>,
     pub(super) lookups: MetadataLookups,
@@ -48,11 +48,11 @@ pub(super) struct Context {
 }
 
 impl Context {
-    /// What the client's code for a message of a topic means.
+    /// The failure behind a client's code for a message of a topic.
     pub(super) fn failure(&self, code: Code, topic: &Arc<str>) -> TransportError {
         let class = class_of(code);
         if code as i32 > 0 {
-            // It came over the wire; the client's own codes are negative.
+            // A positive code came from a broker; the client's own codes are negative.
             self.health.answered();
         }
         if !is_broker_answer(class)
@@ -61,14 +61,14 @@ impl Context {
             return outage;
         }
         if class == FailureClass::Topic {
-            // The client keeps a topic's refusal until it reads its metadata again, which it does every five minutes.
+            // The client repeats a topic's refusal until it refreshes its metadata, which it does every five minutes.
             self.lookups.ask(LookupRequest::Topic(Arc::clone(topic)));
         }
         TransportError::new(class, BrokerError { code })
     }
 }
 
-/// Whether failures of the class are answers of a broker, about a message or its topic.
+/// Whether failures of the class are a broker's answers about a message or its topic.
 pub(super) fn is_broker_answer(class: FailureClass) -> bool {
     matches!(class, FailureClass::RecordRefused | FailureClass::Record | FailureClass::Topic)
 }
@@ -93,7 +93,7 @@ impl ProducerContext for Context {
 
 impl ClientContext for Context {
     fn error(&self, error: KafkaError, reason: &str) {
-        // Not logged: the client logs the same text, and what follows from it is the relay's to say.
+        // Not logged: the client logs the same text, and the relay reports the consequences.
         if let Some(code) = error.rdkafka_error_code() {
             self.health.record_error(code, &self.secrets.scrub(reason));
             if code == Code::AllBrokersDown {
@@ -110,7 +110,7 @@ impl ClientContext for Context {
                 self.activity.record_disconnect();
                 self.health.record_log_line(&text);
             }
-            // The event of the same names the code behind it, as if it were an ordinary error.
+            // The error event of the same failure names the underlying code, like an ordinary error.
             "FATAL" => self.health.record_fatal(&text),
             _ => {}
         }
@@ -122,7 +122,7 @@ impl ClientContext for Context {
         }
     }
 
-    // Who sets `statistics.interval.ms` finds them in the log; rdkafka's own way logs them at level info through `log`.
+    // For users who set `statistics.interval.ms`. rdkafka's default logs them at level info through `log`.
     fn stats_raw(&self, statistics: &[u8]) {
         tracing::debug!("kafka client statistics: {}", String::from_utf8_lossy(statistics));
     }

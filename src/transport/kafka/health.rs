@@ -9,12 +9,13 @@ use super::error::Unreachable;
 use crate::limits::KAFKA_RECONNECT_GRACE;
 use crate::transport::{FailureClass, TransportError};
 
-/// What one client knows of its brokers, from its error events and from answers.
+/// The health of a client's brokers, from its error events and from answers.
 ///
-/// The client never says "reachable again", so any answer of a broker counts as that: a delivery, a refusal, metadata.
+/// The client never reports "reachable again", so any answer of a broker counts as that: a delivery, a refusal,
+/// metadata.
 #[derive(Debug, Default)]
 pub(super) struct Health {
-    /// Whether there is anything to forget; keeps the lock out of the way of deliveries.
+    /// Whether there is a problem to clear; keeps the lock out of the delivery path.
     has_problem: AtomicBool,
     state: Mutex<State>,
 }
@@ -23,11 +24,11 @@ pub(super) struct Health {
 struct State {
     /// The last log line about a broken connection.
     line: Option<Arc<str>>,
-    /// What a broker's connection last died of, since the last answer.
+    /// The cause of the last connection failure since the last answer.
     cause: Option<Cause>,
-    /// Since when no broker has been connected, or tried with success.
+    /// Since when no broker is connected and no attempt succeeded.
     all_down_since: Option<Instant>,
-    /// The client itself is broken; nothing but another client heals that.
+    /// The client itself failed; only a new client helps.
     fatal: Option<Arc<str>>,
 }
 
@@ -38,7 +39,7 @@ struct Cause {
 }
 
 impl Health {
-    /// Takes an error event; `text` holds no secrets.
+    /// Records an error event; `text` holds no secrets.
     pub(super) fn record_error(&self, code: Code, text: &str) {
         let mut state = self.state();
         match (code, class_of(code)) {
@@ -54,19 +55,19 @@ impl Health {
         self.has_problem.store(true, Ordering::Release);
     }
 
-    /// The client is broken for good.
+    /// Records that the client failed for good.
     pub(super) fn record_fatal(&self, line: &str) {
         self.state().fatal = Some(without_thread(line).into());
         self.has_problem.store(true, Ordering::Release);
     }
 
-    /// Takes a log line about a broken connection. A broker that hangs up, as one with TLS does to a client without, is
-    /// no error event, and its line is all that says why.
+    /// Records a log line about a broken connection. A TLS broker that hangs up on a client without TLS causes no error
+    /// event; only the log line says why.
     pub(super) fn record_log_line(&self, line: &str) {
         self.state().line = Some(without_thread(line).into());
     }
 
-    /// Takes an answer of a broker, whatever it was.
+    /// Records an answer of a broker, whatever it was.
     pub(super) fn answered(&self) {
         if self.has_problem.load(Ordering::Acquire) {
             let mut state = self.state();
@@ -78,8 +79,8 @@ impl Health {
 
     /// Why nothing should be handed to the client now.
     ///
-    /// That the last connection is gone is not enough: a broker closes one that is idle, and the next message would
-    /// open it again. An attempt has to have failed, or none to have succeeded for a while.
+    /// A lost connection alone is not enough: a broker closes idle connections, and the next message opens another. An
+    /// attempt must have failed, or none succeeded for a while.
     pub(super) fn refusal(&self) -> Option<TransportError> {
         if !self.has_problem.load(Ordering::Acquire) {
             return None;
@@ -89,13 +90,13 @@ impl Health {
         if state.fatal.is_some() || state.all_down_since.is_some_and(is_down) { state.outage() } else { None }
     }
 
-    /// Whether no broker is connected, as far as is known.
+    /// Whether no broker is connected, as far as known.
     pub(super) fn is_all_down(&self) -> bool {
         self.has_problem.load(Ordering::Acquire) && self.state().all_down_since.is_some()
     }
 
-    /// What a message that timed out died of, where it was the brokers. A broker that merely has no leader for the
-    /// partition is no outage; one whose connection broke, and nothing was heard from any broker since, is.
+    /// Why a message timed out, if the brokers were the cause. A partition without a leader is no outage. A broken
+    /// connection with no answer from any broker since is one.
     pub(super) fn outage(&self) -> Option<TransportError> {
         if self.has_problem.load(Ordering::Acquire) { self.state().outage() } else { None }
     }
@@ -108,7 +109,7 @@ impl Health {
 impl State {
     fn outage(&self) -> Option<TransportError> {
         let fatal = || {
-            // A producer that is refused its id is broken, too; but what helps is a right that it is given.
+            // A producer that may not get its id is broken, too, but the remedy is to grant the right.
             let is_refused = self.cause.as_ref().is_some_and(|cause| cause.class == FailureClass::Authentication);
             let class = if is_refused { FailureClass::Authentication } else { FailureClass::Fatal };
             self.fatal.clone().map(|text| Cause { class, text })
@@ -123,7 +124,7 @@ impl State {
     }
 }
 
-/// A log line without the name of the client's thread in front.
+/// A log line without the client thread's name at the start.
 fn without_thread(line: &str) -> &str {
     line.split_once("]: ").map_or(line, |(_thread, text)| text)
 }
@@ -140,7 +141,7 @@ mod tests {
         let health = Health::default();
         health.record_error(Code::AllBrokersDown, "all are down");
         tokio::time::advance(KAFKA_RECONNECT_GRACE - Duration::from_millis(1)).await;
-        health.record_error(Code::AllBrokersDown, "all are down still");
+        health.record_error(Code::AllBrokersDown, "all are still down");
         assert!(health.is_all_down() && health.refusal().is_none());
         tokio::time::advance(Duration::from_millis(1)).await;
         assert!(health.refusal().is_some());
@@ -148,6 +149,6 @@ mod tests {
         assert!(health.refusal().is_none());
         health.record_error(Code::AllBrokersDown, "all are down");
         health.record_error(Code::BrokerTransportFailure, "refused");
-        assert!(health.refusal().is_some(), "at once where an attempt has failed");
+        assert!(health.refusal().is_some(), "a failed attempt counts at once");
     }
 }

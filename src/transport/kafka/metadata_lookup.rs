@@ -7,21 +7,21 @@ use tokio::time::Instant;
 
 use crate::limits::KAFKA_LOOKUP_INTERVAL_MIN;
 
-/// What the [reader](super::reader) is asked to look at.
+/// A request to the [reader](super::reader).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum LookupRequest {
-    /// Which partitions the topic has. The client's own view of the topic is refreshed by it, too.
+    /// Read a topic's partitions. This also refreshes the client's own view of the topic.
     Topic(Arc<str>),
-    /// Whether a broker is there again.
+    /// Check whether a broker is reachable again.
     Reachability,
 }
 
-/// Asks for metadata without waiting for it. Each thing is asked for once at a time, so what waits is bounded by the
+/// Requests metadata without waiting for it. Each request is queued once at a time, so the queue is bounded by the
 /// number of topics.
 #[derive(Debug, Clone)]
 pub(super) struct MetadataLookups {
     requests: Sender<LookupRequest>,
-    /// When each was last looked at; `None` while it waits for that.
+    /// When each was last looked up; `None` while the request is queued.
     requested_at: Arc<Mutex<HashMap<LookupRequest, Option<Instant>>>>,
 }
 
@@ -31,19 +31,20 @@ impl MetadataLookups {
         (Self { requests, requested_at: Arc::default() }, asked)
     }
 
-    /// Asks, unless it is asked already, or is a topic that was looked at a moment ago: its next message asks again.
+    /// Requests a look-up, unless it is queued already, or the topic was looked up a moment ago: its next message asks
+    /// again.
     pub(super) fn ask(&self, ask: LookupRequest) {
         let rest = if ask == LookupRequest::Reachability { Duration::ZERO } else { KAFKA_LOOKUP_INTERVAL_MIN };
         let is_due = |at: &Option<Instant>| at.is_some_and(|at| at.elapsed() >= rest);
         let mut requested_at = self.requested_at();
         if requested_at.get(&ask).is_none_or(is_due) {
             requested_at.insert(ask.clone(), None);
-            // The reader is gone only when the transport is.
+            // The reader ends only with the transport.
             let _ = self.requests.send(ask);
         }
     }
 
-    /// It was looked at.
+    /// Marks a request as done.
     pub(super) fn done(&self, ask: LookupRequest) {
         self.requested_at().insert(ask, Some(Instant::now()));
     }
@@ -65,7 +66,7 @@ mod tests {
             asked.try_iter().count()
         };
         let orders: fn() -> LookupRequest = || LookupRequest::Topic("orders".into());
-        assert_eq!(requests(orders), 1, "it waits for that one");
+        assert_eq!(requests(orders), 1, "the second request joins the first");
         lookups.done(orders());
         assert_eq!(requests(orders), 0);
         tokio::time::advance(KAFKA_LOOKUP_INTERVAL_MIN - Duration::from_millis(1)).await;
@@ -74,6 +75,6 @@ mod tests {
         assert_eq!(requests(orders), 1);
         assert_eq!(requests(|| LookupRequest::Reachability), 1);
         lookups.done(LookupRequest::Reachability);
-        assert_eq!(requests(|| LookupRequest::Reachability), 1, "a broker is looked for at once");
+        assert_eq!(requests(|| LookupRequest::Reachability), 1, "a reachability check is not delayed");
     }
 }

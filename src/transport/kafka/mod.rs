@@ -49,24 +49,25 @@ use crate::topic::Topic;
 /// # Ok::<_, diesel_outbox::transport::KafkaConfigError>(())
 /// ```
 ///
-/// A record carries the row's key, payload (none is a tombstone), the time of its sending as its timestamp, and the headers of
-/// [`header`](super::header) before the user's own; when the row was written is one of these.
+/// A record carries the row's key and payload (none is a tombstone). Its timestamp is the time of sending. Its headers
+/// are those of [`header`](super::header), which include the time when the row was written, and then the user's own.
 ///
-/// **Order.** Messages of one key are in one partition, and in the order they were handed over as long as none fails.
+/// **Order.** Messages of one key are in one partition, in the order they were handed over as long as none fails.
 ///
-/// **Failures.** librdkafka repeats what may be repeated until `message.timeout.ms`; what it reports then is classified
-/// by its cause. A message too large fails the whole request it was in: its neighbours are
-/// [`RecordRefused`](FailureClass::RecordRefused) as well, and go through when each is tried alone.
+/// **Failures.** librdkafka retries until `message.timeout.ms`, and the final error is classified by its cause. One
+/// message that is too large fails its whole request. Its neighbours are [`RecordRefused`](FailureClass::RecordRefused)
+/// as well, and succeed when each is sent alone.
 ///
-/// **A partition that takes nothing while others do** (it has no leader, its broker hangs) is given no more than a few
-/// messages; further ones fail as [`Temporary`](FailureClass::Temporary) at once, so that they do not fill the
-/// relay's window. That needs the partition before sending, and is so for messages with a key under the partitioners
-/// `murmur2_random` (the default) and `murmur2`, and for those of
-/// [`partition_with`](KafkaTransportBuilder::partition_with). Messages without key go to partitions with a leader anyhow.
+/// **Stalled partitions.** A partition that makes no progress while others do (it has no leader, its broker hangs) gets
+/// only a few messages. Further ones fail as [`Temporary`](FailureClass::Temporary) at once, so that they do not fill
+/// the relay's window. This needs the partition before sending. So it covers messages with a key under the partitioners
+/// `murmur2_random` (the default) and `murmur2`, and those of
+/// [`partition_with`](KafkaTransportBuilder::partition_with). Messages without a key go to partitions with a leader
+/// anyway.
 ///
-/// **The end.** Dropping it gives up what the client still holds: receipts report it as failed, from another thread,
-/// within two seconds. [`flush`](Transport::flush) before; the relay's `shutdown` does. The lanes of fenced topics have clients of their
-/// own, and send what they were given: they end with the relay.
+/// **Shutdown.** Dropping it abandons what the client still holds: receipts report a failure, from another thread,
+/// within two seconds. Call [`flush`](Transport::flush) first; the relay's `shutdown` does. The lanes of fenced topics
+/// have their own clients. They send what they were given, and end with the relay.
 #[derive(Debug)]
 pub struct KafkaTransport {
     client: Arc<Client>,
@@ -77,15 +78,15 @@ pub struct KafkaTransport {
 }
 
 impl KafkaTransport {
-    /// A transport with these settings. Connects in the background; a cluster that is away is no error.
+    /// A transport with these settings. Connects in the background; an unreachable cluster is no error.
     ///
     /// # Errors
-    /// A setting that the client does not know, or that would break what the outbox promises.
+    /// Returns an error for a setting that the client does not know, or that would break a guarantee of the outbox.
     pub fn new(config: KafkaConfig) -> Result<Self, KafkaConfigError> {
         Self::builder(config).build()
     }
 
-    /// A transport with these settings and more.
+    /// A builder with these settings, for further options.
     pub fn builder(config: KafkaConfig) -> KafkaTransportBuilder {
         KafkaTransportBuilder {
             config,
@@ -98,18 +99,18 @@ impl KafkaTransport {
 
 #[async_trait]
 impl Transport for KafkaTransport {
-    /// `message.timeout.ms` and what the client takes to notice.
+    /// `message.timeout.ms`, and the time that the client takes to notice.
     fn delivery_timeout(&self) -> Duration {
         self.delivery_timeout
     }
 
-    /// Makes or checks the topics given to the builder, and reads how many partitions each of `topics` has.
+    /// Creates or checks the topics given to the builder, and reads the partitions of `topics`.
     ///
-    /// A topic that the cluster does not have and that is to be neither made nor checked is no error: its messages
-    /// fail as [`FailureClass::Topic`].
+    /// A missing topic that is to be neither created nor checked is no error: its messages fail as
+    /// [`FailureClass::Topic`].
     async fn prepare(&self, topics: &[Topic]) -> Result<(), TransportError> {
         if topics.iter().any(Topic::is_fenced) {
-            // Before anybody is asked: it is wrong whether the brokers are there or not.
+            // Checked first: such settings are wrong whether the brokers are reachable or not.
             let (client, within) = (Arc::clone(&self.client), self.delivery_timeout);
             blocking(move || fenced::check(&client, within)).await??;
         }
@@ -125,7 +126,8 @@ impl Transport for KafkaTransport {
         self.send_all(vec![(envelope, receipt)]);
     }
 
-    /// All records are made before the first one is handed over: the client's thread starts to send with the first.
+    /// All records are made before the first one is handed over, because the client's thread starts to send with the
+    /// first.
     fn send_all(&self, messages: Vec<(Envelope, Receipt)>) {
         let (mut envelopes, mut places) = (Vec::with_capacity(messages.len()), Vec::with_capacity(messages.len()));
         for (envelope, receipt) in messages {
@@ -160,7 +162,7 @@ impl Transport for KafkaTransport {
         true
     }
 
-    /// With a producer of the lane's own, that has a transactional id.
+    /// Uses a producer for this lane alone, with a transactional id.
     async fn fence(&self, lane: LaneName) -> Result<Arc<dyn FencedLane>, TransportError> {
         let (partitioner, within) = (Arc::clone(&self.partitioner), self.delivery_timeout);
         let id = format!("{}/{lane}", self.fence_prefix);
@@ -172,7 +174,7 @@ impl Transport for KafkaTransport {
     }
 }
 
-/// Puts a [`KafkaTransport`] together.
+/// Builds a [`KafkaTransport`].
 #[derive(Debug)]
 pub struct KafkaTransportBuilder {
     config: KafkaConfig,
@@ -182,11 +184,11 @@ pub struct KafkaTransportBuilder {
 }
 
 impl KafkaTransportBuilder {
-    /// Chooses the partition of a message, given how many its topic has; `None` leaves it to the partitioner.
+    /// Chooses a message's partition, given the topic's number of partitions; `None` leaves it to the partitioner.
     ///
-    /// Called in [`send`](Transport::send): it must not block. A partition that the topic does not have, or a panic, spends an
-    /// attempt of the message. Until the topic's partitions are known (the relay's start reads them, or the end of an
-    /// outage at start) messages fail as [`FailureClass::Temporary`].
+    /// Called in [`send`](Transport::send): it must not block. A partition that the topic does not have, or a panic,
+    /// spends an attempt of the message. Until the topic's partitions are known, messages fail as
+    /// [`FailureClass::Temporary`]. The relay reads them at start, or at the end of an outage at start.
     ///
     /// ```no_run
     /// use diesel_outbox::transport::{KafkaConfig, KafkaTransport};
@@ -201,26 +203,28 @@ impl KafkaTransportBuilder {
         self
     }
 
-    /// What the transactional ids of [fenced](Topic::fenced) topics begin with; `diesel-outbox` by default. Table, name of the relay
-    /// where it is one of [`Relays`](crate::relay::Relays), topic and lane follow, each behind a slash. It has no slash itself.
+    /// The prefix of the transactional ids of [fenced](Topic::fenced) topics; `diesel-outbox` by default. It must have
+    /// no slash. Table, relay name (for one of [`Relays`](crate::relay::Relays)), topic and lane follow, each after a
+    /// slash.
     ///
-    /// Has to be the same on every node of an outbox, and another for each outbox that sends to the same cluster with tables
-    /// and topics of the same names: they would fence each other. Nodes with one and nodes with another do not fence each other, so
-    /// that it is changed like a topic is made fenced: stop every relay, wait for the delivery time-out, start them all.
+    /// It must be the same on every node of an outbox. It must differ between outboxes that send to the same cluster
+    /// with equal names of tables and topics: they would fence each other. Nodes with different prefixes do not fence
+    /// each other. To change it, do as when a topic becomes fenced: stop every relay, wait for the delivery time-out,
+    /// start them all.
     #[must_use]
     pub fn fence_prefix(mut self, prefix: impl Into<Arc<str>>) -> Self {
         self.fence_prefix = prefix.into();
         self
     }
 
-    /// Makes the topic when the relay starts. Where it is there already it is [checked](Self::check_topic).
+    /// Creates the topic when the relay starts. If it exists already, it is [checked](Self::check_topic).
     #[must_use]
     pub fn create_topic(mut self, topic: KafkaTopic) -> Self {
         self.topics.push(TopicSpec { topic, create: true });
         self
     }
 
-    /// Checks when the relay starts that the topic is there and is as given; it does not start otherwise, and the
+    /// Checks when the relay starts that the topic exists and is as given. Otherwise the relay does not start, and the
     /// error lists every difference.
     #[must_use]
     pub fn check_topic(mut self, topic: KafkaTopic) -> Self {
@@ -228,13 +232,13 @@ impl KafkaTransportBuilder {
         self
     }
 
-    /// Makes the transport. Connects in the background; a cluster that is away is no error.
+    /// Builds the transport. Connects in the background; an unreachable cluster is no error.
     ///
     /// # Errors
-    /// A setting that the client does not know, or that would break what the outbox promises.
+    /// Returns an error for a setting that the client does not know, or that would break a guarantee of the outbox.
     pub fn build(self) -> Result<KafkaTransport, KafkaConfigError> {
         let Self { config, partition_with, fence_prefix, topics } = self;
-        // Or one outbox's ids could be another's.
+        // Otherwise the ids of two outboxes could be equal.
         if fence_prefix.contains(['/', '\0']) {
             return Err(KafkaConfigError::FencePrefix { given: fence_prefix });
         }

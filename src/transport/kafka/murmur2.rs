@@ -1,9 +1,9 @@
 /// The partition of a key, as librdkafka's `murmur2` partitioners and Java's producer compute it.
 ///
-/// Computed here as well, because what waits for a partition has to be known before the message is handed over; a test
-/// compares it with where the client puts messages.
+/// Computed here too, because a message's partition must be known before it is handed over. A test compares the result
+/// with the client's.
 pub(super) fn partition_of(key: &[u8], count: i32) -> i32 {
-    assert!(count > 0, "a topic without partitions has no place for a key");
+    assert!(count > 0, "a topic without partitions cannot hold a key");
     let positive = (murmur2(key) & 0x7fff_ffff).cast_signed();
     positive % count
 }
@@ -12,7 +12,7 @@ fn murmur2(data: &[u8]) -> u32 {
     const SEED: u32 = 0x9747_b28c;
     const M: u32 = 0x5bd1_e995;
     const R: u32 = 24;
-    // The length wraps as it does in C; keys are far shorter.
+    // The length wraps as in C; keys are far shorter.
     let mut hash = SEED ^ (data.len() as u32);
     let (words, tail) = data.as_chunks::<4>();
     for word in words {

@@ -20,7 +20,7 @@ impl fmt::Debug for PartitionFn {
     }
 }
 
-/// Where messages go, as far as that is ours to say.
+/// Chooses partitions, as far as that is not left to the client.
 #[derive(Debug)]
 pub(super) struct Partitioner {
     pub(super) client: Arc<Client>,
@@ -30,7 +30,7 @@ pub(super) struct Partitioner {
 }
 
 impl Partitioner {
-    /// Where a message goes, and the place it takes there.
+    /// A message's partition, and its permit there.
     pub(super) fn place(&self, envelope: &Envelope) -> Result<(Option<i32>, Option<PartitionPermit>), TransportError> {
         let topic = &envelope.topic;
         let chooses = self.partition_with.is_some() || (envelope.key.is_some() && self.hashes_by_murmur2);
@@ -40,7 +40,7 @@ impl Partitioner {
         let Some(slots) = self.client.partitions.of(topic) else {
             self.client.lookups.ask(LookupRequest::Topic(Arc::clone(topic)));
             return match self.partition_with {
-                // Sent anywhere else, the message would be where nobody looks for it.
+                // Sent anywhere else, consumers would look for the message in the wrong partition.
                 Some(_) => Err(not_sent(FailureClass::Temporary, NotSent::CountUnknown { topic: Arc::clone(topic) })),
                 None => Ok((None, None)),
             };

@@ -7,10 +7,10 @@ use crate::limits::{
     KAFKA_PARTITION_STALL, KAFKA_PARTITION_STALL_SUSPECT, KAFKA_PARTITION_STALLED_MAX, KAFKA_SUSPICION_DURATION,
 };
 
-/// How many partitions each topic has, and what waits in the client for each of them.
+/// The partitions of each topic, and the messages that wait in the client for each.
 ///
-/// A partition without leader keeps what it is given until it times out. Were it given everything, it would soon hold
-/// all that may be in flight, and partitions that work would get nothing.
+/// A partition without a leader keeps its messages until they time out. Without a limit it would soon hold everything
+/// that may be in flight, and working partitions would get nothing.
 #[derive(Debug)]
 pub(super) struct Partitions {
     topics: RwLock<HashMap<Arc<str>, PartitionList>>,
@@ -25,20 +25,20 @@ pub(super) type PartitionList = Arc<[Arc<Partition>]>;
 pub(super) struct Partition {
     activity: Arc<ActivityClock>,
     waiting: AtomicU32,
-    /// When it was last answered for, or when the first of those that wait came.
+    /// When the broker last answered for it, or when the first waiting message was added.
     progressed_at: AtomicU64,
-    /// The last message that had an outcome was answered by the broker.
+    /// Whether the last outcome was an answer of the broker.
     answers: AtomicBool,
-    /// It had a leader when its topic was last looked up.
+    /// Whether it had a leader at the last metadata lookup.
     has_leader: AtomicBool,
 }
 
-/// A message's place in a partition, given back when it is dropped.
+/// A message's place in a partition, released when it is dropped.
 #[derive(Debug)]
 pub(super) struct PartitionPermit(Arc<Partition>);
 
 impl PartitionPermit {
-    /// The broker answered for the message, or (false) the client waited for that in vain.
+    /// Records whether the broker answered for the message (true) or the client gave up waiting (false).
     pub(super) fn answered(&self, answered: bool) {
         self.0.answered(answered);
     }
@@ -50,24 +50,24 @@ impl Drop for PartitionPermit {
     }
 }
 
-/// Whether a partition takes one more message.
+/// Whether a partition accepts one more message.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Admission {
-    /// It does.
+    /// It accepts messages.
     Open,
-    /// It does, and its topic should be looked up.
+    /// It accepts messages, and its topic needs a metadata lookup.
     Suspect,
-    /// It does not, and its topic should be looked up.
+    /// It accepts none, and its topic needs a metadata lookup.
     Closed,
 }
 
-/// When things last happened to any partition, in milliseconds of a clock of its own.
+/// The last events of any partition, in milliseconds of this clock.
 #[derive(Debug)]
 pub(super) struct ActivityClock {
     started: Instant,
-    /// A broker answered for one.
+    /// A broker answered for a partition.
     answered_at: AtomicU64,
-    /// A connection to a broker broke; zero is never.
+    /// A connection to a broker broke; zero means never.
     disconnected_at: AtomicU64,
 }
 
@@ -76,12 +76,12 @@ impl ActivityClock {
         Self { started: Instant::now(), answered_at: AtomicU64::new(0), disconnected_at: AtomicU64::new(0) }
     }
 
-    /// Takes note that a connection broke.
+    /// Records that a connection broke.
     pub(super) fn record_disconnect(&self) {
         self.disconnected_at.store(self.now().max(1), Ordering::Relaxed);
     }
 
-    /// Whether a connection broke of late, so that a partition that stands still is likely to stay so.
+    /// Whether a connection broke recently, so that a stalled partition is likely to stay stalled.
     fn is_suspicious(&self, now: u64) -> bool {
         let disconnected_at = self.disconnected_at.load(Ordering::Relaxed);
         disconnected_at > 0 && since(disconnected_at, now) < KAFKA_SUSPICION_DURATION
@@ -105,8 +105,7 @@ impl Partitions {
         &self.activity
     }
 
-    /// Learns which partitions a topic has, and which of them have a leader. What waits in those that were known stays
-    /// counted.
+    /// Records a topic's partitions, and which of them have a leader. Known partitions keep their counts.
     pub(super) fn update(&self, topic: &Arc<str>, led: &[bool]) {
         let known = self.of(topic);
         let slot = |index| known.as_ref().and_then(|slots| slots.get(index)).cloned();
@@ -120,12 +119,12 @@ impl Partitions {
         }
     }
 
-    /// The partitions of a topic, where they are known.
+    /// The partitions of a topic, if known.
     pub(super) fn of(&self, topic: &str) -> Option<PartitionList> {
         self.topics.read().unwrap_or_else(PoisonError::into_inner).get(topic).cloned()
     }
 
-    /// The topics that are known.
+    /// The known topics.
     pub(super) fn topics(&self) -> Vec<Arc<str>> {
         self.topics.read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
     }
@@ -142,11 +141,11 @@ impl Partition {
         }
     }
 
-    /// A place for one more message, unless the partition stands still.
+    /// Takes a place for one more message, unless the partition is stalled.
     ///
-    /// That is said only while others move. Without the comparison a broker that pauses as a whole would have every
-    /// message sent back to its row, and an outage is to write nothing. Under a burst a partition may well wait some
-    /// tenths of a second for its turn, so without a broken connection or a missing leader it is given longer.
+    /// A partition counts as stalled only while others make progress. Otherwise a broker that pauses as a whole would
+    /// return every message to its row, and an outage must write nothing. In a burst a partition may wait some tenths
+    /// of a second for its turn. So without a broken connection or a missing leader the limit is longer.
     pub(super) fn enter(self: &Arc<Self>) -> (Admission, Option<PartitionPermit>) {
         let waiting = self.waiting.load(Ordering::Relaxed);
         let mut admission = Admission::Open;
@@ -194,7 +193,7 @@ impl Partition {
 mod tests {
     use super::*;
 
-    /// A partition that stands still since the beginning, while others move.
+    /// A partition that is stalled from the start, while others make progress.
     fn still() -> Arc<Partition> {
         let activity = Arc::new(ActivityClock::new());
         activity.answered_at.store(u64::MAX, Ordering::Relaxed);
@@ -213,7 +212,7 @@ mod tests {
         let mut places: Vec<PartitionPermit> = Vec::new();
         while let (Admission::Open, Some(place)) = slot.enter() {
             places.push(place);
-            assert!(places.len() <= 1_000_000, "it takes everything");
+            assert!(places.len() <= 1_000_000, "the partition never closed");
         }
         assert_eq!(places.len(), KAFKA_PARTITION_STALLED_MAX as usize);
         assert_eq!(slot.enter().0, Admission::Closed);

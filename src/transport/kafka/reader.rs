@@ -9,8 +9,8 @@ use crate::limits::{KAFKA_LOOKUP_INTERVAL_MIN, KAFKA_LOOKUP_TIMEOUT, KAFKA_PARTI
 
 /// Starts the thread that waits for metadata, so that nobody else has to. It ends with the client.
 ///
-/// While no broker is connected it asks for one: the client does not say when it is connected again, and without
-/// messages it does not even try.
+/// While no broker is connected it keeps asking for one. The client does not report when it is connected again, and
+/// without messages it does not even try.
 pub(super) fn start(client: Weak<Client>, asked: Receiver<LookupRequest>) -> Result<(), KafkaConfigError> {
     let run = move || {
         let mut is_down = false;
@@ -19,7 +19,7 @@ pub(super) fn start(client: Weak<Client>, asked: Receiver<LookupRequest>) -> Res
             let ask = asked.recv_timeout(within);
             let Some(client) = client.upgrade() else { return };
             let look_up = |topic: &Arc<str>| client.refresh_partitions(topic, KAFKA_LOOKUP_TIMEOUT);
-            // A look-up that fails is asked for again by the next message, and the other topics' would fail as well.
+            // After a failed look-up, the next message asks again. Other topics would fail as well.
             let _ = match &ask {
                 Ok(LookupRequest::Topic(topic)) => look_up(topic),
                 Ok(LookupRequest::Reachability) => Ok(()),
@@ -27,7 +27,7 @@ pub(super) fn start(client: Weak<Client>, asked: Receiver<LookupRequest>) -> Res
                 Err(RecvTimeoutError::Timeout) => client.known_topics().iter().try_for_each(look_up),
                 Err(RecvTimeoutError::Disconnected) => return,
             };
-            // Done before the look at the brokers: an ask that comes later than that is heard again.
+            // Marked as done before the brokers are checked, so that a later request is not lost.
             ask.into_iter().for_each(|ask| client.lookups.done(ask));
             is_down = !client.is_reachable(KAFKA_LOOKUP_TIMEOUT);
         }

@@ -11,9 +11,9 @@ use crate::transport::header;
 
 /// The record of a message. Without `partition` the client's own partitioner chooses.
 ///
-/// Its time is when it is handed to the client, which is what the client takes where none is given, and keeps over its own retries.
-/// `created_at` was the wrong one: a broker deletes by the record's time, so that a message that was delayed, or redriven, for longer
-/// than the topic keeps was acknowledged and gone.
+/// Its timestamp is the time of hand-over: the client's default, which stays the same over its own retries.
+/// `created_at` would be wrong, because a broker deletes by the record's timestamp. A message that was delayed or
+/// redriven for longer than the topic's retention would be acknowledged and then deleted.
 pub(super) fn record<T: IntoOpaque>(
     envelope: &Envelope,
     partition: Option<i32>,
@@ -30,7 +30,7 @@ pub(super) fn record<T: IntoOpaque>(
     }
 }
 
-/// What the time of a record is not.
+/// Must not be the record's timestamp.
 fn created_ms(envelope: &Envelope) -> i64 {
     envelope.created_at.duration_since(UNIX_EPOCH).map_or(0, millis)
 }

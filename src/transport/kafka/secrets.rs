@@ -1,9 +1,9 @@
 use std::borrow::Cow;
 
-/// What stands in place of a secret.
+/// Replaces a secret.
 pub(super) const REDACTED: &str = "[redacted]";
 
-/// Parts of names whose values are nobody's business. Rather too many than too few: it only makes `Debug` less telling.
+/// Parts of the names of secret settings. Better too many than too few: an extra one only hides a value in `Debug`.
 const SECRET_NAME_PARTS: &[&str] =
     &["password", "secret", "key", "token", "pem", "oauthbearer.config", "jaas", "kinit", "assertion"];
 
@@ -12,9 +12,9 @@ pub(super) fn is_secret(name: &str) -> bool {
     SECRET_NAME_PARTS.iter().any(|part| name.contains(part))
 }
 
-/// The secrets of one configuration, to be taken out of whatever the client library says.
+/// The secrets of a configuration, to be removed from the client library's texts.
 ///
-/// librdkafka redacts its own logs, but brokers and TLS libraries write texts too, and they end up on rows and in logs.
+/// librdkafka redacts its own logs. Brokers and TLS libraries write texts too, and those end up on rows and in logs.
 #[derive(Clone, Default)]
 pub(super) struct Secrets(Vec<String>);
 

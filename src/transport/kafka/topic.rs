@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-/// A topic as it should be in the cluster. What is not given is the cluster's choice, and not compared.
+/// A topic as it should be in the cluster. Settings that are not given are left to the cluster, and not compared.
 ///
 /// ```
 /// use diesel_outbox::transport::KafkaTopic;
@@ -15,19 +15,19 @@ pub struct KafkaTopic {
 }
 
 impl KafkaTopic {
-    /// A topic as the cluster makes them by default.
+    /// A topic with the cluster's defaults.
     pub fn new(name: impl Into<Arc<str>>) -> Self {
         Self { name: name.into(), partitions: None, replication: None, config: Vec::new() }
     }
 
-    /// How many partitions it has.
+    /// The number of partitions.
     #[must_use]
     pub fn partitions(mut self, count: i32) -> Self {
         self.partitions = Some(count);
         self
     }
 
-    /// On how many brokers each partition is.
+    /// The replication factor.
     #[must_use]
     pub fn replication(mut self, factor: i32) -> Self {
         self.replication = Some(factor);

@@ -1,8 +1,8 @@
-//! Compares topics with what is wanted of them.
+//! Compares topics with their configuration.
 //!
-//! Each question may go to another broker, and one that has not heard of a topic yet answers as if there were none, or with no
-//! settings at all. That is no difference: it is asked again, for a while. Taken as one, it refused 1 of 23 starts that had just made
-//! their topic on two brokers.
+//! Each request may go to another broker. A broker that does not know a topic yet answers as if it did not exist, or
+//! had no settings. That is no difference: the check asks again, for a while. Without that, 1 of 23 starts failed that
+//! had just created their topic on two brokers.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -24,19 +24,19 @@ pub(super) struct TopicLayout {
 /// A topic's settings, as the cluster shows them.
 pub(super) type Settings = HashMap<String, Option<String>>;
 
-/// What brokers say of a topic; `None` where the one that was asked does not know it.
+/// A broker's answers about a topic; `None` if that broker does not know it.
 pub(super) trait Cluster {
     async fn shape(&self, topic: &KafkaTopic) -> Result<Option<TopicLayout>, TransportError>;
 
     async fn settings(&self, topic: &KafkaTopic) -> Result<Option<Settings>, TransportError>;
 }
 
-/// Fails with every difference of any topic.
+/// Fails with the differences of all topics.
 pub(super) async fn check<'a>(
     cluster: &impl Cluster,
     topics: impl IntoIterator<Item = &'a KafkaTopic>,
 ) -> Result<(), TransportError> {
-    // For all of them together, so that a start with several that are missing says so before it is given up.
+    // One deadline for all topics, so that a start with several missing ones reports them before it times out.
     let ends_at = Instant::now() + KAFKA_TOPIC_PROPAGATION_MAX;
     let mut differences = Vec::new();
     for topic in topics {
@@ -79,7 +79,7 @@ async fn compare(
     Ok(differences)
 }
 
-/// Asks until whoever answers knows the topic; `None` where nobody did in time.
+/// Asks until a broker knows the topic; `None` if none did in time.
 async fn retry_until_known<T>(
     ends_at: Instant,
     ask: impl AsyncFn() -> Result<Option<T>, TransportError>,
@@ -93,8 +93,8 @@ async fn retry_until_known<T>(
     }
 }
 
-/// Brokers say the same of a topic that they do not know and of one whose settings they may not show: the client library drops the
-/// code that tells which.
+/// Brokers answer the same for an unknown topic and for one whose settings the user may not read: the client library
+/// drops the code that tells which.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "the cluster has topic {topic:?} and shows none of its settings: give this user the right DescribeConfigs on it, or leave \
@@ -104,7 +104,7 @@ struct NoSettings {
     topic: Arc<str>,
 }
 
-/// A field of a topic that is not as it was configured.
+/// A field of a topic that differs from its configuration.
 #[derive(Debug)]
 struct Difference {
     topic: Arc<str>,
@@ -126,7 +126,7 @@ impl std::error::Error for TopicsDiffer {}
 
 impl fmt::Display for TopicsDiffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the cluster differs from what is configured:")?;
+        f.write_str("the cluster differs from the configuration:")?;
         self.0.iter().enumerate().try_for_each(|(index, Difference { topic, field, wanted, found })| {
             let comma = if index == 0 { "" } else { "," };
             let found = found.as_deref().unwrap_or("nothing");
@@ -141,7 +141,7 @@ mod tests {
 
     use super::*;
 
-    /// Several brokers: so many questions go to one that has not heard of the topic.
+    /// A cluster of several brokers: this many requests go to one that does not know the topic yet.
     struct Propagating {
         shape_unknown: Cell<usize>,
         settings_unknown: Cell<usize>,
@@ -155,7 +155,7 @@ mod tests {
         }
     }
 
-    /// Whether this question goes to such a broker.
+    /// Whether this request goes to such a broker.
     fn is_unknown(left: &Cell<usize>) -> bool {
         let is_unknown = left.get() > 0;
         left.set(left.get().saturating_sub(1));

@@ -13,17 +13,17 @@ use super::topic_check::{self, Cluster, Settings, TopicLayout};
 use crate::limits::KAFKA_ADMIN_TIMEOUT;
 use crate::transport::{FailureClass, TransportError};
 
-/// What the cluster's default stands for in a request.
+/// Stands for the cluster's default in a request.
 const BROKER_DEFAULT: i32 = -1;
 
-/// A topic, and what to do where it is missing.
+/// A topic, and what to do if it is missing.
 #[derive(Debug, Clone)]
 pub(super) struct TopicSpec {
     pub(super) topic: KafkaTopic,
     pub(super) create: bool,
 }
 
-/// Makes what is to be made and compares every topic.
+/// Creates the topics that are to be created, and compares every topic.
 pub(super) async fn prepare(client: &Arc<Client>, specs: &[TopicSpec]) -> Result<(), TransportError> {
     if specs.is_empty() {
         return Ok(());
@@ -31,7 +31,7 @@ pub(super) async fn prepare(client: &Arc<Client>, specs: &[TopicSpec]) -> Result
     let specs = specs.to_vec();
     let client = Arc::clone(client);
     let runtime = tokio::runtime::Handle::current();
-    // The admin client's end waits for its thread, so all of it is away from the runtime's own threads.
+    // Dropping the admin client waits for its thread, so all of this runs outside the runtime's own threads.
     blocking(move || runtime.block_on(prepare_by(&Admin::new(&client)?, &specs))).await?
 }
 
@@ -50,13 +50,13 @@ struct Admin<'a> {
 impl<'a> Admin<'a> {
     fn new(client: &'a Client) -> Result<Self, TransportError> {
         let mut config = client.config().clone();
-        // Or the check would make what it looks for, on a cluster that makes topics by themselves.
+        // Otherwise the check would create the topic on a cluster with automatic creation.
         config.set("allow.auto.create.topics", "false");
         let inner = config.create().map_err(|error| client.config_error(error))?;
         Ok(Self { client, inner })
     }
 
-    /// Makes the topic; one that is there is left as it is.
+    /// Creates the topic; an existing one is left as it is.
     async fn create(&self, topic: &KafkaTopic) -> Result<(), TransportError> {
         let replication = TopicReplication::Fixed(topic.replication.unwrap_or(BROKER_DEFAULT));
         let new = NewTopic::new(&topic.name, topic.partitions.unwrap_or(BROKER_DEFAULT), replication);
@@ -64,7 +64,7 @@ impl<'a> Admin<'a> {
         let made = self.inner.create_topics([&new], &options().operation_timeout(Some(KAFKA_ADMIN_TIMEOUT))).await;
         let made = made.map_err(|error| self.failed(error))?;
         match made.into_iter().find_map(Result::err) {
-            // Somebody else's, too: of several nodes that start at once, one makes it a moment before the others look.
+            // Another node may have created it: several nodes may start at once.
             None | Some((_, Code::TopicAlreadyExists)) => Ok(()),
             Some((_, code)) => Err(self.refused(topic, "create", code)),
         }
@@ -113,14 +113,14 @@ impl Cluster for Admin<'_> {
             Some(Err(code)) => return Err(self.refused(topic, "describe", code)),
             Some(Ok(resource)) => resource.entries,
         };
-        // Every topic has some thirty. Where the broker answers for this one with an error, the client library has no entry and drops
-        // the error.
+        // Every topic has some thirty settings. If the broker answers with an error for this topic, the client library
+        // returns no entry and drops the error.
         let settings: Settings = entries.into_iter().map(|entry| (entry.name, entry.value)).collect();
         Ok((!settings.is_empty()).then_some(settings))
     }
 }
 
-/// What a broker says of a topic that it has not heard of yet.
+/// A broker's answer for a topic that it does not know yet.
 fn is_unknown_topic(code: Code) -> bool {
     matches!(code, Code::UnknownTopicOrPartition | Code::LeaderNotAvailable)
 }
@@ -130,7 +130,7 @@ fn options() -> AdminOptions {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("the cluster does not let us {doing} topic {topic:?}: {code}")]
+#[error("the cluster refused to {doing} topic {topic:?}: {code}")]
 struct Refused {
     doing: &'static str,
     topic: Arc<str>,

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::transport::{FailureClass, KeySequence, LaneName, Outcome, TransportError};
 
-/// One fencing of a lane: of several, only the last counts. A cheap handle.
+/// One fencing of a lane. Only the last one of a lane counts. A cheap handle.
 #[derive(Debug, Clone)]
 pub(super) struct Fence {
     lane: LaneName,
@@ -13,7 +13,7 @@ pub(super) struct Fence {
 }
 
 impl Fence {
-    /// The `number`th of the lane.
+    /// The fencing of this number.
     pub(super) fn new(lane: LaneName, number: u64) -> Self {
         Self { lane, number, is_open: Arc::new(AtomicBool::new(true)) }
     }
@@ -22,7 +22,7 @@ impl Fence {
         self.is_open.load(Ordering::Acquire)
     }
 
-    /// Why a message that arrives now is not taken.
+    /// Why a message that arrives now is refused.
     pub(super) fn refuses(&self, run: &KeySequence, fences: &HashMap<LaneName, u64>) -> Option<TransportError> {
         if fences.get(&self.lane) != Some(&self.number) {
             return Some(TransportError::new(FailureClass::Fenced, FenceError::FencedByLater));
@@ -31,7 +31,7 @@ impl Fence {
             .then(|| TransportError::new(FailureClass::Aborted, FenceError::EarlierFailed))
     }
 
-    /// Ends with an outage, as a client does that does not know what became of what it sent.
+    /// An outage closes it, as for a real client that does not know what became of its messages.
     pub(super) fn observe(&self, outcome: &Outcome) {
         let ends = |class: FailureClass| class.is_outage() || class == FailureClass::Fenced;
         if matches!(outcome, Outcome::Failed(error) if ends(error.class())) {
@@ -42,8 +42,8 @@ impl Fence {
 
 #[derive(Debug, thiserror::Error)]
 enum FenceError {
-    #[error("the lane was fenced anew")]
+    #[error("the lane was fenced again")]
     FencedByLater,
-    #[error("it comes behind one that failed")]
+    #[error("an earlier message of its key failed")]
     EarlierFailed,
 }

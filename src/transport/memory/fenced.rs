@@ -5,7 +5,7 @@ use super::fence::Fence;
 use super::state::{Inner, Sent};
 use crate::transport::{FencedLane, FencedMessage, LaneName};
 
-/// A fenced lane of the broker inside the process.
+/// A fenced lane of the in-process broker.
 pub(super) struct MemoryLane {
     inner: Arc<Inner>,
     fence: Fence,

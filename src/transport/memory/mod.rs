@@ -1,4 +1,4 @@
-//! A broker inside the process, for tests.
+//! An in-process broker, for tests.
 
 mod fence;
 mod fenced;
@@ -19,11 +19,11 @@ use super::{FailureClass, FencedLane, LaneName, Receipt, Transport, TransportErr
 use crate::message::Envelope;
 use crate::topic::Topic;
 
-/// A transport that keeps what it delivers, and fails as it is told.
+/// A transport that keeps what it delivers, and fails as its script says.
 ///
-/// A cheap handle: clones share one log and one script, so a test keeps a clone and gives the other to the relay.
+/// A cheap handle: clones share one log and one script. A test keeps one clone and gives the other to the relay.
 /// Without a script every message is delivered at once, in the call to [`send`](Transport::send). A
-/// [latency](Self::set_latency) runs on tokio's time, which a test can pause.
+/// [latency](Self::set_latency) uses tokio's time, which a test can pause.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -44,14 +44,14 @@ pub struct MemoryTransport {
     inner: Arc<Inner>,
 }
 
-/// What is delivered, and waiting for it.
+/// Delivered and pending messages.
 impl MemoryTransport {
-    /// A broker that is up and takes everything.
+    /// A broker that is up and accepts everything.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Every message stored so far, in the order of storing; one that was sent again stands here again.
+    /// Every message stored so far, in order. A message that was sent again appears again.
     pub fn delivered(&self) -> Vec<Envelope> {
         self.inner.state().stored.clone()
     }
@@ -61,7 +61,7 @@ impl MemoryTransport {
         self.inner.state().stored.iter().filter(|envelope| &*envelope.topic == topic).cloned().collect()
     }
 
-    /// How many messages were handed over in all, whatever became of them.
+    /// How many messages were handed over in all, whatever their outcome.
     pub fn sends(&self) -> usize {
         self.inner.state().sends
     }
@@ -74,7 +74,7 @@ impl MemoryTransport {
     /// Waits until at least `count` messages are stored, and returns them all.
     ///
     /// # Errors
-    /// With what is there, when `within` is over.
+    /// Returns what is stored, if `within` is over.
     ///
     /// # Cancel safety
     /// Nothing is lost.
@@ -82,10 +82,10 @@ impl MemoryTransport {
         self.wait_until(within, |stored| stored.len() >= count).await
     }
 
-    /// Waits until the stored messages fulfil a condition, and returns them all.
+    /// Waits until the stored messages meet a condition, and returns them all.
     ///
     /// # Errors
-    /// With what is there, when `within` is over.
+    /// Returns what is stored, if `within` is over.
     ///
     /// # Cancel safety
     /// Nothing is lost.
@@ -98,20 +98,20 @@ impl MemoryTransport {
         self.waited(reached, within)
     }
 
-    /// [`wait_for_delivered`](Self::wait_for_delivered) for tests without tokio: blocks the thread.
+    /// [`wait_for_delivered`](Self::wait_for_delivered) for tests without tokio. It blocks the thread.
     ///
     /// # Errors
-    /// With what is there, when `within` is over.
+    /// Returns what is stored, if `within` is over.
     pub fn wait_for_delivered_blocking(&self, count: usize, within: Duration) -> Result<Vec<Envelope>, WaitTimedOut> {
         let reached = self.inner.wait_until_blocking(within, |state| state.stored.len() >= count);
         self.waited(reached, within)
     }
 
-    /// Waits until at least `count` messages were handed over, whatever became of them: a test's way to see that the
-    /// relay tried.
+    /// Waits until at least `count` messages were handed over, whatever their outcome. Shows a test that the relay
+    /// tried.
     ///
     /// # Errors
-    /// With what is stored, when `within` is over.
+    /// Returns what is stored, if `within` is over.
     ///
     /// # Cancel safety
     /// Nothing is lost.
@@ -126,34 +126,34 @@ impl MemoryTransport {
     }
 }
 
-/// The script: what becomes of messages. Rules are asked in the order they were given; the first that applies decides.
+/// The script decides the outcome of messages. Rules are checked in the order they were added; the first match decides.
 impl MemoryTransport {
-    /// Answers the next `count` messages that no earlier rule takes.
+    /// Answers the next `count` messages that no earlier rule matches.
     pub fn respond_next(&self, count: usize, answer: ScriptedResponse) {
         self.inner.state().script.next(count, answer);
     }
 
-    /// Answers every message that `applies`, until [`clear_responses`](Self::clear_responses).
+    /// Answers every message that `applies` matches, until [`clear_responses`](Self::clear_responses).
     pub fn respond_when(&self, answer: ScriptedResponse, applies: impl FnMut(&Envelope) -> bool + Send + 'static) {
         self.inner.state().script.matching(answer, applies);
     }
 
-    /// Drops every rule; the broker takes everything again.
+    /// Drops every rule; the broker accepts everything again.
     pub fn clear_responses(&self) {
         self.inner.state().script.clear();
     }
 
-    /// Keeps messages back, neither stored nor answered, until [`release`](Self::release).
+    /// Holds messages back, neither stored nor answered, until [`release`](Self::release).
     pub fn hold(&self) {
         self.inner.state().holding = true;
     }
 
-    /// Lets the `count` oldest held messages go; later ones are still held.
+    /// Releases the `count` oldest held messages; later ones are still held.
     pub fn release_next(&self, count: usize) {
         self.inner.release(count, true);
     }
 
-    /// Lets every held message go and holds no more.
+    /// Releases every held message, and holds no more.
     pub fn release(&self) {
         self.inner.release(usize::MAX, false);
     }
@@ -179,12 +179,14 @@ impl MemoryTransport {
         self.inner.state().latency = latency;
     }
 
-    /// How many messages may be without outcome: more are [`Busy`](super::Outcome::Busy). Without bound by default.
+    /// How many messages may be without an outcome; further ones are [`Busy`](super::Outcome::Busy). No limit by
+    /// default.
     pub fn set_queue_max(&self, messages: usize) {
         self.inner.state().queue_max = messages;
     }
 
-    /// What [`delivery_timeout`](Transport::delivery_timeout) says; 25 s by default. Nothing times out by it.
+    /// Sets what [`delivery_timeout`](Transport::delivery_timeout) returns; 25 s by default. Nothing times out because
+    /// of it.
     pub fn set_delivery_timeout(&self, timeout: Duration) {
         self.inner.state().delivery_timeout = timeout;
     }
@@ -201,7 +203,7 @@ impl Transport for MemoryTransport {
     }
 
     /// # Panics
-    /// With a latency, outside of a tokio runtime.
+    /// Panics with a latency outside a tokio runtime.
     fn send(&self, envelope: Envelope, receipt: Receipt) {
         Inner::take(&self.inner, Sent { envelope, receipt, lane: None });
     }
@@ -214,7 +216,8 @@ impl Transport for MemoryTransport {
         true
     }
 
-    /// What was handed over for the lane before and is [held](Self::hold) or on its way is refused when its time comes.
+    /// Messages that an earlier owner sent to the lane, and that are [held](Self::hold) or in transit, are refused when
+    /// they arrive.
     async fn fence(&self, lane: LaneName) -> Result<Arc<dyn FencedLane>, TransportError> {
         self.inner.is_up()?;
         Ok(Arc::new(MemoryLane::new(&self.inner, lane)))
@@ -238,9 +241,9 @@ impl fmt::Debug for MemoryTransport {
     }
 }
 
-/// A wait on a [`MemoryTransport`] ended without what it waited for.
+/// A wait on a [`MemoryTransport`] timed out.
 #[derive(Debug, thiserror::Error)]
-#[error("after {within:?} the broker was handed {sends} messages and stored {}", stored.len())]
+#[error("after {within:?} the broker had received {sends} messages and stored {}", stored.len())]
 pub struct WaitTimedOut {
     /// How long the wait was.
     pub within: Duration,

@@ -7,25 +7,25 @@ use crate::transport::FailureClass;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ScriptedResponse {
-    /// Stores it and says so.
+    /// Stores it and reports success.
     Deliver,
-    /// Takes nothing: the client's queue is full.
+    /// Does not accept it: the client's queue is full.
     Busy,
-    /// Stores nothing and says that it failed.
+    /// Stores nothing and reports a failure.
     Fail(FailureClass),
-    /// Stores it and says that it failed: an acknowledgement that got lost.
+    /// Stores it and reports a failure: a lost acknowledgement.
     StoreThenFail(FailureClass),
-    /// Stores nothing and says nothing, ever.
+    /// Stores nothing and never reports an outcome.
     Silence,
 }
 
-/// What decides the answers.
+/// The rules that decide the answers.
 #[derive(Default)]
 pub(super) struct Script(Vec<Rule>);
 
 struct Rule {
     applies: Box<dyn FnMut(&Envelope) -> bool + Send>,
-    /// How many more messages it takes; `None` is without end.
+    /// How many more messages it answers; `None` means no limit.
     left: Option<usize>,
     answer: ScriptedResponse,
 }

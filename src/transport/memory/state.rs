@@ -15,7 +15,7 @@ use crate::transport::{FailureClass, KeySequence, LaneName, Outcome, Receipt, Tr
 pub(super) struct Sent {
     pub(super) envelope: Envelope,
     pub(super) receipt: Receipt,
-    /// Through which lane, and as one of which run, where it is a fenced one.
+    /// The lane and the sequence, for a fenced topic.
     pub(super) lane: Option<(Fence, KeySequence)>,
 }
 
@@ -36,11 +36,11 @@ pub(super) struct State {
     pub(super) queue_max: usize,
     pub(super) delivery_timeout: Duration,
     pub(super) holding: bool,
-    /// Kept back until released.
+    /// Held back until released.
     pub(super) held: VecDeque<Sent>,
-    /// On their way for the latency.
+    /// In transit for the latency.
     travelling: VecDeque<Sent>,
-    /// Never answered. Kept, because a dropped receipt is an answer.
+    /// Never answered. Kept, because dropping a receipt would answer.
     never_answered: Vec<Sent>,
     /// How often each lane was fenced.
     pub(super) fences: HashMap<LaneName, u64>,
@@ -79,7 +79,7 @@ impl State {
         }
     }
 
-    /// What becomes of a message now; `None` is silence for ever.
+    /// Decides a message's outcome; `None` means that it is never answered.
     fn decide(&mut self, sent: Sent) -> Option<(Receipt, Outcome)> {
         let lane = sent.lane.clone();
         let refused = lane.as_ref().and_then(|(fence, run)| fence.refuses(run, &self.fences));
@@ -150,7 +150,8 @@ impl Inner {
         };
         this.notify();
         let this = Arc::clone(this);
-        // One task a message, each answering the oldest: wake-ups may come in any order, arrivals do not.
+        // One task for each message, each answering the oldest: tasks may wake in any order, but messages arrive in
+        // theirs.
         tokio::spawn(async move {
             tokio::time::sleep(latency).await;
             let oldest = this.state().travelling.pop_front();
@@ -158,13 +159,13 @@ impl Inner {
         });
     }
 
-    // Decided under the lock, reported outside of it: the sink may call back.
+    // Decided under the lock, reported outside it: the sink may call back.
     fn arrive(&self, sent: Sent) {
         let answered = self.state().arrive(sent);
         self.report(answered);
     }
 
-    /// Answers the `count` oldest held messages; `holding` says what becomes of later ones.
+    /// Releases the `count` oldest held messages. `holding` says whether later ones are held.
     pub(super) fn release(&self, count: usize, holding: bool) {
         let answered: Vec<_> = {
             let mut state = self.state();

@@ -13,8 +13,7 @@ use crate::transport::{FailureClass, TransportError};
 const UPDATE_AND_CREATE_TOPIC: i32 = 17;
 const GET_TOPIC_CONFIG: i32 = 351;
 
-/// A topic as it is to be on the cluster, for
-/// [`create_topic`](super::RocketMqTransportBuilder::create_topic) and
+/// A topic as it should be on the cluster, for [`create_topic`](super::RocketMqTransportBuilder::create_topic) and
 /// [`check_topic`](super::RocketMqTransportBuilder::check_topic).
 ///
 /// ```
@@ -30,20 +29,20 @@ pub struct RocketMqTopic {
 }
 
 impl RocketMqTopic {
-    /// A topic on every broker. Its name is the outbox's; the namespace of the configuration is put before it.
+    /// A topic on every broker. The name is the outbox's; the namespace of the configuration is put before it.
     pub fn new(name: impl Into<Arc<str>>) -> Self {
         Self { name: name.into(), cluster: None, queues: None, attributes: BTreeMap::new() }
     }
 
-    /// Only on the brokers of one cluster.
+    /// Restricts it to the brokers of one cluster.
     #[must_use]
     pub fn cluster(mut self, cluster: impl Into<String>) -> Self {
         self.cluster = Some(cluster.into());
         self
     }
 
-    /// How many queues it has on each broker, to be written and to be read; 8 where it is made and nothing is said. Keys are
-    /// spread over them: a topic whose order counts keeps their number.
+    /// The number of its queues on each broker, for writing and reading; by default a new topic gets 8. Keys are spread
+    /// over the queues: if order matters, keep their number.
     #[must_use]
     pub fn queues(mut self, queues: u32) -> Self {
         self.queues = Some(queues);
@@ -58,7 +57,7 @@ impl RocketMqTopic {
     }
 }
 
-/// A topic that somebody registered.
+/// A topic to create or check.
 #[derive(Debug, Clone)]
 pub(super) struct TopicSpec {
     pub(super) topic: RocketMqTopic,
@@ -74,8 +73,8 @@ struct Found {
     attributes: BTreeMap<String, String>,
 }
 
-/// Makes or checks the topics on every broker they are to be on. One that is gone is left out where another one answers for the
-/// topic: the name servers list it for a while, and messages go past it.
+/// Creates or checks the topics on each of their brokers. A broker that is down is left out if another one answers for
+/// the topic: the name servers still list it for a while, and messages go past it.
 pub(super) async fn prepare(client: &Client, wanted: &[TopicSpec]) -> Result<(), TransportError> {
     if wanted.is_empty() {
         return Ok(());
@@ -92,7 +91,7 @@ pub(super) async fn prepare(client: &Client, wanted: &[TopicSpec]) -> Result<(),
         }
         let (wire_name, mut answers) = (client.config.wire_name(&topic.name), 0);
         for node in &nodes {
-            // Each broker that is gone costs its time-out once, and not for every topic.
+            // Each broker that is down costs its time-out once, not once for every topic.
             if gone.contains_key(&node.name) {
                 continue;
             }
@@ -102,7 +101,7 @@ pub(super) async fn prepare(client: &Client, wanted: &[TopicSpec]) -> Result<(),
                     differences.extend(difference);
                 }
                 Err(call_error) if call_error.class == FailureClass::Connection => {
-                    tracing::warn!(broker = &*node.name, error = %call_error.text, "topics are neither made nor checked on a broker that is gone");
+                    tracing::warn!(broker = &*node.name, error = %call_error.text, "a broker is down; its topics were neither created nor checked");
                     gone.insert(Arc::clone(&node.name), call_error);
                 }
                 Err(call_error) => return Err(call_error.error()),
@@ -120,7 +119,7 @@ pub(super) async fn prepare(client: &Client, wanted: &[TopicSpec]) -> Result<(),
     }
 }
 
-/// Makes or checks one topic on one broker; returns how it differs there.
+/// Creates or checks one topic on one broker. Returns its differences there.
 async fn prepare_on(
     connection: &dyn Connection,
     node: &Node,
@@ -150,7 +149,7 @@ async fn create_topic_on(
 ) -> Result<(), CallError> {
     const QUEUES: u32 = 8;
     let queues = topic.queues.unwrap_or(QUEUES).to_string();
-    // A plus adds an attribute to what there is, which is nothing.
+    // A plus adds an attribute to the existing ones; here there are none.
     let attributes: Vec<_> = topic.attributes.iter().map(|(name, value)| format!("+{name}={value}")).collect();
     let fields = [
         ("topic", wire_name.to_owned()),
@@ -183,7 +182,7 @@ fn compare(topic: &RocketMqTopic, node: &Node, found: &Found) -> Vec<Difference>
     differences
 }
 
-/// A field of a topic that is not as it was configured.
+/// A field of a topic that differs from its configuration.
 #[derive(Debug)]
 struct Difference(String);
 
@@ -201,7 +200,7 @@ impl std::error::Error for TopicsDiffer {}
 
 impl fmt::Display for TopicsDiffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the cluster differs from what is configured: ")?;
+        f.write_str("the cluster differs from the configuration: ")?;
         self.0.iter().enumerate().try_for_each(|(index, Difference(text))| {
             if index > 0 {
                 f.write_str(", ")?;

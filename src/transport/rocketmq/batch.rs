@@ -3,10 +3,10 @@ use rocketmq_model::common::message::message_client_id_setter::MessageClientIDSe
 
 use super::record::Record;
 
-/// What one request carries.
+/// The content of one request.
 pub(super) enum Content {
     One(Record),
-    /// Several records, framed one behind the other.
+    /// Several records, framed one after the other.
     Batch(Vec<u8>),
 }
 
@@ -24,20 +24,21 @@ impl Content {
     }
 }
 
-/// Magic number, checksum and flag of a message: the broker writes its own.
+/// Magic number, checksum and flags of a message: the broker writes its own.
 const UNUSED: [u8; 12] = [0; 12];
 
-/// What a message takes in a batch, at most about.
+/// The most that a message takes in a batch, approximately.
 fn frame_bytes_max(record: &Record) -> usize {
     const OVERHEAD: usize = 128;
     record.body.len() + record.properties.len() + OVERHEAD
 }
 
-/// Writes a record as brokers read those of a batch: its size, what they set themselves, the body and the properties.
+/// Writes a record in the form that brokers read in a batch: its size, the fields that they set themselves, the body
+/// and the properties.
 ///
-/// The client library makes a map of each message's properties first, and a text of that.
+/// The client library would first make a map of each message's properties, and then a text.
 fn frame(record: &Record, framed: &mut Vec<u8>) {
-    // What Java's clients call the message's id. Brokers of today put the batch's own in its place when they store it.
+    // What Java's clients call the message's id. Current brokers replace it with the batch's own when they store it.
     let id = MessageClientIDSetter::create_uniq_id();
     let id = [MessageConst::PROPERTY_UNIQ_CLIENT_MESSAGE_ID_KEYIDX, "\u{1}", &id, "\u{2}"];
     let properties = record.properties.len() + id.iter().map(|part| part.len()).sum::<usize>();
@@ -46,7 +47,7 @@ fn frame(record: &Record, framed: &mut Vec<u8>) {
     framed.extend_from_slice(&UNUSED);
     framed.extend_from_slice(&length(record.body.len()));
     framed.extend_from_slice(&record.body);
-    // Two bytes are enough: what a message may have of them is bounded below.
+    // Two bytes are enough: the size of a message's properties is bounded below.
     framed.extend_from_slice(&length(properties)[2..]);
     framed.extend_from_slice(record.properties.as_bytes());
     id.iter().for_each(|part| framed.extend_from_slice(part.as_bytes()));
@@ -86,7 +87,7 @@ mod tests {
         assert_eq!(messages[1].get_body().map(|body| body.to_vec()), Some(vec![7; 70_000]));
         let ids = [0, 1].map(|at| held(at, "UNIQ_KEY").expect("an id"));
         assert_ne!(ids[0], ids[1]);
-        // The properties of one message have no order.
+        // The properties of a message have no order.
         assert_eq!(encode_messages(&messages).len(), framed.len());
         assert_eq!(encode_messages(&messages[1..]), framed[framed.len() - encode_messages(&messages[1..]).len()..]);
     }

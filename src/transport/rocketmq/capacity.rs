@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Bounds what the transport holds: the client library has no bound of its own for what it is given.
+/// Bounds what the transport holds: the client library itself has no limit.
 #[derive(Debug)]
 pub(super) struct Capacity {
     messages: AtomicUsize,
@@ -18,7 +18,7 @@ impl Capacity {
         self.messages.load(Ordering::Acquire)
     }
 
-    /// A place for one message; `None` where there is none left.
+    /// A permit for one message; `None` if none is left.
     pub(super) fn enter(self: &Arc<Self>) -> Option<CapacityPermit> {
         let taken = self.messages.fetch_add(1, Ordering::AcqRel);
         let permit = CapacityPermit(Arc::clone(self));
@@ -26,7 +26,7 @@ impl Capacity {
     }
 }
 
-/// A message's place, given up when it is dropped.
+/// A message's permit, released when it is dropped.
 #[derive(Debug)]
 pub(super) struct CapacityPermit(Arc<Capacity>);
 

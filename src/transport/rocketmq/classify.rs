@@ -6,7 +6,7 @@ use rocketmq_client_rust::{ClientError, MQClientException, SendStatus};
 use super::error::DescribedError;
 use crate::transport::{FailureClass, TransportError};
 
-/// What went wrong with one call of the client library.
+/// An error of one call of the client library.
 #[derive(Debug, Clone)]
 pub(super) struct CallError {
     pub(super) class: FailureClass,
@@ -14,20 +14,20 @@ pub(super) struct CallError {
     pub(super) origin: ErrorSource,
 }
 
-/// Who said it.
+/// Where an error comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ErrorSource {
     /// The broker answered, with this code.
     Broker(i32),
-    /// Nobody, in the time there was.
+    /// No answer in time.
     NoResponse,
     /// The client library.
     Client,
 }
 
-/// The code with which a broker refuses who it does not know, and what one has no right to.
+/// A broker's code for unknown credentials and for a missing right.
 pub(super) const NO_PERMISSION: i32 = 16;
-/// The code of a topic that is not there.
+/// The code for a missing topic.
 pub(super) const TOPIC_NOT_EXIST: i32 = 17;
 
 impl CallError {
@@ -41,34 +41,34 @@ impl CallError {
         Self { class, text: format!("the broker answered {code}, {name}").into(), origin: ErrorSource::Broker(code) }
     }
 
-    /// The call took longer than the client library was given.
+    /// The call took longer than its time-out.
     pub(super) fn request_timed_out(after: Duration) -> Self {
         let text = format!("the client did not answer within {after:?}").into();
         Self { class: FailureClass::Temporary, text, origin: ErrorSource::NoResponse }
     }
 
-    /// A task of the client library panicked. What it held may be stored, and its state is nothing to build on.
+    /// A task of the client library panicked. What it held may be stored, and its state cannot be trusted.
     pub(super) fn panicked() -> Self {
         Self::new(FailureClass::Fatal, "the client library panicked")
     }
 
-    /// A message that the broker has taken, but not as safely as it was asked to.
+    /// The broker stored a message, but not as safely as requested.
     pub(super) fn status(status: SendStatus) -> Self {
-        let text = format!("the broker has it, with {status:?}").into();
+        let text = format!("the broker stored it, but with {status:?}").into();
         Self { class: FailureClass::Temporary, text, origin: ErrorSource::Broker(0) }
     }
 
-    /// Whether nobody is known to have heard what was asked.
+    /// Whether the request may have reached nobody.
     pub(super) fn got_no_response(&self) -> bool {
         self.origin == ErrorSource::NoResponse
             || (self.origin == ErrorSource::Client && self.class == FailureClass::Connection)
     }
 
-    /// The same of one whose whole point was an answer: that there is none is an outage.
+    /// The same error for a request that only checks for an answer: no answer is an outage.
     pub(super) fn into_outage(self) -> Self {
         match (self.origin, self.class) {
             (ErrorSource::NoResponse, _) => Self { class: FailureClass::Connection, ..self },
-            // Of a login: no topic was asked for.
+            // From a login: no topic was involved.
             (ErrorSource::Broker(NO_PERMISSION), _) => Self { class: FailureClass::Authentication, ..self },
             _ => self,
         }
@@ -104,12 +104,12 @@ impl From<ClientError> for CallError {
     }
 }
 
-/// From here on codes are the client's own.
+/// Codes from here on are the client's own.
 const CLIENT_CODES: i32 = 10_000;
 
 fn of_client_code(code: i32) -> Option<(FailureClass, &'static str)> {
     Some(match code {
-        10_001 => (FailureClass::Connection, "the broker cannot be connected"),
+        10_001 => (FailureClass::Connection, "the broker cannot be reached"),
         10_002 => (FailureClass::Temporary, "the broker did not answer in time"),
         10_003 => (FailureClass::Connection, "no address of the broker is known"),
         10_004 => (FailureClass::Connection, "no name server is known"),
@@ -118,10 +118,10 @@ fn of_client_code(code: i32) -> Option<(FailureClass, &'static str)> {
     })
 }
 
-/// A broker's code: what it is about, and its name.
+/// What a broker's code is about, and its name.
 fn of_code(code: i32) -> (FailureClass, &'static str) {
     match code {
-        // Said of a disk that is full and of files that cannot be mapped as well: nothing that a message can help.
+        // Also the code for a full disk and for files that cannot be mapped: the message is not the cause.
         1 => (FailureClass::Temporary, "SYSTEM_ERROR"),
         2 => (FailureClass::Temporary, "SYSTEM_BUSY"),
         3 => (FailureClass::Topic, "REQUEST_CODE_NOT_SUPPORTED"),
@@ -134,12 +134,12 @@ fn of_code(code: i32) -> (FailureClass, &'static str) {
         NO_PERMISSION => (FailureClass::Topic, "NO_PERMISSION"),
         TOPIC_NOT_EXIST => (FailureClass::Topic, "TOPIC_NOT_EXIST"),
         215 => (FailureClass::Temporary, "FLOW_CONTROL"),
-        // What else a broker says counts as said of the record, so that no message is tried for ever.
-        _ => (FailureClass::Record, "an answer that is none of the usual"),
+        // Other codes count as failures of the record, so that no message is retried for ever.
+        _ => (FailureClass::Record, "an unknown code"),
     }
 }
 
-/// The client's own identities of errors.
+/// The client's own error identifiers.
 fn of_descriptor(code: &str) -> FailureClass {
     match code {
         "core.operation.timed_out" | "transport.response.timeout" | "transport.write.timeout" => {
@@ -152,7 +152,7 @@ fn of_descriptor(code: &str) -> FailureClass {
         "broker.lookup.not_found" | "rpc.broker_address.not_found" => FailureClass::Connection,
         code if code.starts_with("transport.") => FailureClass::Connection,
         code if code.starts_with("auth.") => FailureClass::Authentication,
-        // The library is not running, or has lost a part of itself: it says so of every call from then on.
+        // The library is stopped or broken: from then on every call fails so.
         code if code.starts_with("client.") => FailureClass::Fatal,
         "core.lifecycle.not_initialized" | "core.service.failed" | "core.internal.failure" => FailureClass::Fatal,
         _ => FailureClass::Record,

@@ -20,10 +20,11 @@ use super::topics::Topics;
 use crate::limits::{ROCKETMQ_CALL_SLACK, ROCKETMQ_REPLACE_AFTER};
 use crate::transport::InFlightCounter;
 
-/// What every message of a transport shares.
+/// The state that all messages of a transport share.
 pub(super) struct Client {
     pub(super) config: RocketMqConfig,
-    /// The library's own runtime. Nothing of it runs on the application's: a call of it that blocks, blocks itself.
+    /// The library's own runtime. Nothing of the library runs on the application's runtime, so its blocking calls block
+    /// only itself.
     pub(super) runtime: Handle,
     pub(super) health: Health,
     pub(super) capacity: Arc<Capacity>,
@@ -31,11 +32,11 @@ pub(super) struct Client {
     pub(super) topics: Topics,
     open: Connect,
     connection: RwLock<Option<Arc<dyn Connection>>>,
-    /// Held by whoever opens a link; why that failed last, and when.
+    /// Locked while a connection is opened; holds the last failure and its time.
     opening: tokio::sync::Mutex<Option<(CallError, Instant)>>,
-    /// Where each broker is, as the name servers said last.
+    /// Each broker's address, as the name servers last reported it.
     addresses: Mutex<HashMap<Arc<str>, String>>,
-    /// Which name server is asked first.
+    /// The name server that is asked first.
     name_server: AtomicUsize,
     failing_since: Mutex<Option<Instant>>,
     is_closed: AtomicBool,
@@ -60,8 +61,8 @@ impl Client {
         }
     }
 
-    /// The library, begun where it is not. Who waited while it was begun in vain does not begin it once more: the last of many
-    /// would wait for all of them.
+    /// The library's connection, started if necessary. Callers that waited during a failed start share its error:
+    /// otherwise each would try in turn, and the last would wait for all of them.
     pub(super) async fn connection(&self) -> Result<Arc<dyn Connection>, CallError> {
         if let Some(connection) = self.current() {
             return Ok(connection);
@@ -95,7 +96,7 @@ impl Client {
         self.connection.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Ends this life of the library; whoever needs it next begins another.
+    /// Ends this connection of the library; the next caller starts another.
     pub(super) fn replace(&self) {
         let connection = self.connection.write().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(connection) = connection {
@@ -104,7 +105,7 @@ impl Client {
         self.health.replaced();
     }
 
-    /// Over this link, or with this outcome of beginning one.
+    /// Sends over this connection, or fails with the error of starting it.
     pub(super) async fn send(
         &self,
         connection: Result<Arc<dyn Connection>, CallError>,
@@ -132,7 +133,7 @@ impl Client {
         self.record_result(sent, queue).await
     }
 
-    /// What a request to a broker says of that broker.
+    /// Records what a request's result says about its broker.
     async fn record_result<T>(&self, sent: Result<T, CallError>, queue: &Queue) -> Result<T, CallError> {
         match sent {
             Ok(answer) => {
@@ -150,8 +151,8 @@ impl Client {
         }
     }
 
-    /// What a failure is about, where that takes another question: a broker that says nothing may be slow or gone, and one
-    /// that says no may mean the topic or everything.
+    /// Finds out what a failure is about, if that takes another request. A silent broker may be slow or down. A broker
+    /// that refuses may mean the topic or everything.
     async fn diagnose(&self, call_error: CallError, broker: &str) -> CallError {
         let is_open =
             call_error.origin == ErrorSource::NoResponse || call_error.origin == ErrorSource::Broker(NO_PERMISSION);
@@ -168,7 +169,7 @@ impl Client {
         }
     }
 
-    /// The brokers that messages can be sent to.
+    /// The brokers that accept messages.
     pub(super) async fn masters(&self) -> Result<Vec<Node>, CallError> {
         let connection = self.connection().await?;
         let masters = nodes::masters(&*connection, &self.config.name_servers, &self.name_server).await?;
@@ -179,7 +180,7 @@ impl Client {
         Ok(masters)
     }
 
-    /// Asks for a broker that lets us in.
+    /// Looks for a broker that accepts our credentials.
     pub(super) async fn probe(&self) -> Result<(), CallError> {
         if self.health.is_broken() {
             self.replace();
@@ -191,7 +192,7 @@ impl Client {
                 *since = None;
                 self.health.recovered();
             }
-            // Perhaps it is the library that does not find back.
+            // Perhaps the library itself cannot reconnect.
             Err(_) if since.is_some_and(|since| since.elapsed() >= ROCKETMQ_REPLACE_AFTER) => {
                 *since = Some(Instant::now());
                 self.replace();
@@ -217,7 +218,7 @@ impl Client {
         Err(failed.unwrap_or_else(nodes::none_known))
     }
 
-    /// Gives up what waits: its receipts report it.
+    /// Abandons waiting messages: their receipts report it.
     pub(super) fn close(&self) {
         self.is_closed.store(true, Ordering::Release);
         for topic in self.topics.all() {
@@ -229,8 +230,8 @@ impl Client {
         self.is_closed.load(Ordering::Acquire)
     }
 
-    /// Asks a broker. Where nobody answers at the address that was read last, and the name servers have another one by now,
-    /// it is asked there.
+    /// Sends a request to a broker. If nobody answers at the known address, and the name servers report another one, it
+    /// is sent there.
     pub(super) async fn ask(&self, broker: &str, code: i32, fields: Fields<'_>) -> Result<(), CallError> {
         let (before, mut failed) = (self.address(broker), None);
         if let Some(address) = &before {
@@ -248,7 +249,7 @@ impl Client {
         }
     }
 
-    /// Where a broker is, as far as that was read.
+    /// A broker's last known address.
     fn address(&self, broker: &str) -> Option<String> {
         self.addresses().get(broker).cloned()
     }

@@ -31,7 +31,7 @@ pub(super) fn connector(library: Arc<ClientRuntime>, config: RocketMqConfig) -> 
     })
 }
 
-/// A producer, and a second instance for questions, so that none of them stands in line behind messages.
+/// A producer, and a second client for other requests, so that they do not wait behind messages.
 struct LibraryConnection {
     producer: DefaultMQProducer,
     lookup_client: ClientInstanceHandle,
@@ -61,7 +61,7 @@ impl LibraryConnection {
     }
 }
 
-/// What signs the requests, where something does.
+/// Signs the requests, if there are credentials.
 pub(super) fn hook(config: &RocketMqConfig) -> Option<Arc<ClientRpcHook>> {
     config.credentials.as_ref().map(|given| -> Arc<ClientRpcHook> {
         let keys = SessionCredentials::with_keys(given.access_key.as_str(), given.secret_key.as_str());
@@ -69,9 +69,9 @@ pub(super) fn hook(config: &RocketMqConfig) -> Option<Arc<ClientRpcHook>> {
     })
 }
 
-/// The settings of one more client, and its number.
+/// The settings of another client, and its number.
 pub(super) fn client(config: &RocketMqConfig) -> (u64, ClientConfig) {
-    // Two lives of one process are two clients to a broker.
+    // To a broker, two connections of one process are two clients.
     static CLIENTS_STARTED: AtomicU64 = AtomicU64::new(0);
     let life = CLIENTS_STARTED.fetch_add(1, Ordering::Relaxed);
     let mut client = ClientConfig::new();
@@ -105,7 +105,7 @@ impl Connection for LibraryConnection {
         let within = millis(self.request_timeout);
         let sent = Box::pin(self.producer.send_to_queue_with_timeout(message, target, within)).await?;
         let sent = sent.ok_or_else(|| CallError::request_timed_out(self.request_timeout))?;
-        // Address and port of the broker, and in the last eight bytes where it begins in the commit log.
+        // The broker's address and port, then eight bytes with the message's offset in the commit log.
         let id = sent.offset_msg_id.unwrap_or_default();
         let offset = id.len().checked_sub(16).and_then(|at| u64::from_str_radix(id.get(at..)?, 16).ok());
         let client_id = sent.msg_id.map(|id| id.to_string()).unwrap_or_default();
@@ -154,7 +154,7 @@ impl Connection for LibraryConnection {
     }
 }
 
-/// A batch that is framed already: the library takes the whole as it is, and looks at the parts to frame them only.
+/// A batch that is already framed: the library sends it as it is, and reads the parts only to frame them.
 fn batch(framed: Vec<u8>, topic: &str) -> MessageBatch {
     let mut whole = Message::default();
     whole.set_topic(CheetahString::from_slice(topic));

@@ -8,7 +8,7 @@ use crate::limits::{
     ROCKETMQ_IN_FLIGHT_MAX, ROCKETMQ_MESSAGE_BYTES_MAX, ROCKETMQ_REQUEST_TIMEOUT, ROCKETMQ_REQUEST_TIMEOUT_MIN,
 };
 
-/// What follows upon the group of half messages, and of probes.
+/// The suffix of the group of half messages. Probes have their own.
 pub(super) const HALF_SUFFIX: &str = "-half";
 pub(super) const PROBE_SUFFIX: &str = "-probe";
 
@@ -63,78 +63,80 @@ impl RocketMqConfig {
         }
     }
 
-    /// The producer group, `diesel-outbox` by default: under it the broker's tools list this producer.
+    /// The producer group; `diesel-outbox` by default. The broker's tools list this producer under it.
     #[must_use]
     pub fn group(mut self, group: impl Into<String>) -> Self {
         self.group = group.into();
         self
     }
 
-    /// The namespace: topic `orders` of the outbox is `namespace%orders` of the cluster.
+    /// The namespace: the outbox's topic `orders` becomes `namespace%orders` on the cluster.
     #[must_use]
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = Some(namespace.into());
         self
     }
 
-    /// Signs every request. The secret is in no log, no error and no `Debug`.
+    /// Signs every request. The secret appears in no log, no error and no `Debug`.
     #[must_use]
     pub fn credentials(mut self, access_key: impl Into<String>, secret_key: impl Into<String>) -> Self {
         self.credentials = Some(Credentials { access_key: access_key.into(), secret_key: secret_key.into() });
         self
     }
 
-    /// The longest that a broker may take for one request, 3 seconds by default.
+    /// The longest that a broker may take for one request; 3 seconds by default.
     #[must_use]
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
         self.request_timeout = timeout;
         self
     }
 
-    /// The longest time from hand-over to outcome, waiting for a turn included: 20 seconds by default. At least five times
-    /// [`request_timeout`](Self::request_timeout), and with the term's margin below the lease.
+    /// The longest time from hand-over to outcome, including the wait in the send queue; 20 seconds by default. It must
+    /// be at least five times [`request_timeout`](Self::request_timeout), and with the lease's safety margin below the
+    /// lease.
     #[must_use]
     pub fn delivery_timeout(mut self, timeout: Duration) -> Self {
         self.delivery_timeout = timeout;
         self
     }
 
-    /// The largest payload that is sent at all, 4 MiB by default, as brokers have it (`maxMessageSize`). Above it a message
-    /// is [`RecordRefused`](crate::transport::FailureClass::RecordRefused) without having been sent: a broker closes the
-    /// connection on a frame that is far too large, and its neighbours would fail as well.
+    /// The largest payload that is sent; 4 MiB by default, as on brokers (`maxMessageSize`). A larger message is
+    /// [`RecordRefused`](crate::transport::FailureClass::RecordRefused) without being sent: a broker closes the
+    /// connection on a frame that is far too large, and other messages would fail as well.
     #[must_use]
     pub fn message_bytes_max(mut self, bytes: usize) -> Self {
         self.message_bytes_max = bytes;
         self
     }
 
-    /// Messages handed over and not answered; further ones are [`Busy`](crate::transport::Outcome::Busy). 20,000 by default.
+    /// How many messages may be in the transport without an outcome; 20,000 by default. Further ones are
+    /// [`Busy`](crate::transport::Outcome::Busy).
     #[must_use]
     pub fn in_flight_max(mut self, messages: usize) -> Self {
         self.in_flight_max = messages;
         self
     }
 
-    /// Takes a message's tag from this header of it, where it has one; the kind is the tag otherwise.
+    /// Uses this header of a message as its tag, if the message has it. Otherwise the tag is the kind.
     #[must_use]
     pub fn tag_from_header(mut self, name: impl Into<String>) -> Self {
         self.tag_header = Some(name.into());
         self
     }
 
-    /// Lets the broker hold the messages of a topic for this long: a second at least and three days at most, to the second.
+    /// Lets the broker hold a topic's messages for this long: from one second to three days, in whole seconds.
     ///
-    /// For a topic whose consumers are always to be late; the broker stores each message twice for it, and sends none in
-    /// batches. The messages of one key may come out in another order, so a relay does not start with one of an
-    /// [ordered](crate::Topic::ordered_by_key) topic.
+    /// For a topic whose consumers should always receive late. The broker stores each message twice for it, and sends
+    /// none in batches. The messages of one key may arrive in another order, so a relay does not start if the topic is
+    /// [ordered](crate::Topic::ordered_by_key).
     #[must_use]
     pub fn broker_delay(mut self, topic: impl Into<Arc<str>>, delay: Duration) -> Self {
         self.broker_delays.insert(topic.into(), delay);
         self
     }
 
-    /// Takes a message as delivered that the master has and its replicas do not (`SLAVE_NOT_AVAILABLE`,
-    /// `FLUSH_SLAVE_TIMEOUT`). By default it is sent again until they do; a half message is an error then.
+    /// Counts a message as delivered if only the master has it and its replicas do not (`SLAVE_NOT_AVAILABLE`,
+    /// `FLUSH_SLAVE_TIMEOUT`). By default it is sent again until the replicas have it, and a half message fails.
     #[must_use]
     pub fn accept_unreplicated(mut self) -> Self {
         self.accepts_unreplicated = true;
@@ -155,7 +157,7 @@ impl RocketMqConfig {
                 return Err(RocketMqConfigError::Name { given: name.clone() });
             }
         }
-        // A broker asks the producers of a group about its half messages: another's must not be of ours.
+        // A broker checks half messages with any producer of their group, so other producers must not share ours.
         if [HALF_SUFFIX, PROBE_SUFFIX].iter().any(|ending| self.group.ends_with(ending)) {
             return Err(RocketMqConfigError::Group { given: self.group.clone() });
         }
@@ -197,56 +199,56 @@ impl fmt::Debug for RocketMqConfig {
     }
 }
 
-/// Why a [`RocketMqTransport`](super::RocketMqTransport) cannot be made from a configuration.
+/// Why a [`RocketMqTransport`](super::RocketMqTransport) cannot be built from a configuration.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RocketMqConfigError {
-    /// No address of a name server.
-    #[error("{given:?} is no name server; give host:port, several separated by ;")]
+    /// The address of a name server is missing or invalid.
+    #[error("{given:?} is not the address of a name server; use host:port, several separated by ;")]
     NameServer {
-        /// What was given.
+        /// The given text.
         given: String,
     },
-    /// A name that brokers do not take.
-    #[error("{given:?} is no group or namespace; it has 1 to 120 of a-z, A-Z, 0-9, _ and -")]
+    /// A name that brokers refuse.
+    #[error("{given:?} is not a valid group or namespace; use 1 to 120 of a-z, A-Z, 0-9, _ and -")]
     Name {
-        /// What was given.
+        /// The given name.
         given: String,
     },
-    /// A group that another one's half messages or probes would be in.
+    /// A group that would clash with the outbox's groups for half messages or probes.
     #[error(
-        "the group {given:?} ends in {HALF_SUFFIX} or {PROBE_SUFFIX}, as the outbox's own groups beside the given one do"
+        "the group {given:?} ends in {HALF_SUFFIX} or {PROBE_SUFFIX}, which the outbox adds itself; choose another name"
     )]
     Group {
-        /// What was given.
+        /// The given group.
         given: String,
     },
-    /// Credentials without one of their halves.
+    /// Credentials with an empty access key or secret key.
     #[error("the access key or the secret key is empty")]
     Credentials,
-    /// Times that leave no room.
+    /// Time-outs that are too short.
     #[error("request_timeout {request:?} is below 100 ms, or delivery_timeout {delivery:?} below five times it")]
     Timeouts {
-        /// For one request.
+        /// The time-out of one request.
         request: Duration,
-        /// From hand-over to outcome.
+        /// The time-out from hand-over to outcome.
         delivery: Duration,
     },
-    /// Limits that let nothing through.
-    #[error("message_bytes_max or in_flight_max is 0")]
+    /// A limit of 0 would block every message.
+    #[error("message_bytes_max or in_flight_max is 0, so nothing would ever be sent")]
     Nothing,
-    /// A delay that the broker would make none of, or whose messages it would refuse.
-    #[error("broker_delay {given:?} of topic {topic:?} is below the second that brokers count in, or above three days")]
+    /// A delay that the broker would ignore, or whose messages it would refuse.
+    #[error("broker_delay {given:?} of topic {topic:?} is below one second or above three days")]
     Delay {
         /// The topic.
         topic: Arc<str>,
-        /// What was given.
+        /// The given delay.
         given: Duration,
     },
-    /// The client library cannot be set up on this machine.
+    /// The client library cannot start on this machine.
     #[error("the client cannot be set up: {problem}")]
     Client {
-        /// In the system's words.
+        /// The system's error.
         problem: String,
     },
 }

@@ -14,20 +14,20 @@ use super::batch::Content;
 use super::classify::CallError;
 use super::queues::Queue;
 
-/// One life of the client library, as the transport needs it. A trait object, so that the library's types, which are nested
-/// beyond the compiler's usual limit, end here; and so that tests can have a life that goes wrong.
+/// A connection of the client library. It is a trait object, so that the library's types, which are nested beyond the
+/// compiler's usual limit, stay behind it, and so that tests can use a failing one.
 #[async_trait]
 pub(super) trait Connection: Send + Sync {
-    /// Makes one request of messages of one topic.
+    /// Sends messages of one topic in one request.
     async fn send(&self, content: Content, topic: &str, queue: &Queue) -> Result<SendStatus, CallError>;
 
-    /// Sends a half message; the broker shows it to nobody until it is told to.
+    /// Sends a half message. The broker hides it until it is committed.
     async fn send_half(&self, message: Message, topic: &str, queue: &Queue) -> Result<StoredHalf, CallError>;
 
-    /// Where a topic is; `None` where the name servers know no such topic.
+    /// The brokers of a topic; `None` if the name servers know no such topic.
     async fn route(&self, topic: &str) -> Result<Option<TopicRouteData>, CallError>;
 
-    /// Asks the node at `address`; the answer's body, `None` where it answers that there is no such topic.
+    /// Sends a request to the node at `address`. Returns the answer's body; `None` if there is no such topic.
     async fn ask(
         &self,
         address: &str,
@@ -39,7 +39,7 @@ pub(super) trait Connection: Send + Sync {
     async fn close(&self);
 }
 
-/// Where a broker keeps a half message, as it wants to be told.
+/// Where a broker stores a half message, in the form that its later requests need.
 #[derive(Debug, Clone)]
 pub(super) struct StoredHalf {
     pub(super) status: SendStatus,
@@ -49,20 +49,20 @@ pub(super) struct StoredHalf {
     pub(super) transaction_id: String,
 }
 
-/// Names and values of a request.
+/// Names and values of a request's fields.
 pub(super) type Fields<'a> = &'a [(&'a str, String)];
 
-/// Begins a life of the library.
+/// Opens a connection of the library.
 pub(super) type Connect = Box<dyn Fn() -> BoxFuture<'static, Result<Arc<dyn Connection>, CallError>> + Send + Sync>;
 
-/// A life whose own time-outs are not relied on: neither an answer that it forgets nor a panic may keep a message.
+/// A connection that does not rely on the library's time-outs: neither a lost answer nor a panic may keep a message.
 pub(super) struct GuardedConnection {
     inner: Arc<dyn Connection>,
     call_timeout: Duration,
 }
 
 impl GuardedConnection {
-    /// Opens a life, and guards it by giving each call as long as `call_timeout`.
+    /// Opens a connection whose calls each take at most `call_timeout`.
     pub(super) async fn open(open: &Connect, call_timeout: Duration) -> Result<Self, CallError> {
         Ok(Self { inner: call_guarded(open(), call_timeout).await?, call_timeout })
     }
@@ -97,12 +97,12 @@ impl Connection for GuardedConnection {
             self.inner.close().await;
             Ok(())
         };
-        // It is given up either way; what it leaves behind ends with the runtime that it runs on.
+        // The connection is dropped either way; what it leaves behind ends with its runtime.
         let _ = call_guarded(Box::pin(closed), self.call_timeout).await;
     }
 }
 
-/// Calls the library: a panic, or no end within this time, is what went wrong with it.
+/// Calls the library. A panic or a time-out becomes an error.
 pub(super) async fn call_guarded<T>(
     call: BoxFuture<'_, Result<T, CallError>>,
     within: Duration,

@@ -1,4 +1,5 @@
-//! Half messages: a broker keeps them and shows them to nobody until it hears what became of their transaction, or has asked.
+//! Half messages: a broker stores and hides them until it learns the outcome of their transaction. If it learns none,
+//! it asks.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -33,20 +34,20 @@ const END_TRANSACTION: i32 = 37;
 const COMMIT: &str = "8";
 const ROLLBACK: &str = "12";
 
-/// A half message that the broker asks about.
+/// A broker's request about a half message.
 #[derive(Debug)]
 pub(crate) struct CheckRequest {
     pub(crate) message_id: MessageId,
     pub(crate) topic: Arc<str>,
 }
 
-/// What the broker is told; `None` where nobody can say yet, and it asks again.
+/// The answer to the broker; `None` if the outcome is unknown, and then the broker asks again.
 pub(crate) type CheckAnswer = Option<bool>;
 
-/// Answers the broker.
+/// Answers the broker's requests.
 type Check = Arc<dyn Fn(CheckRequest) -> BoxFuture<'static, CheckAnswer> + Send + Sync>;
 
-/// Sends half messages, ends them, and answers what the broker asks about them.
+/// Sends half messages, ends them, and answers the broker's requests about them.
 pub(crate) struct HalfProducer {
     client: Arc<Client>,
     group: String,
@@ -58,7 +59,7 @@ pub(crate) struct HalfProducer {
 /// The queues of a topic, and when they were read.
 type Route = (Arc<[Queue]>, Instant);
 
-/// A half message that the broker has.
+/// A half message that the broker stored.
 #[derive(Debug)]
 pub(crate) struct HalfSent {
     wire_topic: String,
@@ -68,7 +69,7 @@ pub(crate) struct HalfSent {
 
 #[cfg(test)]
 impl HalfSent {
-    /// One that no broker has.
+    /// A half message that no broker stored.
     pub(crate) fn nowhere() -> Self {
         let stored = StoredHalf {
             status: rocketmq_client_rust::SendStatus::SendOk,
@@ -82,7 +83,7 @@ impl HalfSent {
 }
 
 impl HalfProducer {
-    /// Begins to answer; a cluster that is away is no error.
+    /// Starts to answer the brokers' requests; an unreachable cluster is no error.
     pub(crate) fn start(
         config: RocketMqConfig,
         topics: &[Arc<str>],
@@ -97,19 +98,20 @@ impl HalfProducer {
         Ok(halves)
     }
 
-    /// One that sends and tells, and answers nobody.
+    /// One that sends and ends half messages, but does not answer requests.
     pub(super) fn with_client(client: Arc<Client>, library: Library) -> Self {
-        // Apart from those that send only: a broker asks any producer of the group, and theirs could not answer.
+        // Its own group, apart from plain producers: a broker asks any producer of the group, and those could not
+        // answer.
         let group = format!("{}{HALF_SUFFIX}", client.config.group);
         Self { client, group, routes: Mutex::default(), turn: AtomicUsize::new(0), _library: library }
     }
 
-    /// Where it runs: what it is asked and what it is told belongs there, too.
+    /// The runtime for requests and answers about half messages.
     pub(crate) fn runtime(&self) -> &Handle {
         &self.client.runtime
     }
 
-    /// Sends a message that nobody sees before it is ended.
+    /// Sends a message that stays hidden until it is ended.
     pub(crate) async fn send(&self, envelope: Envelope) -> Result<HalfSent, TransportError> {
         let name = Arc::clone(&envelope.topic);
         let refused = |class, why: NotSent| TransportError::new(class, why);
@@ -140,7 +142,7 @@ impl HalfProducer {
             Err(call_error) => {
                 self.lock_routes().remove(&name);
                 if call_error.class.is_outage() {
-                    // Finds out whether it is the library, which is replaced then.
+                    // Checks whether the library is the cause; then it is replaced.
                     let client = Arc::clone(&self.client);
                     self.client.runtime.spawn(async move { client.probe().await });
                 }
@@ -149,8 +151,8 @@ impl HalfProducer {
         }
     }
 
-    /// Tells the broker what became of it, and waits until it says that it has done what that asks for. A client of
-    /// RocketMQ says so without waiting; but only who waits knows that no mark is needed any more.
+    /// Reports the outcome to the broker, and waits until the broker confirms it. Other RocketMQ clients do not wait.
+    /// Without waiting, we would not know that the mark is no longer needed.
     pub(crate) async fn end(&self, half: &HalfSent, commits: bool) -> Result<(), TransportError> {
         let stored = &half.stored;
         let fields = [
@@ -197,12 +199,12 @@ impl fmt::Debug for HalfProducer {
     }
 }
 
-/// The outbox's names of topics by those on the wire.
+/// The outbox's topic names by their names on the wire.
 fn names(config: &RocketMqConfig, topics: &[Arc<str>]) -> HashMap<String, Arc<str>> {
     topics.iter().map(|topic| (config.wire_name(topic), Arc::clone(topic))).collect()
 }
 
-/// Registers with every broker as one that can be asked, for as long as the library's runtime lives.
+/// Registers with every broker as a producer that can be asked, for as long as the library's runtime lives.
 async fn listen(clients: Arc<ClientRuntime>, config: RocketMqConfig, group: String, listener: Arc<Listener>) {
     loop {
         match open(&clients, &config, &group, &listener).await {
@@ -211,7 +213,7 @@ async fn listen(clients: Arc<ClientRuntime>, config: RocketMqConfig, group: Stri
                 return std::future::pending().await;
             }
             Err(call_error) => {
-                tracing::warn!(%group, error = %call_error.text, "no broker can ask about half messages yet");
+                tracing::warn!(%group, error = %call_error.text, "no broker can ask about half messages yet; trying again");
                 sleep(ROCKETMQ_LISTEN_RETRY_INTERVAL).await;
             }
         }
@@ -231,7 +233,7 @@ async fn open(
     let mut builder = TransactionMQProducer::builder(Arc::clone(clients))
         .client_config(client)
         .producer_group(group)
-        // It knows no broker but those of its topics.
+        // It finds brokers only through its topics.
         .topics(listener.topics.keys().map(String::as_str).collect())
         .check_thread_pool_max_size(ROCKETMQ_CHECKS_AT_ONCE_MAX)
         .check_request_hold_max(ROCKETMQ_CHECKS_QUEUED_MAX);
@@ -240,7 +242,7 @@ async fn open(
     }
     let mut producer = builder.build();
     producer.set_transaction_listener_arc(Arc::clone(listener) as Arc<dyn TransactionListener>);
-    // It looks for its topics one after the other, each by way of name servers that may say nothing.
+    // It looks up its topics one after the other, and a name server may not answer.
     let topics = u32::try_from(listener.topics.len()).unwrap_or(u32::MAX);
     let call_timeout = ROCKETMQ_LISTEN_TIMEOUT.saturating_add(config.request_timeout.saturating_mul(topics));
     let started = async { Box::pin(producer.start()).await.map_err(CallError::from) };
@@ -250,7 +252,8 @@ async fn open(
             Box::pin(producer.shutdown()).await;
             Ok(())
         };
-        // It is given up either way; without this it would go on greeting brokers, which would ask it and hear nothing.
+        // It is dropped either way. Without this it would go on sending heartbeats, and brokers would ask it and get no
+        // answer.
         let _ = call_guarded(Box::pin(ended), ROCKETMQ_LISTEN_TIMEOUT).await;
         return Err(call_error);
     }
@@ -273,11 +276,11 @@ impl TransactionListener for Listener {
         LocalTransactionState::Unknown
     }
 
-    /// On a thread of the library's that may block.
+    /// Runs on a library thread that may block.
     fn check_local_transaction(&self, message: &MessageExt) -> LocalTransactionState {
         let id = message.property(&CheetahString::from_static_str(header::MESSAGE_ID));
         let id = id.and_then(|id| id.parse::<MessageId>().ok());
-        // Of a topic that is not ours nothing is said: another outbox in this group may know.
+        // For a topic that is not ours the outcome is unknown: another outbox in this group may know it.
         let (Some(message_id), Some(topic)) = (id, self.topics.get(message.topic().as_str())) else {
             return LocalTransactionState::Unknown;
         };

@@ -9,33 +9,33 @@ use super::error::DescribedError;
 use crate::limits::ROCKETMQ_BROKER_BACK_OFF;
 use crate::transport::{FailureClass, TransportError};
 
-/// What is known of the brokers that the used topics are on.
+/// The health of the brokers that hold the used topics.
 ///
-/// One of them that is down is no outage: the others' queues take messages. All of them are, and until a topic is known so
-/// are the name servers.
+/// One broker that is down is no outage: the others' queues accept messages. It is an outage if all are down. Until a
+/// topic is found, the name servers count as well.
 #[derive(Debug, Default)]
 pub(super) struct Health {
-    /// Whether there is anything to forget; keeps the lock out of the way of deliveries.
+    /// Whether there is a problem to clear; keeps the lock out of the delivery path.
     has_problem: AtomicBool,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Each broker by name, with what keeps it from answering, and when it did last.
+    /// Each broker by name, with its last failure and when that happened.
     brokers: HashMap<Arc<str>, Option<(CallError, Instant)>>,
-    /// The brokers that each topic was found on last.
+    /// The brokers on which each topic was last found.
     topics: HashMap<Arc<str>, HashSet<Arc<str>>>,
-    /// Those of the brokers that the name servers did not list last, and that were not heard since.
+    /// Brokers that the name servers no longer list, and that have not answered since.
     unlisted: HashSet<Arc<str>>,
     names: Option<CallError>,
-    /// The client library itself is broken; nothing but another life of it heals that.
+    /// The client library itself failed; only a new connection helps.
     fatal: Option<CallError>,
 }
 
 impl Health {
-    /// A topic is on these brokers; the name servers said so. A broker that no topic is on any more is forgotten: it would
-    /// count as one that takes messages, or as one that is down, for ever.
+    /// Records the name servers' answer that a topic is on these brokers. A broker without topics is forgotten:
+    /// otherwise it would count as up, or as down, for ever.
     pub(super) fn found<'a>(&self, topic: &Arc<str>, brokers: impl Iterator<Item = &'a Arc<str>>) {
         let mut state = self.state();
         state.names = None;
@@ -44,8 +44,8 @@ impl Health {
         self.update_flag(&state);
     }
 
-    /// The name servers know no such topic, or no broker that takes messages for it. The last topic keeps its brokers: without
-    /// any, nothing would tell an outage.
+    /// The name servers know no such topic, or no writable broker for it. The last topic keeps its brokers: without
+    /// any, no outage could be detected.
     pub(super) fn not_found(&self, topic: &Arc<str>) {
         let mut state = self.state();
         if state.topics.len() > 1 && state.topics.remove(topic).is_some() {
@@ -54,11 +54,11 @@ impl Health {
         }
     }
 
-    /// The name servers list these brokers. One that they do not takes no messages, even where a topic that is seldom used
-    /// was on it when that was read last.
+    /// The name servers list these brokers. A broker that is not listed accepts no messages, even if a rarely used
+    /// topic was last found on it.
     pub(super) fn listed<'a>(&self, listed: impl Iterator<Item = &'a Arc<str>>) {
         let listed: HashSet<&Arc<str>> = listed.collect();
-        // A name server that has just begun says nothing of brokers.
+        // A name server that has just started lists no brokers.
         if listed.is_empty() {
             return;
         }
@@ -66,7 +66,7 @@ impl Health {
         state.unlisted = state.brokers.keys().filter(|broker| !listed.contains(broker)).map(Arc::clone).collect();
     }
 
-    /// A broker answered, whatever it was.
+    /// Records an answer of a broker, whatever it was.
     pub(super) fn answered(&self, broker: &str) {
         if self.has_problem.load(Ordering::Acquire) {
             let mut state = self.state();
@@ -78,7 +78,7 @@ impl Health {
         }
     }
 
-    /// A call for a broker failed. Of one that was forgotten meanwhile that says nothing.
+    /// A call to a broker failed. For a forgotten broker that says nothing.
     pub(super) fn failed(&self, broker: &str, call_error: &CallError) {
         if call_error.class.is_outage() {
             let mut state = self.state();
@@ -94,7 +94,7 @@ impl Health {
         }
     }
 
-    /// The name servers gave no answer that says where a topic is.
+    /// The name servers gave no answer that locates a topic.
     pub(super) fn name_server_failed(&self, call_error: &CallError) {
         if call_error.class.is_outage() {
             let mut state = self.state();
@@ -106,7 +106,7 @@ impl Health {
         }
     }
 
-    /// A probe succeeded: everything but the broken client is forgotten, and found again if it is still so.
+    /// A probe succeeded: clears everything but a failed client. Problems that remain show up again.
     pub(super) fn recovered(&self) {
         let mut state = self.state();
         state.names = None;
@@ -114,7 +114,7 @@ impl Health {
         self.update_flag(&state);
     }
 
-    /// The client library began another life.
+    /// The client library was restarted.
     pub(super) fn replaced(&self) {
         let mut state = self.state();
         state.fatal = None;
@@ -125,7 +125,7 @@ impl Health {
         self.has_problem.load(Ordering::Acquire) && self.state().fatal.is_some()
     }
 
-    /// Whether a broker did not answer of late. After a while it is tried again: nothing else shows that it is back.
+    /// Whether a broker failed to answer recently. After a while it is tried again: nothing else shows that it is back.
     pub(super) fn is_down(&self, broker: &str) -> bool {
         let of_late = |(_, at): &(CallError, Instant)| at.elapsed() < ROCKETMQ_BROKER_BACK_OFF;
         self.has_problem.load(Ordering::Acquire)
@@ -157,7 +157,7 @@ impl Health {
 }
 
 impl State {
-    /// Knows the brokers that topics are on, and no other.
+    /// Keeps only the brokers that topics are on.
     fn forget_unused(&mut self) {
         let used: HashSet<&Arc<str>> = self.topics.values().flatten().collect();
         self.brokers.retain(|broker, _| used.contains(broker));
@@ -182,7 +182,7 @@ mod tests {
         health.failed("a", &gone);
         assert!(health.outage().is_none() && health.is_down("a") && !health.is_down("b"));
         health.name_server_failed(&gone);
-        assert!(health.outage().is_none(), "what is known of the topics still holds");
+        assert!(health.outage().is_none(), "the known topics still count");
         health.failed("b", &CallError::new(FailureClass::Temporary, "slow"));
         assert!(health.outage().is_none());
         health.failed("b", &gone);
@@ -205,9 +205,9 @@ mod tests {
         health.found(&bills, [&a].into_iter());
         assert!(!health.is_down("b"));
         health.failed("b", &gone);
-        assert!(!health.is_down("b"), "what was left in its queues says nothing");
+        assert!(!health.is_down("b"), "a late failure of a forgotten broker does not count");
         health.failed("a", &gone);
-        assert!(health.outage().is_some(), "nobody else is there");
+        assert!(health.outage().is_some(), "no other broker is left");
         health.found(&orders, [&b].into_iter());
         assert!(health.outage().is_none() && health.is_down("a"));
     }
@@ -224,16 +224,16 @@ mod tests {
         health.failed("a", &gone);
         assert!(health.outage().is_some(), "b left, and no topic is on c");
         health.answered("b");
-        assert!(health.outage().is_none(), "it is there all the same");
+        assert!(health.outage().is_none(), "the broker answers although it is unlisted");
         health.listed([&c].into_iter());
         health.listed([].into_iter());
-        assert!(health.outage().is_some(), "nobody says otherwise");
+        assert!(health.outage().is_some(), "no name server lists a broker");
         health.listed([&b].into_iter());
-        assert!(health.outage().is_none(), "it is back");
+        assert!(health.outage().is_none(), "the broker is back");
         health.recovered();
         health.listed([&c].into_iter());
         health.name_server_failed(&gone);
-        assert!(health.outage().is_none(), "what is known of the topics still holds");
+        assert!(health.outage().is_none(), "the known topics still count");
     }
 
     #[test]
@@ -247,7 +247,7 @@ mod tests {
         health.not_found(&audit);
         assert!(health.outage().is_some());
         health.not_found(&orders);
-        assert!(health.outage().is_some(), "nobody else is there");
+        assert!(health.outage().is_some(), "no other broker is left");
     }
 
     #[test]

@@ -11,8 +11,8 @@ use tokio::sync::oneshot;
 use super::config::RocketMqConfigError;
 use crate::limits::ROCKETMQ_END_TIMEOUT;
 
-/// The client library's runtime, on threads of its own: its calls that block, its panics and its end are then nobody
-/// else's. Dropping this ends it, without waiting.
+/// The client library's runtime, on its own threads: blocking calls, panics and shutdown of the library then affect
+/// nothing else. Dropping this ends it without waiting.
 pub(super) struct Library {
     _end: oneshot::Sender<()>,
 }
@@ -21,13 +21,13 @@ impl Library {
     pub(super) fn start() -> Result<(Self, Handle, Arc<ClientRuntime>), RocketMqConfigError> {
         let (begun, beginning) = mpsc::sync_channel(1);
         let (end, ended) = oneshot::channel();
-        // A thread, because a runtime can be neither made nor ended inside of another one.
+        // On a thread, because a runtime can be neither created nor dropped inside another one.
         let run = move || match begin() {
             Ok((owner, runtime, clients)) => {
-                // Nobody waits for it any more only where `start` has panicked.
+                // The receiver is gone only if `start` panicked.
                 let _ = begun.send(Ok((runtime, Arc::clone(&clients))));
                 owner.block_on(async {
-                    // The sender says nothing; it is dropped.
+                    // The sender never sends; this ends when it is dropped.
                     let _ = ended.await;
                     let _ = clients.shutdown_until(ShutdownDeadline::after(ROCKETMQ_END_TIMEOUT)).await;
                     let _ = owner.shutdown_tasks_until(ShutdownDeadline::after(ROCKETMQ_END_TIMEOUT)).await;
@@ -41,7 +41,7 @@ impl Library {
             .name("outbox-rocketmq".to_owned())
             .spawn(run)
             .map_err(|error| problem(error.to_string()))?;
-        let begun = beginning.recv().map_err(|_| problem("it panicked".to_owned()))?;
+        let begun = beginning.recv().map_err(|_| problem("its thread panicked".to_owned()))?;
         let (runtime, clients) = begun.map_err(problem)?;
         Ok((Self { _end: end }, runtime, clients))
     }

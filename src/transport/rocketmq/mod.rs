@@ -42,7 +42,7 @@ use super::{FailureClass, Outcome, Receipt, Transport, TransportError};
 use crate::message::Envelope;
 use crate::topic::Topic;
 
-/// Publishes to RocketMQ, by its remoting protocol; tested with Apache RocketMQ 5.3.3.
+/// Publishes to RocketMQ through its remoting protocol; tested with Apache RocketMQ 5.3.3.
 ///
 /// ```no_run
 /// use diesel_outbox::transport::{RocketMqConfig, RocketMqTopic, RocketMqTransport};
@@ -53,21 +53,21 @@ use crate::topic::Topic;
 /// # Ok::<_, diesel_outbox::transport::RocketMqConfigError>(())
 /// ```
 ///
-/// **A message** has the payload as its body, the kind as its tag, the message id and the key as its keys, the key as its
-/// sharding key, and the [headers](super::header) as properties. `docs/rocketmq.md` has what happens to those that no property
-/// can hold.
+/// **A message** has the payload as its body, the kind as its tag, the message id and the key as its keys, the key as
+/// its sharding key, and the [headers](super::header) as properties. `docs/rocketmq.md` says how headers are sent that
+/// no property can hold.
 ///
-/// **Order.** Messages of one key are in one queue, the one in which every RocketMQ client puts that sharding key, and in the
-/// order they were handed over as long as none fails. Adding queues or brokers moves keys.
+/// **Order.** Messages of one key are in one queue, in the order they were handed over as long as none fails. It is the
+/// queue that every RocketMQ client chooses for that sharding key. Adding queues or brokers moves keys.
 ///
-/// **Batches.** Each queue has one request on its way; what comes meanwhile goes with the next one. A message that comes alone
-/// goes alone, at once.
+/// **Batches.** Each queue has one request in flight; messages that arrive meanwhile go with the next one. A single
+/// message is sent alone, at once.
 ///
-/// **Durability.** Delivered is what the broker says it has: with `SYNC_FLUSH` it is on its disk, with `ASYNC_FLUSH`, which
-/// is the broker's default, in its memory.
+/// **Durability.** A message is delivered when the broker confirms it. With `SYNC_FLUSH` it is then on disk; with
+/// `ASYNC_FLUSH`, the broker's default, it is in memory.
 ///
-/// **The end.** Dropping it gives up what it still holds: receipts report it as failed. [`flush`](Transport::flush) before;
-/// the relay's `shutdown` does.
+/// **Shutdown.** Dropping it abandons what it still holds: receipts report a failure. Call [`flush`](Transport::flush)
+/// first; the relay's `shutdown` does.
 pub struct RocketMqTransport {
     client: Arc<Client>,
     topics: Vec<TopicSpec>,
@@ -75,20 +75,20 @@ pub struct RocketMqTransport {
 }
 
 impl RocketMqTransport {
-    /// A transport with these settings. Connects in the background; a cluster that is away is no error.
+    /// A transport with these settings. Connects in the background; an unreachable cluster is no error.
     ///
     /// # Errors
-    /// A setting that cannot work, or a machine on which the client library cannot run.
+    /// Returns an error for a setting that cannot work, or if the client library cannot run on this machine.
     pub fn new(config: RocketMqConfig) -> Result<Self, RocketMqConfigError> {
         Self::builder(config).build()
     }
 
-    /// A transport with these settings and more.
+    /// A builder with these settings, for further options.
     pub fn builder(config: RocketMqConfig) -> RocketMqTransportBuilder {
         RocketMqTransportBuilder { config, topics: Vec::new() }
     }
 
-    /// Runs what talks to the cluster where its client library does.
+    /// Runs a task that talks to the cluster on the client library's runtime.
     async fn run_on_library_runtime<T, F>(&self, run: impl FnOnce(Arc<Client>) -> F) -> Result<T, TransportError>
     where
         T: Send + 'static,
@@ -106,10 +106,10 @@ impl Transport for RocketMqTransport {
         self.client.config.delivery_timeout
     }
 
-    /// Makes or checks the topics given to the builder, and reads the queues of `topics`.
+    /// Creates or checks the topics given to the builder, and reads the queues of `topics`.
     ///
-    /// A topic that the cluster does not have and that is to be neither made nor checked is no error: its messages
-    /// fail as [`FailureClass::Topic`]. A name that brokers do not take is one, and so is a
+    /// A missing topic that is to be neither created nor checked is no error: its messages fail as
+    /// [`FailureClass::Topic`]. A name that brokers refuse is an error, and so is a
     /// [`broker_delay`](RocketMqConfig::broker_delay) of an ordered topic.
     async fn prepare(&self, topics: &[Topic]) -> Result<(), TransportError> {
         let names: Vec<Arc<str>> = topics.iter().map(Topic::shared_name).collect();
@@ -164,7 +164,7 @@ impl Transport for RocketMqTransport {
     }
 }
 
-/// Takes messages, but those of which it is clear already what becomes of them.
+/// Queues messages. Those whose outcome is already clear are reported at once.
 fn hand_over(client: &Arc<Client>, messages: Vec<(Envelope, Receipt)>) {
     let handed_at = Instant::now();
     let mut entries = Vec::with_capacity(messages.len());
@@ -183,7 +183,7 @@ fn hand_over(client: &Arc<Client>, messages: Vec<(Envelope, Receipt)>) {
 
 impl Drop for RocketMqTransport {
     fn drop(&mut self) {
-        // What a request has taken already is heard of, or ends with the library's runtime.
+        // A request that is already running still reports, or ends with the library's runtime.
         self.client.close();
     }
 }
@@ -194,7 +194,7 @@ impl fmt::Debug for RocketMqTransport {
     }
 }
 
-/// Puts a [`RocketMqTransport`] together.
+/// Builds a [`RocketMqTransport`].
 #[derive(Debug)]
 pub struct RocketMqTransportBuilder {
     config: RocketMqConfig,
@@ -202,15 +202,15 @@ pub struct RocketMqTransportBuilder {
 }
 
 impl RocketMqTransportBuilder {
-    /// Makes the topic when the relay starts, on the brokers that do not have it; on the others it is
-    /// [checked](Self::check_topic). A broker that is gone meanwhile is left out, as long as another one answers.
+    /// Creates the topic when the relay starts, on the brokers that lack it. On the others it is
+    /// [checked](Self::check_topic). A broker that goes down meanwhile is left out, as long as another one answers.
     #[must_use]
     pub fn create_topic(mut self, topic: RocketMqTopic) -> Self {
         self.topics.push(TopicSpec { topic, create: true });
         self
     }
 
-    /// Checks when the relay starts that the topic is there and is as given; it does not start otherwise, and the
+    /// Checks when the relay starts that the topic exists and is as given. Otherwise the relay does not start, and the
     /// error lists every difference.
     #[must_use]
     pub fn check_topic(mut self, topic: RocketMqTopic) -> Self {
@@ -218,10 +218,10 @@ impl RocketMqTransportBuilder {
         self
     }
 
-    /// Makes the transport. Connects in the background; a cluster that is away is no error.
+    /// Builds the transport. Connects in the background; an unreachable cluster is no error.
     ///
     /// # Errors
-    /// A setting that cannot work, or a machine on which the client library cannot run.
+    /// Returns an error for a setting that cannot work, or if the client library cannot run on this machine.
     pub fn build(self) -> Result<RocketMqTransport, RocketMqConfigError> {
         let Self { config, topics } = self;
         config.check()?;

@@ -31,13 +31,13 @@ struct Clusters {
 #[serde(rename_all = "camelCase")]
 struct Broker {
     cluster: String,
-    /// By number; the master's is 0.
+    /// By number; the master's number is 0.
     broker_addrs: BTreeMap<String, String>,
 }
 
-/// The masters that the first name server knows that knows any: one that has just begun has heard of none yet. None where
-/// those that answer know none. Begins with the one at `first`, and leaves there which to begin with the next time: the one that
-/// knew them, or the one behind the last that was asked in vain, also where whoever waits gives up.
+/// The masters, from the first name server that knows any: one that has just started knows none yet. Returns none if
+/// the servers that answer know none. It asks the server at `first` first. It then sets `first` to the server that knew
+/// them, or to the one after the last that failed, also when the call is cancelled.
 pub(super) async fn masters(
     connection: &dyn Connection,
     name_servers: &str,
@@ -64,7 +64,7 @@ pub(super) async fn masters(
     }
 }
 
-/// Says hello to a broker as any client does, in a group of its own: the request that needs no right but to be let in.
+/// Sends a heartbeat to a broker in its own group: the request that needs no right but access.
 pub(super) async fn greet(connection: &dyn Connection, node: &Node, group: &str) -> Result<(), CallError> {
     let body = serde_json::json!({
         "clientID": format!("{group}{PROBE_SUFFIX}"),
@@ -88,7 +88,7 @@ fn parse(text: &str) -> Result<Vec<Node>, CallError> {
     Ok(clusters.broker_addr_table.into_iter().filter_map(node).collect())
 }
 
-/// Name servers write the numbers of brokers as names without quotes, which is no JSON.
+/// Name servers write the numbers of brokers as keys without quotes, which is not valid JSON.
 fn with_quoted_names(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 16);
     let (mut in_text, mut rest) = (false, text);

@@ -2,9 +2,9 @@ use std::sync::Arc;
 
 use rocketmq_protocol::protocol::route::topic_route_data::TopicRouteData;
 
-/// The bit of a queue's permissions that lets it be written to.
+/// The permission bit of a queue that accepts writes.
 const WRITE: u32 = 2;
-/// The number of a master among the brokers of one name.
+/// The number of the master among the brokers of one name.
 const MASTER: u64 = 0;
 
 /// One queue of a topic.
@@ -14,8 +14,8 @@ pub(super) struct Queue {
     pub(super) number: i32,
 }
 
-/// The queues that a topic can be written to, in the order in which every RocketMQ client counts them: a key then is in the
-/// same queue whoever sends it.
+/// A topic's writable queues, in the order that every RocketMQ client uses: so a key is in the same queue whoever sends
+/// it.
 pub(super) fn of(route: &TopicRouteData) -> Vec<Queue> {
     if let Some(fixed) = route.order_topic_conf.as_deref().filter(|conf| !conf.is_empty()) {
         return of_ordered(fixed);
@@ -31,7 +31,7 @@ pub(super) fn of(route: &TopicRouteData) -> Vec<Queue> {
     each.flat_map(|(broker, count)| numbered(broker, count)).collect()
 }
 
-/// `broker-a:4;broker-b:4`, which a cluster keeps for a topic whose queues are not to change when a broker goes.
+/// Parses `broker-a:4;broker-b:4`. A cluster keeps this for a topic whose queues must not change when a broker leaves.
 fn of_ordered(fixed: &str) -> Vec<Queue> {
     let each = fixed.split(';').filter_map(|broker| broker.rsplit_once(':'));
     each.flat_map(|(broker, count)| numbered(broker, count.parse().unwrap_or(0))).collect()
@@ -42,7 +42,7 @@ fn numbered(broker: &str, count: u32) -> impl Iterator<Item = Queue> + use<> {
     (0..i32::try_from(count).unwrap_or(i32::MAX)).map(move |number| Queue { broker: Arc::clone(&broker), number })
 }
 
-/// Which of `count` queues a key is in: as `SelectMessageQueueByHash` of the Java client has it for a string.
+/// The index of a key's queue among `count`, as `SelectMessageQueueByHash` of the Java client computes it for a string.
 pub(super) fn index_of(key: &str, count: usize) -> usize {
     let hash = key.encode_utf16().fold(0_i32, |hash, unit| hash.wrapping_mul(31).wrapping_add(i32::from(unit)));
     let count = i32::try_from(count).unwrap_or(i32::MAX).max(1);
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn keys_are_hashed_as_by_the_java_client() {
-        // By String.hashCode: 0, 97, -1739336029, 954925063, the smallest number there is, and 1129459.
+        // String.hashCode gives: 0, 97, -1739336029, 954925063, the smallest number there is, and 1129459.
         let keys = ["", "a", "The quick brown fox", "message", "polygenelubricants", "订单"];
         assert_eq!(keys.map(|key| index_of(key, 4)), [0, 1, 1, 3, 0, 3]);
         assert_eq!(keys.map(|key| index_of(key, 7)), [0, 6, 4, 1, 2, 2]);

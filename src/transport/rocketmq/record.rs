@@ -13,15 +13,15 @@ use crate::limits::{ROCKETMQ_FRAME_BYTES_MAX, ROCKETMQ_PROPERTIES_BYTES_MAX};
 use crate::message::{Envelope, Headers};
 use crate::transport::header;
 
-/// Every header in order, as in the `headers` column; there where a property cannot hold one of them.
+/// All headers in order, as in the `headers` column; present if a property cannot hold one of them.
 const HEADERS: &str = "outbox-headers";
-/// The key in base64, where no property can hold it as it is.
+/// The key in base64, if a property cannot hold it as it is.
 const KEY: &str = "outbox-key";
-/// `none` for a tombstone and `empty` for a payload without bytes: a broker takes neither, so the body is one zero byte.
+/// `none` for a tombstone and `empty` for an empty payload: a broker refuses both, so the body is one zero byte.
 const PAYLOAD: &str = "outbox-payload";
 
-/// Names that brokers use, too, beside those that the client library keeps from its users. What begins with `__` is theirs
-/// altogether.
+/// Names that brokers use too, next to those that the client library reserves. All names that begin with `__` are
+/// theirs.
 const BROKERS_OWN: [&str; 10] = [
     MessageConst::PROPERTY_CHECK_IMMUNITY_TIME_IN_SECONDS,
     MessageConst::PROPERTY_FORWARD_QUEUE_ID,
@@ -35,13 +35,13 @@ const BROKERS_OWN: [&str; 10] = [
     MessageConst::PROPERTY_TRANSACTION_CHECK_TIMES,
 ];
 
-/// What is written behind a name, and behind its value.
+/// Written after a name, and after its value.
 const SEPARATORS: [char; 2] = ['\u{1}', '\u{2}'];
 
-/// What a broker keeps of a message.
+/// What a broker stores of a message.
 pub(super) struct Record {
     pub(super) body: Vec<u8>,
-    /// Names and values as they are on the wire, each with its separator behind it.
+    /// Names and values in wire form, each with its separator.
     pub(super) properties: String,
 }
 
@@ -60,7 +60,7 @@ pub(super) fn of(envelope: Envelope, config: &RocketMqConfig) -> Result<Record, 
     }
     let tag = config.tag_header.as_ref().and_then(|name| std::str::from_utf8(envelope.headers.get(name)?).ok());
     let tag = tag.unwrap_or(&envelope.kind);
-    // A tag with the operator of a subscription in it could not be subscribed to.
+    // A tag that contains a subscription operator could not be subscribed to.
     if !tag.contains("||") {
         properties.put_if_fit(MessageConst::PROPERTY_TAGS, tag);
     }
@@ -71,7 +71,7 @@ pub(super) fn of(envelope: Envelope, config: &RocketMqConfig) -> Result<Record, 
         }
         Some(key) => {
             properties.put(MessageConst::PROPERTY_KEYS, &[&id]);
-            // Never empty, or an empty key would be none.
+            // Never empty: otherwise an empty key would look like no key.
             properties.put(KEY, &["=", &BASE64.encode(key)]);
         }
         None => properties.put(MessageConst::PROPERTY_KEYS, &[&id]),
@@ -98,7 +98,7 @@ pub(super) fn of(envelope: Envelope, config: &RocketMqConfig) -> Result<Record, 
 }
 
 impl Record {
-    /// For a request of its own.
+    /// The message for a request of its own.
     pub(super) fn into_message(self, wire_topic: &str) -> Message {
         let mut message = Message::default();
         message.set_topic(CheetahString::from_slice(wire_topic));
@@ -108,7 +108,7 @@ impl Record {
     }
 }
 
-/// Bytes that a message takes in a batch, at most about.
+/// The most bytes that a message takes in a batch, approximately.
 pub(super) fn size_bytes(envelope: &Envelope) -> usize {
     envelope.size_bytes()
         + envelope.key.as_ref().map_or(0, String::len)
@@ -124,7 +124,7 @@ impl Properties {
         Self(String::with_capacity(size_bytes(envelope) - payload))
     }
 
-    /// Adds a property; no part of its value holds a separator, and one of them is not empty.
+    /// Adds a property. No part of its value may contain a separator, and at least one part must not be empty.
     fn put(&mut self, name: &str, value: &[&str]) {
         self.0.push_str(name);
         self.0.push(SEPARATORS[0]);
@@ -132,7 +132,7 @@ impl Properties {
         self.0.push(SEPARATORS[1]);
     }
 
-    /// The same, unless the value is empty or cannot be one.
+    /// Adds a property unless its value is empty or invalid.
     fn put_if_fit(&mut self, name: &str, value: &str) {
         if fits(value) {
             self.put(name, &[value]);
@@ -149,13 +149,13 @@ impl Properties {
             }
         }
         if !whole {
-            // Control characters are escaped in it.
+            // Its control characters are escaped.
             self.put(HEADERS, &[&headers.to_json()]);
         }
     }
 }
 
-/// Whether a name is neither a broker's nor one of the outbox's own.
+/// Whether a name is neither a broker's nor the outbox's own.
 fn is_free(name: &str) -> bool {
     let is_taken = STRING_HASH_SET.contains(name) || BROKERS_OWN.contains(&name);
     !is_taken && !name.starts_with("outbox-") && !name.starts_with("__")
@@ -237,7 +237,7 @@ mod tests {
             assert_ne!(held(name).as_deref().map(str::as_bytes), Some(value), "{name:?}");
             assert_eq!(held(HEADERS), Some(envelope.headers.to_json()), "{name:?}");
             assert_eq!(held("plain").as_deref(), Some("text"));
-            assert_eq!(held("outbox-attempt"), None, "the outbox's own properties are nobody else's");
+            assert_eq!(held("outbox-attempt"), None, "a message cannot set the outbox's own properties");
         }
     }
 
@@ -276,7 +276,7 @@ mod tests {
         assert!(of(most.clone(), &config).is_ok());
         most.payload.get_or_insert_default().push(b'x');
         assert!(matches!(of(most, &config), Err(NotSent::TooLarge { .. })));
-        // Beside what the outbox puts there itself.
+        // In addition to the outbox's own properties.
         for (bytes, is_taken) in [(ROCKETMQ_PROPERTIES_BYTES_MAX - 1_000, true), (ROCKETMQ_PROPERTIES_BYTES_MAX, false)]
         {
             let mut wide = envelope();

@@ -12,7 +12,7 @@ use crate::limits::ROCKETMQ_BATCH_MESSAGES_MAX;
 use crate::message::Envelope;
 use crate::transport::{FailureClass, Outcome, Receipt, TransportError};
 
-/// A message that waits for its turn.
+/// A message that waits to be sent.
 pub(super) struct QueuedMessage {
     pub(super) envelope: Envelope,
     pub(super) held: PendingReceipt,
@@ -20,14 +20,14 @@ pub(super) struct QueuedMessage {
 }
 
 impl QueuedMessage {
-    /// The transport goes away with it.
+    /// Drops the message because the transport is closed.
     pub(super) fn abandon(self) {
         self.held.complete(Outcome::Failed(TransportError::new(FailureClass::Temporary, NotSent::Closing)));
     }
 }
 
-/// What is left of a message while it is in a request: who is to hear of it, and its place. That is given up before the report,
-/// or whoever sends the next message for it could find no room.
+/// What remains of a message while it is in a request: its receipt and its permit. The permit is released before the
+/// report. Otherwise the next message, sent in response to the report, could find no room.
 pub(super) struct PendingReceipt {
     pub(super) receipt: Receipt,
     pub(super) permit: CapacityPermit,
@@ -41,8 +41,9 @@ impl PendingReceipt {
     }
 }
 
-/// What waits for one queue of a topic. One request is on its way at a time, or two batches could overtake each other; what
-/// comes meanwhile goes with the next, so batches grow with the load and a message that comes alone goes at once.
+/// The messages that wait for one queue of a topic. One request is in flight at a time; otherwise batches could
+/// overtake each other. Messages that arrive meanwhile go with the next request. So batches grow with the load, and a
+/// single message is sent at once.
 pub(super) struct SendQueue {
     pub(super) queue: Queue,
     state: Mutex<State>,
@@ -59,14 +60,14 @@ impl SendQueue {
         Arc::new(Self { queue, state: Mutex::default() })
     }
 
-    /// Adds a message behind the others; says whether a worker has to be started for it.
+    /// Appends a message. Returns whether a worker must be started.
     pub(super) fn push(&self, entry: QueuedMessage) -> bool {
         let mut state = self.state();
         state.entries.push_back(entry);
         !std::mem::replace(&mut state.has_worker, true)
     }
 
-    /// What goes next, at most one request's worth; empty ends the worker. A message above the bytes goes alone.
+    /// The messages of the next request; empty ends the worker. A message above the size limit goes alone.
     pub(super) fn next(&self, batches: bool, bytes_max: usize) -> Vec<QueuedMessage> {
         let mut state = self.state();
         let (mut bytes, mut count) = (0, 0);
@@ -82,12 +83,12 @@ impl SendQueue {
         state.entries.drain(..count).collect()
     }
 
-    /// Everything that waits.
+    /// Removes everything that waits.
     pub(super) fn take(&self) -> VecDeque<QueuedMessage> {
         std::mem::take(&mut self.state().entries)
     }
 
-    /// Whether nothing waits and nobody works.
+    /// Whether nothing waits and no worker runs.
     pub(super) fn is_idle(&self) -> bool {
         let state = self.state();
         state.entries.is_empty() && !state.has_worker
@@ -102,7 +103,7 @@ impl SendQueue {
     }
 }
 
-/// Those that may still be sent, and those that have waited too long for it.
+/// Splits off the messages that have waited too long.
 pub(super) fn split_expired(
     entries: Vec<QueuedMessage>,
     wait_max: Duration,
@@ -137,7 +138,7 @@ mod tests {
         QueuedMessage { envelope, held, handed_at: Instant::now() }
     }
 
-    /// How many go with each request, of messages of these sizes.
+    /// How many messages of these sizes go with each request.
     fn requests(sizes: &[usize], batches: bool) -> Vec<usize> {
         let send_queue = SendQueue::new(Queue { broker: "a".into(), number: 0 });
         for bytes in sizes {
@@ -153,7 +154,7 @@ mod tests {
         let many: Vec<usize> = std::iter::repeat_n(1, most * 2 + 1).collect();
         assert_eq!(requests(&many, true), [most, most, 1]);
         let (quarter, larger) = (ROCKETMQ_BATCH_BYTES_MAX / 4, ROCKETMQ_BATCH_BYTES_MAX + 1);
-        assert_eq!(requests(&[quarter; 4], true), [3, 1], "with what they are framed by");
+        assert_eq!(requests(&[quarter; 4], true), [3, 1], "the frames count as well");
         assert_eq!(requests(&[larger, larger, 1], true), [1, 1, 1]);
         assert_eq!(requests(&[1; 3], false), [1, 1, 1]);
     }

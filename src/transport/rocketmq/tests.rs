@@ -1,4 +1,4 @@
-//! The library's calls that panic, hang or lie: a life of it in which they do.
+//! Client library calls that panic, hang or return wrong answers.
 
 mod cluster;
 mod half;
@@ -24,7 +24,7 @@ use crate::message::MessageId;
 use crate::store::RowKey;
 use crate::transport::{InFlightCounter, ReceiptSink};
 
-/// How a life answers to messages.
+/// How a connection answers messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sending {
     Takes,
@@ -32,11 +32,11 @@ enum Sending {
     Hangs,
     Answers(i32),
     Half(SendStatus),
-    /// There is a second broker, and it is gone.
+    /// There is a second broker, and it is down.
     SecondIsGone,
 }
 
-/// And to questions.
+/// How a connection answers requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Asking {
     Answers,
@@ -54,7 +54,7 @@ impl Connection for Scripted {
             Sending::SecondIsGone if &*queue.broker == "b" => Err(CallError::new(FailureClass::Connection, "gone")),
             Sending::SecondIsGone => Ok(SendStatus::SendOk),
             Sending::Takes => Ok(SendStatus::SendOk),
-            Sending::Panics => panic!("of the client library"),
+            Sending::Panics => panic!("in the client library"),
             Sending::Hangs => std::future::pending().await,
             Sending::Answers(code) => Err(CallError::answered(code)),
             Sending::Half(status) => Ok(status),
@@ -66,7 +66,7 @@ impl Connection for Scripted {
     }
 
     async fn route(&self, _topic: &str) -> Result<Option<TopicRouteData>, CallError> {
-        assert_ne!(self.1, Asking::Panics, "of the client library");
+        assert_ne!(self.1, Asking::Panics, "in the client library");
         let names = if self.0 == Sending::SecondIsGone { &["a", "b"][..] } else { &["a"] };
         Ok(Some(route_of(names)))
     }
@@ -114,7 +114,7 @@ impl ReceiptSink for RecordingSink {
 }
 
 impl RecordingSink {
-    /// Hands messages over and waits for their outcomes: each one, once.
+    /// Hands messages over and waits for their outcomes, one for each.
     async fn after(self: &Arc<Self>, client: &Arc<Client>, count: usize) -> Vec<Option<FailureClass>> {
         for id in 0..count {
             let mut envelope = Envelope::new(MessageId::new(), "orders".into(), system_now());
@@ -134,7 +134,7 @@ fn config() -> RocketMqConfig {
     RocketMqConfig::new("127.0.0.1:1")
 }
 
-/// A client whose lives follow each other as given; the last one stays.
+/// A client whose connections follow each other as given; the last one stays.
 fn client(lives: &'static [(Sending, Asking)]) -> Arc<Client> {
     client_with(lives, config())
 }
@@ -154,7 +154,7 @@ async fn a_panic_fails_the_held_messages_and_ends_the_client() {
     let seen = Arc::<RecordingSink>::default();
     assert_eq!(seen.after(&client, 300).await, [Some(FailureClass::Fatal); 300]);
     assert_eq!(client.health.outage().map(|outage| outage.class()), Some(FailureClass::Fatal));
-    client.probe().await.expect("another life");
+    client.probe().await.expect("another connection");
     assert_eq!(seen.after(&client, 300).await, [None; 300]);
 }
 
@@ -163,7 +163,7 @@ async fn a_panic_during_a_topic_lookup_returns_the_messages() {
     let client = client(&[(Sending::Takes, Asking::Panics), (Sending::Takes, Asking::Answers)]);
     let seen = Arc::<RecordingSink>::default();
     assert_eq!(seen.after(&client, 10).await, [Some(FailureClass::Fatal); 10]);
-    client.probe().await.expect("another life");
+    client.probe().await.expect("another connection");
     assert_eq!(seen.after(&client, 10).await, [None; 10]);
 }
 
@@ -186,7 +186,7 @@ async fn a_broker_that_is_gone_is_no_outage_while_another_takes_messages() {
     assert!(outcomes.iter().all(|class| class.is_none_or(|class| !class.is_outage())), "{outcomes:?}");
     assert!(client.health.outage().is_none() && client.health.is_down("b"));
     tokio::time::advance(ROCKETMQ_BROKER_BACK_OFF).await;
-    assert!(!client.health.is_down("b"), "it is tried again");
+    assert!(!client.health.is_down("b"), "the broker is tried again");
 }
 
 #[tokio::test(start_paused = true)]
@@ -223,7 +223,7 @@ async fn waiting_messages_are_abandoned_at_shutdown() {
     };
     let (outcomes, in_request) = tokio::join!(seen.after(&client, 3_000), closes);
     let given_up = outcomes.iter().filter(|class| **class == Some(FailureClass::Temporary)).count();
-    assert_eq!(given_up, 3_000 - in_request, "all but what is in a request");
+    assert_eq!(given_up, 3_000 - in_request, "all but those in a request");
     assert!(outcomes.iter().all(Option::is_some));
 }
 
@@ -233,7 +233,7 @@ async fn topic_routes_are_refreshed_periodically_and_after_a_failure() {
     let topic = client.topics.of(&"orders".into(), &client.config);
     let wants_read = || topic.hand_over(Vec::new(), &client.health).reads;
     let read = || drop(topic.found(vec![Queue { broker: "a".into(), number: 0 }], &client.health));
-    assert!(wants_read() && !wants_read(), "they are not known, and looked for once");
+    assert!(wants_read() && !wants_read(), "the queues are unknown, and requested once");
     read();
     tokio::time::advance(ROCKETMQ_ROUTE_INTERVAL_MIN - moment).await;
     assert!(!topic.request_refresh());
@@ -274,5 +274,5 @@ async fn a_hanging_connect_is_waited_for_once() {
     client.replace();
     let began = Instant::now();
     assert_eq!(seen.after(&client, 300).await, [Some(FailureClass::Temporary); 300]);
-    assert!(began.elapsed() < client.config.request_timeout * 2, "each queue for itself: {:?}", began.elapsed());
+    assert!(began.elapsed() < client.config.request_timeout * 2, "the queues run in parallel: {:?}", began.elapsed());
 }

@@ -10,17 +10,17 @@ use super::queues::{self, Queue};
 use super::send_queue::{QueuedMessage, SendQueue};
 use crate::limits::{ROCKETMQ_ROUTE_INTERVAL, ROCKETMQ_ROUTE_INTERVAL_MIN, ROCKETMQ_TOPIC_CHARS_MAX};
 
-/// The topics that messages were handed over for.
+/// The topics of the messages handed over so far.
 #[derive(Default)]
 pub(super) struct Topics(RwLock<HashMap<Arc<str>, Arc<Topic>>>);
 
-/// What is known of one topic, and its messages.
+/// The state of one topic, and its messages.
 pub(super) struct Topic {
     pub(super) name: Arc<str>,
     pub(super) wire_name: String,
-    /// Whether brokers take a topic of this name. They have no dots, which the outbox's may have.
+    /// Whether brokers accept a topic of this name. Dots, which the outbox allows, are refused.
     pub(super) is_legal: bool,
-    /// Whether its messages may go in batches.
+    /// Whether its messages may be sent in batches.
     pub(super) batches: bool,
     turn: AtomicUsize,
     state: Mutex<State>,
@@ -28,22 +28,22 @@ pub(super) struct Topic {
 
 #[derive(Default)]
 struct State {
-    /// One for each queue; none while they are not known.
+    /// One for each queue; empty while the queues are unknown.
     send_queues: Vec<Arc<SendQueue>>,
-    /// Those of queues that are not used now, as long as something is left in them: a queue that comes back keeps its line,
-    /// or two requests would be on their way to it.
+    /// Send queues of unused queues that still hold something. A queue that comes back keeps its send queue: otherwise
+    /// it could have two requests in flight.
     left: Vec<Arc<SendQueue>>,
-    /// What came meanwhile, in order.
+    /// Messages that arrived while the queues were unknown, in order.
     waiting: Vec<QueuedMessage>,
     read_at: Option<Instant>,
     is_read: bool,
 }
 
-/// What handing messages over leaves to do.
+/// What a caller has to do after messages were handed over.
 pub(super) struct Next {
-    /// The lines without a worker.
+    /// The send queues without a worker.
     pub(super) starts: Vec<Arc<SendQueue>>,
-    /// Whether the queues are to be read.
+    /// Whether to read the topic's queues.
     pub(super) reads: bool,
 }
 
@@ -75,7 +75,7 @@ impl Topic {
         }
     }
 
-    /// Puts messages behind the others of their queues; under one lock, so that the order of the calls is that of the lines.
+    /// Appends messages to their send queues. One lock covers all, so that they stay in the order of the calls.
     pub(super) fn hand_over(&self, entries: Vec<QueuedMessage>, health: &Health) -> Next {
         let mut state = self.state();
         if state.send_queues.is_empty() {
@@ -88,7 +88,7 @@ impl Topic {
         Next { starts, reads }
     }
 
-    /// Puts messages in these lines; returns those without a worker.
+    /// Appends messages to these send queues. Returns those without a worker.
     fn enqueue(
         &self,
         send_queues: &[Arc<SendQueue>],
@@ -106,15 +106,15 @@ impl Topic {
         starts
     }
 
-    /// Wants the queues to be read again soon, because one of them failed. Says whether to begin.
+    /// Requests the queues to be read again soon, because one of them failed. Returns whether to begin.
     pub(super) fn request_refresh(&self) -> bool {
         let mut state = self.state();
         let is_old = state.read_at.is_none_or(|at| at.elapsed() >= ROCKETMQ_ROUTE_INTERVAL_MIN);
         is_old && !std::mem::replace(&mut state.is_read, true)
     }
 
-    /// Takes what the name servers say, and the messages that waited for it; returns the lines without a worker. A queue
-    /// that was there keeps its line, and what waits in one that is gone still goes its way.
+    /// Takes the queues that the name servers report, and queues the waiting messages. Returns the send queues without
+    /// a worker. A known queue keeps its send queue. What waits for a removed queue is still sent.
     pub(super) fn found(&self, queues: Vec<Queue>, health: &Health) -> Vec<Arc<SendQueue>> {
         let mut state = self.state();
         let mut known = std::mem::take(&mut state.send_queues);
@@ -134,7 +134,7 @@ impl Topic {
         starts
     }
 
-    /// Reading said nothing that can be used: what was known is kept; the messages that waited for it are returned.
+    /// The look-up gave no usable answer: known queues stay. Returns the messages that waited for it.
     pub(super) fn not_found(&self) -> Vec<QueuedMessage> {
         let mut state = self.state();
         state.is_read = false;
@@ -142,16 +142,16 @@ impl Topic {
         std::mem::take(&mut state.waiting)
     }
 
-    /// A broker says that it has no such topic: its queues are to be read before the next message.
+    /// A broker does not know the topic: its queues are read before the next message.
     pub(super) fn forget(&self) {
         let mut state = self.state();
-        // What waits in the lines keeps its place there: the worker that heard it goes on with them.
+        // What waits in the send queues stays there: the worker that got the answer goes on with them.
         let send_queues = std::mem::take(&mut state.send_queues);
         state.left.extend(send_queues);
         state.read_at = None;
     }
 
-    /// Everything that waits, to be dropped.
+    /// Removes everything that waits, to be dropped.
     pub(super) fn take(&self) -> Vec<QueuedMessage> {
         let mut state = self.state();
         let mut entries = std::mem::take(&mut state.waiting);
@@ -159,7 +159,8 @@ impl Topic {
         entries
     }
 
-    /// The line of a message: by its key, else the next one whose broker answers and that holds the least.
+    /// The send queue of a message: by its key. Without a key, the next one whose broker answers and that holds the
+    /// least.
     fn choose(&self, send_queues: &[Arc<SendQueue>], entry: &QueuedMessage, health: &Health) -> Option<Arc<SendQueue>> {
         if let Some(key) = &entry.envelope.key {
             return send_queues.get(queues::index_of(key, send_queues.len())).map(Arc::clone);

@@ -16,7 +16,7 @@ use super::topics::Topic;
 use crate::limits::ROCKETMQ_BATCH_BYTES_MAX;
 use crate::transport::{FailureClass, Outcome, TransportError};
 
-/// Puts messages in their lines, in this order, and sees to it that somebody works there.
+/// Puts messages in their send queues, in this order, and starts the workers that are missing.
 pub(super) fn hand_over(client: &Arc<Client>, entries: Vec<QueuedMessage>) {
     let mut entries = entries.into_iter().peekable();
     while let Some(first) = entries.next() {
@@ -37,7 +37,7 @@ fn hand_over_of(client: &Arc<Client>, topic: &Arc<Topic>, entries: Vec<QueuedMes
     if next.reads {
         client.runtime.spawn(read(Arc::clone(client), Arc::clone(topic)));
     }
-    // Only now, so that the first request takes along what came with its first message.
+    // Only now, so that a first request carries everything that arrived with its first message.
     next.starts.into_iter().for_each(|send_queue| start(client, topic, send_queue));
 }
 
@@ -45,9 +45,9 @@ fn start(client: &Arc<Client>, topic: &Arc<Topic>, send_queue: Arc<SendQueue>) {
     client.runtime.spawn(work(Arc::clone(client), Arc::clone(topic), send_queue));
 }
 
-/// Sends what is in a line until it is empty.
+/// Sends what is in a send queue until it is empty.
 async fn work(client: Arc<Client>, topic: Arc<Topic>, send_queue: Arc<SendQueue>) {
-    // A batch is one message to the broker, and larger by what frames its parts: half of its bound leaves room for that.
+    // A batch is one message to the broker, and its frames add to its size: half of the limit leaves room for them.
     let bytes_max = ROCKETMQ_BATCH_BYTES_MAX.min(client.config.message_bytes_max / 2);
     loop {
         let entries = send_queue.next(topic.batches, bytes_max);
@@ -67,7 +67,7 @@ async fn deliver(client: &Arc<Client>, topic: &Arc<Topic>, queue: &Queue, entrie
             client.health.outage().unwrap_or_else(|| CallError::new(class, "an outage that is over").error())
         });
     }
-    // A life of the library that takes long to begin is waited for like one's turn.
+    // A slow start of the library counts like the wait in the queue.
     let connection = client.connection().await;
     let (entries, expired) = split_expired(entries, wait_max(client));
     for entry in expired {
@@ -100,7 +100,7 @@ async fn deliver(client: &Arc<Client>, topic: &Arc<Topic>, queue: &Queue, entrie
     }
 }
 
-/// What the broker has is only delivered if it has it as safely as it was configured to.
+/// A stored message counts as delivered only if it is stored as safely as configured.
 pub(super) fn accepted(client: &Client, status: SendStatus) -> Result<(), CallError> {
     match status {
         SendStatus::SendOk => Ok(()),
@@ -109,13 +109,14 @@ pub(super) fn accepted(client: &Client, status: SendStatus) -> Result<(), CallEr
     }
 }
 
-/// How long a message may wait for its turn: what follows is a life of the library to begin, the request, what they may
+/// How long a message may wait in its queue. The rest of the delivery time-out is for the library's start, the request,
+/// their overruns, and a check of why it failed.
 /// take longer than they should, and a question about why it failed.
 fn wait_max(client: &Client) -> Duration {
     client.config.delivery_timeout.saturating_sub(client.config.request_timeout * 4)
 }
 
-/// Reads which queues a topic has.
+/// Reads a topic's queues.
 pub(super) async fn read(client: Arc<Client>, topic: Arc<Topic>) {
     let within = client.config.request_timeout * 3;
     let looked_up = timeout(within, find_queues(&client, &topic)).await;
@@ -146,17 +147,17 @@ async fn find_queues(client: &Client, topic: &Topic) -> Result<Vec<Queue>, CallE
     let masters_until = Instant::now() + client.config.request_timeout * 2;
     let connection = client.connection().await?;
     if let Some(route) = connection.route(&topic.wire_name).await.map_err(CallError::into_outage)? {
-        // For the questions that a failure may leave open. Messages need not wait for name servers that say nothing.
+        // For the checks after a later failure. Messages need not wait for name servers that do not answer.
         let listed = timeout_at(masters_until, client.masters()).await;
         match listed.unwrap_or_else(|_| Err(CallError::request_timed_out(client.config.request_timeout))) {
             Err(call_error) if matches!(call_error.class, FailureClass::Connection | FailureClass::Temporary) => {
-                tracing::debug!(topic = &*topic.name, error = %call_error.text, "a topic was found, and no list of brokers");
+                tracing::debug!(topic = &*topic.name, error = %call_error.text, "a topic was found, but the list of brokers could not be read");
             }
             listed => drop(listed?),
         }
         return Ok(queues::of(&route));
     }
-    // A name server that lost its brokers, or that just began, says the same of every topic.
+    // A name server that lost its brokers, or has just started, answers the same for every topic.
     if client.masters().await?.is_empty() {
         return Err(nodes::none_known());
     }
@@ -165,8 +166,8 @@ async fn find_queues(client: &Client, topic: &Topic) -> Result<Vec<Queue>, CallE
     Err(CallError::new(FailureClass::Topic, error.to_string()))
 }
 
-/// What is said of a message whose broker failed. While others take messages that is no outage: the relay would stop for
-/// their messages, too.
+/// The failure of a message whose broker failed. It is no outage while other brokers accept messages: the relay would
+/// stop for their messages, too.
 fn to_transport_error(client: &Client, call_error: &CallError) -> TransportError {
     match client.health.outage() {
         None if call_error.class.is_outage() => {

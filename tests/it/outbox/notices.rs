@@ -324,7 +324,7 @@ async fn polls(url: &str, notices: NoticeConnection, reason: &str, enough: impl 
     until("it was tried often enough", enough).await;
     until("the log says why", || log.times(reason) > 0).await;
     let said = String::from_utf8_lossy(&log.0.lock().expect("unpoisoned")).into_owned();
-    assert_eq!(log.times("notices are not heard"), 1, "{said}");
+    assert_eq!(log.times("notices are not received"), 1, "{said}");
     assert_eq!(log.times("swordfish"), 0, "{said}");
     assert!(relay.shutdown(DEADLINE).await.is_clean());
 }
@@ -345,7 +345,7 @@ async fn a_refused_notice_connection_falls_back_to_polling() {
     for notices in [NoticeConnection::new, NoticeConnection::libpq as fn(String) -> NoticeConnection] {
         let (port, tries) = refusing();
         let notices = notices(format!("postgres://nobody:swordfish@127.0.0.1:{port}/nothing"));
-        polls(&url, notices, "notices are not heard", || *tries.lock().expect("unpoisoned") >= 2).await;
+        polls(&url, notices, "notices are not received", || *tries.lock().expect("unpoisoned") >= 2).await;
     }
 }
 
@@ -353,7 +353,7 @@ async fn a_refused_notice_connection_falls_back_to_polling() {
 #[tokio::test]
 async fn a_dead_notice_connection_is_detected() {
     let (Some(url), Some(elsewhere)) = (fresh_postgres(), fresh_postgres()) else { return };
-    polls(&url, NoticeConnection::new(elsewhere), "did not hear its own notice", || true).await;
+    polls(&url, NoticeConnection::new(elsewhere), "did not receive its own notice", || true).await;
 }
 
 /// Their drivers repeat what they cannot read.
@@ -362,7 +362,7 @@ async fn a_mistyped_url_keeps_its_password() {
     let Some(url) = fresh_postgres() else { return };
     let mistyped = "postgress://u:swordfish@h/db".to_owned();
     polls(&url, NoticeConnection::libpq(mistyped.clone()), "[redacted]", || true).await;
-    polls(&url, NoticeConnection::new(mistyped), "notices are not heard", || true).await;
+    polls(&url, NoticeConnection::new(mistyped), "notices are not received", || true).await;
 }
 
 /// As behind a load balancer whose server is gone. That this test ends shows that no thread of the runtime waits for it.

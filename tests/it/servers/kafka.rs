@@ -57,7 +57,7 @@ fn read_all(config: &ClientConfig, topic: &str, count: usize) -> Vec<String> {
 fn client(bootstrap: &str) -> ClientConfig {
     let mut config = ClientConfig::new();
     config.set("bootstrap.servers", bootstrap).set("message.timeout.ms", "20000");
-    // How long a topic may be unknown after its creation was asked for.
+    // How long a topic may be unknown after its creation was requested.
     config.set("topic.metadata.refresh.fast.interval.ms", "50").set("topic.metadata.propagation.max.ms", "15000");
     config
 }

@@ -1,4 +1,4 @@
-//! The servers that the other tests stand on: they keep what they confirmed through `kill -9`, and go with their owner.
+//! The servers that other tests use keep confirmed writes through `kill -9`, and end with their owner.
 
 mod kafka;
 mod mariadb;
@@ -9,7 +9,7 @@ mod rocketmq;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// A process that is gone, or that only waits for its parent's call.
+/// Whether a process has ended, perhaps as a zombie.
 fn is_gone(pid: u32) -> bool {
     let stat = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat")).unwrap_or_default();
     stat.rsplit_once(')').is_none_or(|(_, rest)| rest.trim_start().starts_with('Z'))

@@ -7,7 +7,7 @@ use xtask::test_servers;
 
 use super::{eventually, is_gone};
 
-/// Names the file in which the process to be killed leaves the id of its server.
+/// The environment variable with the file in which the process to be killed writes the id of its server.
 const SERVER_PID_FILE: &str = "OUTBOX_TEST_HELD_SERVER";
 
 #[test]
@@ -22,7 +22,7 @@ fn a_postgres_dies_with_a_killed_test_run() {
     let file = folder.path().join("pid");
     let this = "servers::orphan::a_postgres_dies_with_a_killed_test_run";
     let mut run = Command::new(std::env::current_exe().expect("this program"));
-    // Its server's folder goes with ours: nobody else is left to remove it.
+    // Its server's folder is inside ours: nobody else is left to remove it.
     run.args(["--exact", this])
         .env(SERVER_PID_FILE, &file)
         .env("TMPDIR", open_to_all(folder.path()))
@@ -46,7 +46,7 @@ fn run_server_until_killed(file: &str) -> ! {
     }
 }
 
-/// The server runs as another user when we are root.
+/// If we are root, the server runs as another user.
 fn open_to_all(folder: &std::path::Path) -> &std::path::Path {
     use std::os::unix::fs::PermissionsExt;
     fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).expect("open the folder");

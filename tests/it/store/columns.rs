@@ -98,7 +98,7 @@ impl Instant {
     }
 }
 
-/// Every kept error with its class and text, and a time that can be read.
+/// Every stored error with its class and text. Each must have a valid time.
 fn stored_errors(column: &str) -> Vec<StoredError> {
     let errors: Vec<serde_json::Value> = serde_json::from_str(column).expect("a JSON array");
     let text = |error: &serde_json::Value, field: &str| error[field].as_str().expect("a text").to_owned();

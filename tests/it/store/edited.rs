@@ -1,4 +1,5 @@
-//! Rows that somebody edited by hand: whatever a column takes, such a row is claimed, fails and dies like others, and keeps no neighbour.
+//! Rows that somebody edited by hand. Whatever a column accepts, such a row is claimed, fails and is dead-lettered like others, and
+//! blocks no other.
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ const EDITS: [&str; 11] = [
     "errors = '\"x\"'",
     "errors = 'null'",
     "errors = '1'",
-    // More than there are places for in an array.
+    // More entries than an array has room for.
     r#"errors = '{"1":0, "2":0, "3":0, "4":0, "5":0, "6":0, "7":0, "8":0, "9":0, "10":0, "11":0, "12":0}'"#,
     "epoch = 2147483647",
     "epoch = -7",
@@ -31,7 +32,7 @@ pub(super) async fn assert_edits_are_isolated(test: &dyn StoreUnderTest, own: &[
     }
 }
 
-/// Edits a row beside a sound one.
+/// Edits a row next to an intact one.
 async fn assert_edit_is_isolated(test: &dyn StoreUnderTest, edit: &str, set: &impl Fn(&str)) {
     let store = test.store();
     let (odd, sound) = (insert(test).await, insert(test).await);
@@ -40,11 +41,11 @@ async fn assert_edit_is_isolated(test: &dyn StoreUnderTest, edit: &str, set: &im
     let confirmed = store.confirm(&refs).await.unwrap_or_else(|error| panic!("confirm, {edit}: {error}"));
     assert!(confirmed.iter().any(|confirmed| confirmed.row.key() == sound), "confirm, {edit}");
 
-    let look = store
+    let poll = store
         .poll(&PollSpec::everything(["orders".into()]))
         .await
         .unwrap_or_else(|error| panic!("poll, {edit}: {error}"));
-    assert!(look.due.len() == 1 && look.due[0].due_in.is_zero(), "poll, {edit}: {look:?}");
+    assert!(poll.due.len() == 1 && poll.due[0].due_in.is_zero(), "poll, {edit}: {poll:?}");
     let backlog = store.backlog(100).await.unwrap_or_else(|error| panic!("backlog, {edit}: {error}"));
     assert!(backlog[0].due == 2 && backlog[0].overdue_by < limits::DELAY_MAX, "backlog, {edit}: {backlog:?}");
 
@@ -52,7 +53,7 @@ async fn assert_edit_is_isolated(test: &dyn StoreUnderTest, edit: &str, set: &im
     let claimed: Vec<RowKey> = claim.rows.iter().map(Loaded::key).collect();
     assert!(claimed.contains(&odd) && claimed.contains(&sound), "claim, {edit}: {claimed:?}");
     let again = store.claim(&ClaimSpec { after: claim.watermark, ..spec() }).await;
-    again.unwrap_or_else(|error| panic!("claim behind the watermark, {edit}: {error}"));
+    again.unwrap_or_else(|error| panic!("claim from the watermark, {edit}: {error}"));
     let closed = claim.handle.close(&[], &[odd, sound]).await.unwrap_or_else(|error| panic!("close, {edit}: {error}"));
     assert_eq!(closed.held.len(), 2, "close, {edit}");
 

@@ -5,12 +5,12 @@ use diesel::connection::SimpleConnection;
 use diesel::result::{DatabaseErrorKind, Error};
 use diesel_outbox::testing::store::Marking;
 
-/// What goes before the mark.
+/// The statement before the mark.
 pub(super) fn statement_before_mark(marking: Marking) -> &'static str {
     if marking == Marking::InRolledBackSavepoint { "SAVEPOINT lost" } else { "SELECT 1" }
 }
 
-/// Loses a mark that was written, where it is to be lost; whether it was taken.
+/// Rolls back a mark that was written, if it is to be lost; returns whether it was accepted.
 pub(super) fn was_marked(conn: &mut impl SimpleConnection, marking: Marking, written: QueryResult<usize>) -> bool {
     match written {
         Err(Error::DatabaseError(DatabaseErrorKind::UniqueViolation, _)) => return false,

@@ -1,4 +1,4 @@
-//! Stores, against the conformance suite and against what is particular to each.
+//! Stores: the conformance suite, and what is particular to each.
 
 mod columns;
 mod edited;
@@ -48,10 +48,9 @@ async fn eventually<T>(what: &str, mut poll: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// The table of pauses comes by a migration of its own: without it a relay looks as before, and whoever pauses is told what
-/// to run.
+/// A separate migration creates the table of pauses. Without it a relay polls as before, and whoever pauses is told what to run.
 async fn assert_works_without_pauses(store: &dyn Store, drop_table: impl FnOnce()) {
-    let (admin, topics) = (store.admin().expect("what people need"), ["orders".into()]);
+    let (admin, topics) = (store.admin().expect("admin operations"), ["orders".into()]);
     admin.pause(&topics[0]).await.expect("pause");
     let everything = PollSpec::everything(topics.clone());
     assert_eq!(store.poll(&everything).await.expect("poll").paused, topics);

@@ -1,4 +1,4 @@
-//! What a store has not the suite passes over, and says nothing about: so each store says here what that is.
+//! The suite silently skips what a store does not support, so each store states here what that is.
 
 use std::time::SystemTime;
 
@@ -6,7 +6,7 @@ use diesel_outbox::store::{InsertOptions, LaneScan};
 use diesel_outbox::testing::store::StoreUnderTest;
 use diesel_outbox::{Envelope, MessageId};
 
-/// What cases look for and do not find. Writes a row to look with.
+/// What the cases look for and do not find. Writes a row to check with.
 pub(super) async fn unsupported(under_test: &dyn StoreUnderTest) -> Vec<&'static str> {
     let store = under_test.store();
     let envelope = Envelope::new(MessageId::new(), "orders".into(), SystemTime::UNIX_EPOCH);

@@ -44,7 +44,7 @@ pub(super) const LAYERS: &[Layer] = &[
         ],
     ),
     (
-        "ports",
+        "interfaces",
         &[
             "store::error",
             "store::row",
@@ -235,8 +235,12 @@ mod tests {
     use super::super::{assert_one_violation, file};
     use super::*;
 
-    const TABLE: &[Layer] =
-        &[("values", &["error", "topic"]), ("ports", &["store"]), ("adapters", &["store::pg"]), ("engine", &["relay"])];
+    const TABLE: &[Layer] = &[
+        ("values", &["error", "topic"]),
+        ("interfaces", &["store"]),
+        ("adapters", &["store::pg"]),
+        ("engine", &["relay"]),
+    ];
 
     /// A library in which everything is right, plus one more line in one file.
     fn violations(path: &str, line: &str) -> Vec<String> {
@@ -309,7 +313,7 @@ mod tests {
         let files = [file("src/error.rs", ""), file("src/topic.rs", "")];
         assert_eq!(check(&files, &[("values", &["error", "topic"])]), [""; 0]);
         assert_one_violation(
-            &check(&files, &[("values", &["error", "topic"]), ("ports", &["error"])]),
+            &check(&files, &[("values", &["error", "topic"]), ("interfaces", &["error"])]),
             "error is listed twice",
         );
         assert_one_violation(

@@ -16,12 +16,12 @@ fn made(settings: &[(&str, &str)]) -> Result<KafkaTransport, KafkaConfigError> {
 #[test]
 fn settings_that_break_a_guarantee_are_refused_with_a_remedy() {
     let cases: [(&[(&str, &str)], &str); 15] = [
-        (&[("acks", "1")], "acks=1 is refused: a message that not every in-sync replica has"),
+        (&[("acks", "1")], "acks=1 is refused: a message that some in-sync replica lacks"),
         (&[("request.required.acks", "0")], "acks=0 is refused"),
         (&[("enable.idempotence", "false")], "set max.in.flight.requests.per.connection=1 as well"),
         (&[("enable.idempotence", "f")], "enable.idempotence=f is refused"),
         (&[("enable.idempotence", "0")], "enable.idempotence=0 is refused"),
-        (&[("message.timeout.ms", "0")], "message.timeout.ms=0 is refused: a message without time-out"),
+        (&[("message.timeout.ms", "0")], "message.timeout.ms=0 is refused: a message without a time-out"),
         (&[("message.timeout.ms", "00")], "message.timeout.ms=00 is refused"),
         (&[("delivery.timeout.ms", "0")], "message.timeout.ms=0 is refused"),
         (&[("delivery.report.only.error", "true")], "no row is ever removed"),

@@ -143,7 +143,7 @@ fn a_timed_out_wait_reports_what_was_delivered() {
     send(&broker, &outcomes, 1, "a");
     broker.wait_for_delivered_blocking(1, DEADLINE).unwrap();
     let error = broker.wait_for_delivered_blocking(2, Duration::from_millis(1)).unwrap_err();
-    assert_eq!(error.to_string(), "after 1ms the broker was handed 1 messages and stored 1");
+    assert_eq!(error.to_string(), "after 1ms the broker had received 1 messages and stored 1");
 }
 
 /// The memory broker, with the faults that the suite asks for as rules of its script.

@@ -1,4 +1,5 @@
-//! Compares what was committed with what arrived. Knows nothing of the library: only the truth, the records and the faults.
+//! Compares what was committed with what arrived. It knows nothing of the library, only the truth, the records and the
+//! faults.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -15,66 +16,68 @@ mod steady_state;
 
 /// Examples kept of each finding.
 const EXAMPLES_MAX: usize = 8;
-/// What a delayed message may be early, in milliseconds: all clocks are the machine's, and may be set by it.
+/// How early a delayed message may be, in milliseconds: all clocks are the machine's, which may be adjusted.
 const EARLY_MAX_MS: u64 = 20;
 /// A message is delayed by less than this.
 const DELAY_MAX_MS: u64 = 4_000;
-/// How long behind the end of every fault that explains it, at most, a further copy may come: a sender that dies at the end of a fault
-/// leaves rows to the sweeper, or to a lane's next owner, which may die, too, and meet a paused topic. While the broker or the database is
-/// down nothing can come, and that time does not count: either takes 3 to 17 s to be back.
+/// How long after the end of the fault that explains it a further copy may come. A sender that dies at the end of a
+/// fault leaves rows to the sweeper, or to a lane's next owner, which may die too, and meet a paused topic. Time in
+/// which the broker or the database is down does not count: each takes 3 to 17 s to restart.
 const LAG_MAX_MS: u64 = 20_000;
-/// How long after a copy, at most, a fault that explains the next one begins: by then the row is settled, unless another fault keeps it
-/// from that, which is the explanation then. An acknowledgement may be late by a second, and a settle wait for a slow way.
+/// How long after a copy the fault that explains the next one may begin. Later, the row is settled, unless another
+/// fault prevents that, which is then the explanation. An acknowledgement may be late by a second, and a settle may
+/// wait for a slow connection.
 const SETTLED_MAX_MS: u64 = 3_000;
 
-/// What was found.
+/// The result.
 #[derive(Debug, Default)]
 pub(crate) struct Audit {
     pub(crate) committed: usize,
-    /// The same by topic.
+    /// The number committed, by topic.
     pub(crate) committed_to: BTreeMap<i16, usize>,
     pub(crate) consumed: usize,
     pub(crate) dead: usize,
-    /// Dead letters of which nobody could see whether they would be dead still, had they been redriven.
+    /// Dead letters that were not judged, because the redrive did not finish.
     pub(crate) unjudged: usize,
-    /// Delayed messages that came, none before its time.
+    /// Delayed messages that arrived, none of them early.
     pub(crate) in_time: usize,
     /// Messages in the history.
     pub(crate) kept: usize,
-    /// Further copies, by what explains them.
+    /// Further copies, by the fault that explains them.
     pub(crate) duplicates: BTreeMap<&'static str, usize>,
-    /// The longest that one of them came behind the last fault that explains it, in milliseconds.
+    /// The longest time from the last explaining fault to such a copy, in milliseconds.
     pub(crate) lag_ms: u64,
-    /// Messages of a steady state: by whether a snapshot was held, how many were judged, and the longest that one took, in milliseconds.
+    /// Messages in a steady state: whether a snapshot was held, how many were judged, and the longest time of one in
+    /// milliseconds.
     pub(crate) steady_state: BTreeMap<bool, (usize, u64)>,
-    /// What must not be: by kind, how often, and examples.
+    /// The findings: by kind, how often, with examples.
     pub(crate) findings: BTreeMap<Finding, (usize, Vec<String>)>,
 }
 
-/// What must not be.
+/// What must not happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Finding {
     /// Committed, and neither in its topic nor among the dead letters.
     Lost,
     /// Never committed.
     Phantom,
-    /// Another id, other bytes or another topic than were committed.
+    /// Another id, other bytes or another topic than was committed.
     Changed,
-    /// Twice, and no fault explains it.
+    /// A duplicate that no fault explains.
     Duplicate,
-    /// Behind a later message of its key.
+    /// After a later message of its key.
     Inverted,
-    /// Delayed, and there before its time.
+    /// Delayed, and stored early.
     Early,
-    /// Given up although nobody refused it, or not although somebody did.
+    /// Dead without a refusal, or refused and not dead.
     WronglyDead,
-    /// Sent, and not in the history of a topic that has one; or there, and not sent.
+    /// Sent, but not in its topic's history; or in the history, but not sent.
     WronglyKept,
-    /// In a steady state, and later than it ever need be.
+    /// In a steady state, and later than necessary.
     Late,
-    /// Rows that are dead were read again and again.
+    /// Dead rows were read again and again.
     DeadRowsRead,
-    /// A relay had more connections in the database than its pool may have.
+    /// A relay had more connections in the database than its pool allows.
     TooManyConnections,
     /// Something did not end in time.
     Stuck,
@@ -86,34 +89,34 @@ impl Finding {
             Self::Lost => "lost",
             Self::Phantom => "never committed",
             Self::Changed => "changed",
-            Self::Duplicate => "doubled without a reason",
+            Self::Duplicate => "duplicated without a reason",
             Self::Inverted => "inverted",
-            Self::Early => "before its time",
+            Self::Early => "early",
             Self::WronglyDead => "wrongly dead or alive",
             Self::WronglyKept => "wrongly in the history or not",
             Self::Late => "late in a steady state",
             Self::DeadRowsRead => "dead rows read again",
-            Self::TooManyConnections => "more connections than a pool",
+            Self::TooManyConnections => "more connections than the pool",
             Self::Stuck => "stuck",
         }
     }
 }
 
-/// Everything that an audit looks at.
+/// The input of an audit.
 #[derive(Debug)]
 pub(crate) struct Evidence<'a> {
     pub(crate) committed: &'a [Committed],
     pub(crate) dead: &'a [DeadLetter],
-    /// Whether what the broker took again was redriven to the end.
+    /// Whether the redrive of letters that the broker accepts again finished.
     pub(crate) is_all_redriven: bool,
-    /// The history, where the plain topic has one.
+    /// The history, if the plain topic has one.
     pub(crate) kept: Option<&'a [Uuid]>,
-    /// Those of a partition in its order.
+    /// Those of a partition are in order.
     pub(crate) records: &'a [Record],
     pub(crate) windows: &'a [FaultWindow],
     pub(crate) steady_states: &'a [SteadyState],
     pub(crate) pool_overruns: &'a [PoolOverrun],
-    /// Which application a process was a life of.
+    /// The application that each process belonged to.
     pub(crate) applications: &'a HashMap<u32, usize>,
 }
 
@@ -150,7 +153,7 @@ impl Audit {
         audit.check_late(evidence, &copies);
         audit.check_dead_row_reads(evidence);
         audit.check_connections(evidence);
-        // Of the aged topic nobody knows when a copy was written.
+        // On the aged topic the times of copies are unknown.
         let is_timed = |records: &&mut Vec<&Record>| records.len() > 1 && records[0].topic != AGED;
         for records in copies.values_mut().filter(is_timed) {
             audit.explain(records, evidence);
@@ -197,7 +200,7 @@ impl Audit {
         }
     }
 
-    /// No copy of a delayed message comes before it is due.
+    /// Checks that no copy of a delayed message is early.
     fn check_early(
         &mut self,
         copies: &HashMap<MessageName, Vec<&Record>>,
@@ -208,7 +211,7 @@ impl Audit {
             let Some(not_before_ms) = truth.get(name).and_then(|row| row.not_before_ms()) else { continue };
             let last_ms = records.iter().map(|record| record.at_ms).max().unwrap_or_default();
             if windows.iter().any(|window| window.skews(not_before_ms.saturating_sub(DELAY_MAX_MS), last_ms)) {
-                // It is due by a clock that was not right.
+                // It is due by a clock that was wrong.
                 continue;
             }
             match records.iter().find(|record| record.at_ms + EARLY_MAX_MS < not_before_ms) {
@@ -218,7 +221,8 @@ impl Audit {
         }
     }
 
-    /// Of the plain topic: what was sent is in the history once, and nothing else is. Everything is settled by now.
+    /// For the plain topic: each sent message is in the history once, and nothing else is. Everything is settled by
+    /// now.
     fn check_history(
         &mut self,
         evidence: &Evidence<'_>,
@@ -238,15 +242,15 @@ impl Audit {
             }
         }
         for id in kept.keys() {
-            self.find(Finding::WronglyKept, || format!("in the history, and not sent: {id}"));
+            self.find(Finding::WronglyKept, || format!("in the history, but not sent: {id}"));
         }
     }
 
-    /// Names the fault for each further copy: one that concerned a sender of the copies, or all, between the copy before and it, and from
-    /// which nothing had recovered yet. It began before the row can have been settled.
+    /// Finds the fault for each further copy. It hit a sender of the copies, or all processes, between the two copies,
+    /// and recovery was not complete. It began before the row can have been settled.
     ///
-    /// On a fenced topic it has to have concerned the sender of the copy before: whoever sent that one has fenced everybody else, and what
-    /// an earlier owner still sends is refused, whatever happened to it.
+    /// On a fenced topic it must have hit the sender of the previous copy. That sender has fenced everybody else, and
+    /// what an earlier owner still sends is refused, whatever happened to it.
     fn explain(&mut self, copies: &mut [&Record], evidence: &Evidence<'_>) {
         copies.sort_by_key(|record| record.at_ms);
         for place in 1..copies.len() {
@@ -267,12 +271,13 @@ impl Audit {
                     self.lag_ms = self.lag_ms.max(lag_ms);
                 }
                 _ => self
-                    .find(Finding::Duplicate, || format!("{before:?} again as {copy:?}, {lag_ms:?} ms behind a fault")),
+                    .find(Finding::Duplicate, || format!("{before:?} again as {copy:?}, {lag_ms:?} ms after a fault")),
             }
         }
     }
 
-    /// The first copies of a key's messages are in the order of its commits. A later copy of an older one is a duplicate.
+    /// Checks that the first copies of a key's messages are in the order of its commits. A later copy of an older
+    /// message is a duplicate.
     fn check_order(&mut self, evidence: &Evidence<'_>, truth: &HashMap<MessageName, &Committed>) {
         let (mut seen, mut last) = (HashSet::new(), HashMap::<(i16, &str), (i64, &Record)>::new());
         for record in evidence.records.iter().filter(|record| record.topic != PLAIN) {
@@ -305,13 +310,13 @@ fn lag_ms(fault: &FaultWindow, copy_ms: u64, windows: &[FaultWindow]) -> u64 {
     lag_ms
 }
 
-/// What there is to say of a record behind a later one of its key: where all copies of both are.
+/// Describes a record after a later one of its key, with all copies of both.
 fn inversion(records: &[Record], key: &str, [record, earlier]: [&Record; 2]) -> String {
     let copies = |of: &Record| -> Vec<(i32, i64, u64)> {
         let copies = records.iter().filter(|copy| copy.name == of.name);
         copies.map(|copy| (copy.partition, copy.offset, copy.at_ms)).collect()
     };
-    format!("{key}: {record:?}, of {:?}, behind {earlier:?}, of {:?}", copies(record), copies(earlier))
+    format!("{key}: {record:?}, of {:?}, after {earlier:?}, of {:?}", copies(record), copies(earlier))
 }
 
 #[cfg(test)]

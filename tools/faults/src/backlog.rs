@@ -1,4 +1,4 @@
-//! What waits in the outbox, by topic: enough to see what a run that is stuck waits for.
+//! The rows that wait in the outbox, by topic: enough to see what a stuck run waits for.
 
 use std::fmt;
 
@@ -7,7 +7,8 @@ use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Bool, Integer, Nullable, Text};
 use diesel_async::{AsyncPgConnection, RunQueryDsl};
 
-/// A row of an ordered topic that is not held up by a failure is due since 'epoch': that says nothing, and is counted instead.
+/// A row of an ordered topic is due since 'epoch' unless a failure delays it. That says nothing, so such rows are only
+/// counted.
 const BACKLOG_SQL: &str = "
 SELECT m.topic AS topic, m.lane >= 0 AS is_ordered, count(*) AS waiting,
   count(*) FILTER (WHERE m.due_at = timestamptz 'epoch') AS always_due,
@@ -20,7 +21,7 @@ SELECT m.topic AS topic, m.lane >= 0 AS is_ordered, count(*) AS waiting,
   EXISTS (SELECT 1 FROM outbox_paused_topics p WHERE p.topic = m.topic) AS is_paused
 FROM outbox_messages m WHERE m.id <= $1 GROUP BY 1, 2 ORDER BY 1, 2";
 
-/// Rows of a topic that are not settled.
+/// The unsettled rows of a topic.
 #[derive(Debug, Clone, QueryableByName)]
 pub(crate) struct TopicBacklog {
     #[diesel(sql_type = Text)]
@@ -31,7 +32,7 @@ pub(crate) struct TopicBacklog {
     pub(crate) waiting: i64,
     #[diesel(sql_type = BigInt)]
     always_due: i64,
-    /// From now on; none where all are always due.
+    /// Relative to now; `None` if all are always due.
     #[diesel(sql_type = Nullable<BigInt>)]
     due_first_ms: Option<i64>,
     #[diesel(sql_type = Nullable<BigInt>)]
@@ -46,9 +47,9 @@ pub(crate) struct TopicBacklog {
     is_paused: bool,
 }
 
-/// Rows with an id up to `id`, by topic.
+/// The rows with an id up to `id`, by topic.
 pub(crate) async fn backlog(connection: &mut AsyncPgConnection, id: i64) -> Result<Vec<TopicBacklog>> {
-    diesel::sql_query(BACKLOG_SQL).bind::<BigInt, _>(id).load(connection).await.context("read what is left")
+    diesel::sql_query(BACKLOG_SQL).bind::<BigInt, _>(id).load(connection).await.context("read the backlog")
 }
 
 impl fmt::Display for TopicBacklog {

@@ -1,4 +1,4 @@
-//! How many connections each relay has in the database, as the database sees them: also those that a pool has forgotten.
+//! Counts each relay's connections as the database sees them, including those that a pool has forgotten.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,7 +17,7 @@ use crate::wire::{RELAY_CONNECTIONS, RELAY_NAME};
 /// How often they are counted.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// For so long a process had more connections than its relay's pool may have.
+/// A time in which a process had more connections than its relay's pool allows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PoolOverrun {
     pub(crate) process: u32,
@@ -30,9 +30,9 @@ pub(crate) struct PoolOverrun {
 
 #[derive(Debug, Default)]
 struct Seen {
-    /// The most of any process, crowded or not.
+    /// The most of any process, over its limit or not.
     most: i64,
-    /// Those that are crowded now.
+    /// The processes that are over their limit now.
     open: BTreeMap<u32, PoolOverrun>,
     over: Vec<PoolOverrun>,
 }
@@ -45,16 +45,16 @@ pub(crate) struct ConnectionMonitor {
 }
 
 impl ConnectionMonitor {
-    /// In the database of this URL, by a connection of its own.
+    /// Counts in the database of this URL, over its own connection.
     pub(crate) fn count(url: String) -> Self {
         let seen = Arc::<Mutex<Seen>>::default();
         let task = tokio::spawn({
             let seen = Arc::clone(&seen);
             async move {
                 loop {
-                    // It ends with its connection, as whenever the database is killed.
+                    // It ends with its connection, which happens whenever the database is killed.
                     if let Err(error) = look(&url, &seen).await {
-                        eprintln!("connections are counted anew: {error:#}");
+                        eprintln!("counting connections again: {error:#}");
                     }
                     sleep(POLL_INTERVAL).await;
                 }
@@ -63,7 +63,7 @@ impl ConnectionMonitor {
         Self { task, seen }
     }
 
-    /// The most that any process had at once.
+    /// The most connections of any process at once.
     pub(crate) fn most(&self) -> i64 {
         lock(&self.seen).most
     }
@@ -82,7 +82,7 @@ impl Drop for ConnectionMonitor {
 }
 
 impl Seen {
-    /// What was counted at a moment.
+    /// Records the counts of a moment.
     fn note(&mut self, counts: &BTreeMap<u32, i64>, now_ms: u64) {
         self.most = counts.values().copied().fold(self.most, i64::max);
         let is_over_pool_size = |process: &u32| counts.get(process).is_some_and(|count| *count > RELAY_CONNECTIONS);

@@ -1,4 +1,5 @@
-//! An independent consumer: reads topics to their end, straight from the broker; the one with a short retention all the time.
+//! An independent consumer. It reads topics to their end, directly from the broker; the one with a short retention all
+//! the time.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -16,55 +17,55 @@ use crate::app::SENT_BY;
 use crate::truth::{Committed, MessageName};
 use crate::wire::{AGED, Topics};
 
-/// The longest that nothing may come.
+/// The longest time without a record.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// The longest one request may take.
 const REQUEST: Duration = Duration::from_secs(15);
 
-/// How long the aged topic is left alone between two looks: below its retention, and long enough that what is past it when it comes is
-/// gone before it is read.
+/// The pause between two reads of the aged topic. It is below the retention, and long enough that a record which is
+/// expired on arrival is gone before it is read.
 const POLL_INTERVAL: Duration = Duration::from_secs(4);
 
-/// A record of a topic, as far as the audit looks at it.
+/// A record of a topic, as far as the audit needs it.
 #[derive(Debug, Clone)]
 pub(crate) struct Record {
     pub(crate) name: Option<MessageName>,
     pub(crate) message_id: Uuid,
-    /// When the broker wrote it: milliseconds since 1970. Of the aged topic, what its sender gave as its time.
+    /// When the broker wrote it: milliseconds since 1970. On the aged topic, the sender's timestamp.
     pub(crate) at_ms: u64,
     pub(crate) sent_by: Option<u32>,
-    /// By its place in [`Topics::all`].
+    /// The index in [`Topics::all`].
     pub(crate) topic: i16,
     pub(crate) partition: i32,
     pub(crate) offset: i64,
     pub(crate) key: Option<String>,
-    /// Whether its bytes are those that follow from its name.
+    /// Whether its bytes match its name.
     pub(crate) is_whole: bool,
 }
 
 impl Record {
-    /// Whether it is what was committed.
+    /// Whether it matches what was committed.
     pub(crate) fn is_of(&self, row: &Committed) -> bool {
         let is_its = row.message_id.is_none_or(|message_id| message_id == self.message_id);
         self.is_whole && is_its && self.topic == row.topic && self.key == row.key
     }
 }
 
-/// Every record of all topics that is committed, but of the aged one; those of a partition in its order.
+/// Every committed record of all topics, except the aged one; those of a partition in order.
 pub(crate) fn read(bootstrap: &str, topics: &Topics) -> Result<Vec<Record>> {
     let mut records = Vec::new();
     for (place, name) in topics.all().into_iter().filter(|(place, _)| *place != AGED) {
         let mut topic = TopicReader::new(place, name);
-        topic.read(bootstrap).with_context(|| format!("read {name}"))?;
+        topic.read(bootstrap).with_context(|| format!("read topic {name}"))?;
         records.append(&mut topic.records);
     }
     Ok(records)
 }
 
-/// Reads the aged topic again and again, each time from where it was to the end: what is past its retention by then is gone.
+/// Reads the aged topic again and again, each time from its last position to the end: expired records are gone by then.
 #[derive(Debug)]
 pub(crate) struct AgedTopicReader {
-    /// Dropped, it reads once more and ends.
+    /// When it is dropped, the reader reads once more and ends.
     goes_on: Sender<()>,
     task: JoinHandle<Result<Vec<Record>>>,
 }
@@ -86,14 +87,14 @@ impl AgedTopicReader {
         Self { goes_on, task }
     }
 
-    /// What it has read, the rest included.
+    /// Everything it has read, after a last read.
     pub(crate) async fn end(self) -> Result<Vec<Record>> {
         drop(self.goes_on);
         self.task.await?
     }
 }
 
-/// What was read of a topic so far.
+/// The records read from a topic so far.
 #[derive(Debug)]
 struct TopicReader {
     place: i16,
@@ -108,17 +109,17 @@ impl TopicReader {
         Self { place, name: name.to_owned(), next: HashMap::new(), records: Vec::new() }
     }
 
-    /// Reads from where it is to the end.
+    /// Reads from its position to the end.
     fn read(&mut self, bootstrap: &str) -> Result<()> {
         let consumer: BaseConsumer = ClientConfig::new()
             .set("bootstrap.servers", bootstrap)
             .set("group.id", "audit")
             .set("isolation.level", "read_committed")
             .set("enable.partition.eof", "true")
-            // What is gone is gone.
+            // Removed records are skipped.
             .set("auto.offset.reset", "earliest")
             .create()
-            .context("make a consumer")?;
+            .context("create a consumer")?;
         let metadata = consumer.fetch_metadata(Some(&self.name), REQUEST).context("look for the topic")?;
         let (mut assignment, mut left) = (TopicPartitionList::new(), HashSet::new());
         for partition in metadata.topics().iter().flat_map(|topic| topic.partitions()) {
@@ -133,7 +134,7 @@ impl TopicReader {
             ensure!(Instant::now() < end, "partitions {left:?} are still unread after {TIMEOUT:?}");
             let message = match consumer.poll(Duration::from_millis(200)) {
                 Some(Ok(message)) => message,
-                // The marks of transactions have offsets, too: the end is where the broker says so.
+                // Transaction markers have offsets, too: the broker reports the end.
                 Some(Err(KafkaError::PartitionEOF(partition))) => {
                     left.remove(&partition);
                     continue;
@@ -162,7 +163,7 @@ fn record(message: &BorrowedMessage<'_>, topic: i16) -> Result<Record> {
     Ok(Record {
         name,
         message_id: header("outbox-message-id").and_then(|id| id.parse().ok()).unwrap_or_default(),
-        at_ms: at_ms.context("a record without a time")?,
+        at_ms: at_ms.context("a record without a timestamp")?,
         sent_by: header(SENT_BY).and_then(|process| process.parse().ok()),
         topic,
         partition: message.partition(),

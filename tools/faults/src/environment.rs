@@ -1,4 +1,4 @@
-//! The servers of a run, killed and started again, and each application's way to them.
+//! The servers of a run, which are killed and restarted, and each application's proxies to them.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -14,33 +14,33 @@ use crate::proxy::Proxy;
 use crate::schedule::APPLICATIONS;
 use crate::truth;
 
-/// The broker's own time, which also orders the copies of a message; and what is past its retention goes at once. Not at once behind a
-/// start, which may be the first moment in a while at which anybody can read.
+/// The broker sets timestamps, which also order the copies of a message, and removes expired records at once. It does
+/// not do so right after a start, which may be the first moment in a while in which anything can be read.
 const BROKER: [(&str, &str); 3] = [
     ("log.message.timestamp.type", "LogAppendTime"),
     ("log.retention.check.interval.ms", "500"),
     ("log.initial.task.delay.ms", "10000"),
 ];
 
-/// An application's way to the servers.
+/// An application's proxies to the servers.
 #[derive(Debug)]
 pub(crate) struct AppProxies {
     pub(crate) database: Proxy,
     pub(crate) broker: Proxy,
 }
 
-/// Servers of our own. Dropping it ends them and removes their data.
+/// Our own servers. Dropping it stops them and removes their data.
 #[derive(Debug)]
 pub(crate) struct Environment {
     database: Arc<Mutex<Postgres>>,
-    /// Not behind the lock of the database: it is set while that is killed and started.
+    /// Outside the database's lock: it is set while the database is killed and started.
     clock: Option<ServerClock>,
     broker: Arc<Mutex<Kafka>>,
     pub(crate) proxies: Vec<AppProxies>,
 }
 
 impl Environment {
-    /// With a clock of the database's own, where that is asked for.
+    /// Starts the servers; with a separate clock for the database if asked.
     pub(crate) async fn start(own_clock: bool) -> Result<Self> {
         let mut proxies = Vec::new();
         for _ in 0..APPLICATIONS {
@@ -62,12 +62,12 @@ impl Environment {
         Ok(Self { database: Arc::new(Mutex::new(database)), clock, broker: Arc::new(Mutex::new(broker)), proxies })
     }
 
-    /// The broker without a proxy.
+    /// The broker's address without a proxy.
     pub(crate) fn bootstrap(&self) -> String {
         self.broker.lock().unwrap_or_else(PoisonError::into_inner).bootstrap()
     }
 
-    /// A new database with the tables; returns its name.
+    /// Creates a database with the tables; returns its name.
     pub(crate) async fn new_database(&self, name: &str) -> Result<()> {
         let mut server = AsyncPgConnection::establish(&self.url("outbox")).await?;
         server.batch_execute(&format!("CREATE DATABASE {name}")).await?;
@@ -83,7 +83,7 @@ impl Environment {
         AsyncPgConnection::establish(&self.url(database)).await.context("connect to the database")
     }
 
-    /// The URL of a database by way of an application's proxy.
+    /// The URL of a database through an application's proxy.
     pub(crate) fn url_by(&self, proxies: &AppProxies, database: &str) -> Result<String> {
         let url = self.url(database);
         let (login, _) = url.rsplit_once('@').context("the URL holds a login")?;
@@ -99,7 +99,7 @@ impl Environment {
         }
     }
 
-    /// `kill -9` to the database, and its start on the same data. Blocks.
+    /// Sends `kill -9` to the database, and starts it on the same data. Blocks.
     pub(crate) fn database_killer(&self) -> impl FnOnce() -> Result<()> + Send + 'static {
         let database = Arc::clone(&self.database);
         move || {
@@ -109,7 +109,7 @@ impl Environment {
         }
     }
 
-    /// The same of the broker.
+    /// The same for the broker.
     pub(crate) fn broker_killer(&self) -> impl FnOnce() -> Result<()> + Send + 'static {
         let broker = Arc::clone(&self.broker);
         move || {
@@ -119,12 +119,12 @@ impl Environment {
         }
     }
 
-    /// The database's clock is so many milliseconds ahead of the machine's from now on, or behind.
+    /// Sets the database's clock this many milliseconds ahead of the machine's, or behind.
     pub(crate) fn set_database_ahead(&self, millis: i64) -> Result<()> {
         self.clock.as_ref().context("the database has the machine's clock")?.set_ahead(millis)
     }
 
-    /// Every way as it should be.
+    /// Ends every cut and delay.
     pub(crate) fn heal(&self) {
         for proxies in &self.proxies {
             for proxy in [&proxies.database, &proxies.broker] {

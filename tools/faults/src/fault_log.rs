@@ -1,4 +1,4 @@
-//! What happened when, and to whom.
+//! Logs what happened when, and to which application.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -7,22 +7,23 @@ use serde::Serialize;
 use crate::app::now_ms;
 use crate::schedule::{Fault, Kind};
 
-/// A fault as it happened.
+/// A fault that happened.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct FaultWindow {
     pub(crate) name: &'static str,
-    /// Whom it concerned; all where it names none.
+    /// The application it hit; `None` means all.
     pub(crate) application: Option<usize>,
     /// Milliseconds since 1970.
     pub(crate) from_ms: u64,
     pub(crate) until_ms: u64,
-    /// For how long behind its end a message may still be sent that comes twice by it.
+    /// For how long after its end a message that it duplicates may still be sent.
     pub(crate) lasts_ms: u64,
-    /// The last moment of a copy that it explains: by then nothing of its time was left. Far away until that is known.
+    /// The last time of a copy that it explains, by which everything has recovered. In the far future until that is
+    /// known.
     pub(crate) explains_until_ms: u64,
-    /// Whether a message may come twice by it.
+    /// Whether it may cause duplicates.
     pub(crate) may_duplicate: bool,
-    /// Which explanation is the better one, where there are two.
+    /// Decides which of two explanations is better.
     kind: Option<Kind>,
 }
 
@@ -33,25 +34,26 @@ impl FaultWindow {
         Self::of(Kind::KillBroker, None, [from_ms, until_ms])
     }
 
-    /// A fault of a kind between two moments.
+    /// A fault of a kind between two times.
     #[cfg(test)]
     pub(crate) fn of(kind: Kind, application: Option<usize>, [from_ms, until_ms]: [u64; 2]) -> Self {
         Self { application, kind: Some(kind), ..Self::unplanned(kind.name(), 0, [from_ms, until_ms], 0) }
     }
 
-    /// A moment of a fault that doubles.
+    /// A fault at a moment that may cause duplicates.
     #[cfg(test)]
     pub(crate) fn at(name: &'static str, application: usize, at_ms: u64) -> Self {
         Self { may_duplicate: true, ..Self::unplanned(name, application, [at_ms, at_ms], 0) }
     }
 
-    /// What happened to an application although nobody planned it; explains nothing by itself.
+    /// Something unplanned in an application; by itself it explains nothing.
     fn unplanned(name: &'static str, application: usize, [from_ms, until_ms]: [u64; 2], lasts_ms: u64) -> Self {
         let (application, explains_until_ms) = (Some(application), NEVER);
         Self { name, application, from_ms, until_ms, lasts_ms, explains_until_ms, may_duplicate: false, kind: None }
     }
 
-    /// Whether a copy at `copy_ms` of a message that was there before at `before_ms` may come of it, if it concerned a sender.
+    /// Whether it may have caused a copy at `copy_ms` of a message that was stored before at `before_ms`, if it hit a
+    /// sender.
     pub(crate) fn explains(&self, before_ms: u64, copy_ms: u64) -> bool {
         let is_between = self.from_ms <= copy_ms && self.until_ms + self.lasts_ms >= before_ms;
         self.may_duplicate && is_between && copy_ms <= self.explains_until_ms
@@ -62,18 +64,18 @@ impl FaultWindow {
         self.kind.is_some_and(Kind::is_of_server)
     }
 
-    /// Whether the database's clock was not the machine's between these moments, or came back to it just before.
+    /// Whether the database's clock was wrong between these times, or was corrected just before.
     pub(crate) fn skews(&self, from_ms: u64, until_ms: u64) -> bool {
         self.kind.is_some_and(Kind::is_of_clock) && self.from_ms <= until_ms && self.until_ms + self.lasts_ms >= from_ms
     }
 
-    /// Whether it held anybody up between these moments. A snapshot that is held is to hold nobody up.
+    /// Whether it delayed anything between these times. A held snapshot must delay nothing.
     pub(crate) fn holds_up(&self, from_ms: u64, until_ms: u64) -> bool {
         self.kind != Some(Kind::HoldSnapshot) && self.from_ms <= until_ms && self.until_ms + self.lasts_ms >= from_ms
     }
 
-    /// Whether its application's connections to the database were cut between these moments, so that the database does not know yet
-    /// that some are no more.
+    /// Whether its application's connections to the database were cut between these times, so that the database may
+    /// still count closed ones.
     pub(crate) fn cuts_database(&self, application: Option<usize>, from_ms: u64, until_ms: u64) -> bool {
         self.kind == Some(Kind::CutDatabase)
             && self.application == application
@@ -87,12 +89,12 @@ impl FaultWindow {
     }
 
     pub(crate) fn rank(&self) -> (bool, Option<Kind>) {
-        // What nobody planned explains last.
+        // Unplanned events are the last choice.
         (self.kind.is_none(), self.kind)
     }
 }
 
-/// For how long behind a cut the database may have connections that are gone: a statement of theirs has to end first.
+/// How long after a cut the database may still have closed connections: a statement of theirs must end first.
 const CUT_LASTS_MS: u64 = 15_000;
 
 /// Later than everything.
@@ -105,13 +107,12 @@ pub(crate) struct FaultLog {
 }
 
 impl FaultLog {
-    /// Notes that a fault begins; returns its place.
+    /// Logs the begin of a fault; returns its index.
     pub(crate) fn begin(&self, fault: Fault, delivery_ms: u64) -> usize {
-        // A message that timed out at the end of an outage is sent again, and with it whatever the client had beside it.
+        // A message that timed out at the end of an outage is sent again, with whatever else the client held.
         let lasts_ms = match fault.kind {
             Kind::KillBroker | Kind::CutBroker | Kind::Pause => delivery_ms + 1_000,
-            // What was due by another clock is under way when the clock is right again.
-            // And what waited for the lock.
+            // What was due by the wrong clock, or waited for the lock, is in flight when that ends.
             Kind::DatabaseAhead | Kind::DatabaseBehind | Kind::LockTable => delivery_ms + 1_000,
             _ => 500,
         };
@@ -141,17 +142,17 @@ impl FaultLog {
         self.lock().iter().any(|window| window.application == Some(application) && window.until_ms == NEVER)
     }
 
-    /// Nothing is left of what was there by now, but for what clients have under way: for so much longer.
+    /// Everything has recovered, except for what clients have in flight, which lasts this much longer.
     pub(crate) fn recovered(&self, delivery_ms: u64) {
         let now = now_ms();
         let open = |window: &&mut FaultWindow| window.explains_until_ms == NEVER && window.until_ms <= now;
         self.lock().iter_mut().filter(open).for_each(|window| window.explains_until_ms = now + delivery_ms + 1_000);
     }
 
-    /// A process did not run, and nobody had stopped it.
+    /// A process did not run, although nobody stopped it.
     pub(crate) fn stalled(&self, application: usize, from_ms: u64, until_ms: u64) {
         let mut windows = self.lock();
-        // Being stopped by us is a stall, too.
+        // A stop by us is a stall, too.
         let is_known = windows.iter().any(|window| {
             window.kind == Some(Kind::Pause)
                 && window.application == Some(application)
@@ -159,14 +160,15 @@ impl FaultLog {
                 && window.until_ms >= from_ms
         });
         if !is_known {
-            // As long as behind a stop by us: what the client had is sent when it runs again. It is no word of the library's: a
-            // thread that has nothing to do with it did not run either.
+            // As long as after a stop by us: what the client held is sent when it runs again. The library does not
+            // report it: a thread that has nothing to do with it stalled, too.
             let stall = FaultWindow::unplanned("machine too busy", application, [from_ms, until_ms], 3_000);
             windows.push(FaultWindow { may_duplicate: true, ..stall });
         }
     }
 
-    /// A client said that messages failed. It is part of what is tested, and so no reason for a second copy: there is a fault behind it.
+    /// A client reported failed messages. The client is part of what is tested, so this explains no second copy; the
+    /// fault behind it does.
     pub(crate) fn failed(&self, application: usize, from_ms: u64, until_ms: u64) {
         self.lock().push(FaultWindow::unplanned("client gave up", application, [from_ms, until_ms], 3_000));
     }
@@ -175,7 +177,7 @@ impl FaultLog {
         self.lock().clone()
     }
 
-    /// How many faults of a kind lasted for so long, and how many there were in all.
+    /// How many faults of a kind lasted at least this long, and how many there were in all.
     pub(crate) fn shares(windows: &[FaultWindow], kinds: &[Kind], lasting_ms: u64) -> (usize, usize) {
         let is_one = |window: &&FaultWindow| {
             window.kind.is_some_and(|kind| kinds.contains(&kind))
@@ -200,7 +202,7 @@ mod tests {
         let fault = |application| Fault { kind: Kind::CutBroker, application, for_ms: 0, amount: 0 };
         fault_log.begin(fault(None), 0);
         fault_log.failed(1, 0, 0);
-        assert!(!fault_log.has_fault(1), "a server's is nobody's, and what a client said is none");
+        assert!(!fault_log.has_fault(1), "a server's fault is no application's, and a client's report is none");
         let place = fault_log.begin(fault(Some(1)), 0);
         assert!(fault_log.has_fault(1) && !fault_log.has_fault(0));
         fault_log.end(place);
@@ -215,10 +217,13 @@ mod tests {
         fault_log.recovered(2_000);
         fault_log.end(place);
         let ended = fault_log.windows()[0].until_ms;
-        assert!(fault_log.windows()[0].explains(ended, ended + 60_000), "it went on while something else recovered");
+        assert!(
+            fault_log.windows()[0].explains(ended, ended + 60_000),
+            "it was still active when something else recovered"
+        );
         fault_log.recovered(2_000);
         let window = &fault_log.windows()[0];
         assert!(window.explains(window.from_ms, ended + 2_500) && !window.explains(window.from_ms, ended + 60_000));
-        assert!(!window.explains(ended + 5_000, ended + 5_100), "the first copy came long behind it");
+        assert!(!window.explains(ended + 5_000, ended + 5_100), "the first copy came long after it");
     }
 }

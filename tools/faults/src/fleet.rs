@@ -1,4 +1,4 @@
-//! The applications as processes: started, told, stopped, killed, and ended by their ids.
+//! The application processes: starts, commands, stops, kills and ends them by their process ids.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
@@ -17,19 +17,19 @@ use crate::fault_log::FaultLog;
 use crate::wire::{CONFIG, Command, Config, Report};
 use xtask::stop::Stop;
 
-/// The longest that an application may take for its orderly end: its transactions, its relay's grace, and some.
+/// The longest orderly shutdown of an application: its transactions, its relay's grace period, and a margin.
 pub(crate) const END_MAX: Duration = Duration::from_secs(60);
 
-/// How often it is looked whether everything still runs.
+/// How often to check whether everything still runs.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Counts by name, as each process told them last.
+/// Counts by name, from each process's last report.
 type Counts = HashMap<u32, Vec<(String, u64)>>;
 
-/// What processes told.
+/// The reports of processes.
 #[derive(Debug, Default)]
 struct ReceivedReports {
-    /// Those that said they run.
+    /// Those that reported that they run.
     running: HashSet<u32>,
     transactions: Counts,
     metrics: Counts,
@@ -44,13 +44,13 @@ struct Running {
     ends: bool,
 }
 
-/// The applications of a run; killed when it is dropped.
+/// The applications of a run; they are killed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Fleet {
     configs: Vec<Config>,
     running: Vec<Option<Running>>,
     lives: u32,
-    /// Which application a process was a life of.
+    /// The application that each process belonged to.
     pub(crate) applications: HashMap<u32, usize>,
     received: Arc<Mutex<ReceivedReports>>,
     fault_log: FaultLog,
@@ -61,13 +61,13 @@ impl Fleet {
     /// Applications with these configurations, not started yet. Their logs go to `log`.
     pub(crate) fn new(configs: Vec<Config>, fault_log: FaultLog, log: &Path) -> Result<Self> {
         let running = configs.iter().map(|_| None).collect();
-        let log = File::create(log).with_context(|| format!("make {}", log.display()))?;
+        let log = File::create(log).with_context(|| format!("create {}", log.display()))?;
         let (applications, received) = (HashMap::new(), Arc::default());
         Ok(Self { configs, running, lives: 0, applications, received, fault_log, log })
     }
 
-    /// Starts an application as a new process. On the driver's first thread: the kernel ends a child with the thread that
-    /// started it.
+    /// Starts an application as a new process. Call it on the driver's first thread: the kernel kills a child when the
+    /// thread that started it ends.
     pub(crate) fn start(&mut self, application: usize) -> Result<()> {
         if self.running[application].is_some() {
             return Ok(());
@@ -77,7 +77,7 @@ impl Fleet {
         let config = Config { process: self.lives, ..self.configs[application].clone() };
         let mut command = tokio::process::Command::new(std::env::current_exe()?);
         command.env(CONFIG, serde_json::to_string(&config)?).kill_on_drop(true);
-        // A group of its own keeps a Ctrl-C meant for the driver from it.
+        // Its own process group keeps a Ctrl-C for the driver from it.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(self.log.try_clone()?);
         let mut child = command.spawn().context("start an application")?;
         let orders = child.stdin.take().context("its input is piped")?;
@@ -98,7 +98,7 @@ impl Fleet {
     pub(crate) async fn send(&mut self, application: usize, command: Command) -> Result<()> {
         let Some(running) = &mut self.running[application] else { return Ok(()) };
         let line = format!("{}\n", serde_json::to_string(&command)?);
-        // One that has just died by itself is noticed elsewhere.
+        // If it has just died by itself, `check` reports that.
         let _ = running.orders.write_all(line.as_bytes()).await;
         Ok(())
     }
@@ -116,7 +116,7 @@ impl Fleet {
         kill_process(pid, signal).context("signal an application")
     }
 
-    /// Whether an application's present life has said that it runs.
+    /// Whether an application's current process has reported that it runs.
     pub(crate) fn runs(&self, application: usize) -> bool {
         let received = lock(&self.received);
         self.running[application].as_ref().is_some_and(|running| received.running.contains(&running.process))
@@ -131,14 +131,14 @@ impl Fleet {
         Ok(())
     }
 
-    /// Whether one that was told to has ended.
+    /// Whether an application that was told to end has ended.
     ///
     /// # Errors
-    /// It ended otherwise than in order, or it is there still after `until`.
+    /// Returns an error if it ended with a failure, or is still there after `until`.
     pub(crate) fn has_ended(&mut self, application: usize, until: Instant) -> Result<bool> {
         let Some(running) = &mut self.running[application] else { return Ok(true) };
         let Some(status) = running.child.try_wait()? else {
-            ensure!(Instant::now() < until, "an application does not end within {END_MAX:?}");
+            ensure!(Instant::now() < until, "an application did not end within {END_MAX:?}");
             return Ok(false);
         };
         self.running[application] = None;
@@ -146,7 +146,7 @@ impl Fleet {
         Ok(true)
     }
 
-    /// Tells an application to end and waits for it.
+    /// Tells an application to end, and waits for it.
     pub(crate) async fn end(&mut self, application: usize) -> Result<()> {
         self.request_end(application).await?;
         let until = Instant::now() + END_MAX;
@@ -156,7 +156,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Fails where an application ended that nobody had ended.
+    /// Fails if an application ended by itself.
     pub(crate) fn check(&mut self) -> Result<()> {
         for running in self.running.iter_mut().flatten().filter(|running| !running.ends) {
             if let Some(status) = running.child.try_wait()? {
@@ -166,7 +166,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Waits, and looks meanwhile whether everything still runs.
+    /// Waits, and checks meanwhile that everything still runs.
     pub(crate) async fn watch(&mut self, how_long: Duration, stop: &Stop) -> Result<()> {
         let end = Instant::now() + how_long;
         while Instant::now() < end {
@@ -177,18 +177,18 @@ impl Fleet {
         Ok(())
     }
 
-    /// The applications whose present life has not said yet that it runs.
+    /// The applications whose current process has not reported yet that it runs.
     pub(crate) fn starting(&self) -> Vec<usize> {
         let is_starting = |application: &usize| self.running[*application].is_some() && !self.runs(*application);
         (0..self.running.len()).filter(is_starting).collect()
     }
 
-    /// Transactions by kind, as far as the applications came to tell.
+    /// Transactions by kind, as far as the applications reported them.
     pub(crate) fn transactions(&self) -> BTreeMap<String, u64> {
         sums(&lock(&self.received).transactions)
     }
 
-    /// What the library counted in all of them, by metric.
+    /// The library's counters over all applications, by metric.
     pub(crate) fn metrics(&self) -> BTreeMap<String, u64> {
         sums(&lock(&self.received).metrics)
     }

@@ -1,4 +1,4 @@
-//! Makes the faults of a phase happen, each at its time and many at once.
+//! Injects the faults of a phase, each at its time and many at once.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -19,41 +19,41 @@ use crate::truth;
 use crate::wire::{Command, Times, Topics};
 use xtask::stop::Stop;
 
-/// How exactly faults are in time.
+/// The precision of the faults' times.
 const TICK: Duration = Duration::from_millis(10);
-/// When a late settle meets ids that are given again: the steps of [`Kind::ReuseIds`], counted from its beginning.
-/// Acknowledgements are late from the beginning on, so that many settles wait when the way to the database is cut.
+/// The steps of [`Kind::ReuseIds`], from its beginning, in which a late settle finds reused ids. Acknowledgements are
+/// late from the start, so that many settles wait when the connection to the database is cut.
 const LATE_MS: u64 = 1_500;
 const CUT_AT: Duration = Duration::from_millis(1_200);
 const REUSE_AT: Duration = Duration::from_millis(6_000);
 const SETTLE_AT: Duration = Duration::from_millis(7_500);
-/// So far ids go back: further than those that wait to be settled.
+/// How far ids go back: further than those that wait to be settled.
 const REUSED: i64 = 700;
 
-/// How often it is looked whether an application that was told to end has ended.
+/// How often to check whether an application that was told to end has ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What is to be done at a time; the place is that in the fault log.
+/// What to do at a time; the index is that in the fault log.
 #[derive(Debug, Clone, Copy)]
 enum Action {
-    /// Until this moment at the latest.
+    /// At this time at the latest.
     Begin(Fault, Instant),
     End(Fault, usize),
-    /// An application that was told to end does so; the moment is the last.
+    /// Waits for an application that was told to end; the time is the deadline.
     AwaitEnd(Fault, usize, Instant),
-    /// Rows that wait to be settled cannot be.
+    /// Cuts off rows that wait to be settled.
     CutOff(Fault),
-    /// Ids from here on are given again, to rows that wait for their broker.
+    /// Assigns ids from here again, to rows that wait for their broker.
     Reuse(Fault, i64),
-    /// The way to the database is whole again, and a settle that waited for it comes.
+    /// Restores the connection to the database, so that a waiting settle arrives.
     LetSettle(Fault),
 }
 
-/// A snapshot that is held.
+/// A held snapshot.
 #[derive(Debug)]
 struct Snapshot {
     holder: JoinHandle<()>,
-    /// In the fault_log.
+    /// The index in the fault log.
     place: usize,
     topic: String,
     dead_rows: u64,
@@ -65,7 +65,7 @@ pub(crate) struct FaultInjector<'a> {
     fault_log: &'a FaultLog,
     times: Times,
     actions: Vec<Action>,
-    /// By time, with the place in `actions`.
+    /// By time, with the index in `actions`.
     timers: BinaryHeap<Reverse<(Instant, usize)>>,
     servers: JoinSet<Result<()>>,
     snapshot: Option<Snapshot>,
@@ -77,7 +77,7 @@ impl<'a> FaultInjector<'a> {
         Self { environment, database, fault_log, times, actions, timers, servers, snapshot: None }
     }
 
-    /// Ends the snapshot that is held: not with its phase, so that the steady state behind it is seen with it.
+    /// Ends the held snapshot: not with its phase, so that the following steady state has it.
     pub(crate) fn release(&mut self) {
         if let Some(Snapshot { holder, place, .. }) = self.snapshot.take() {
             holder.abort();
@@ -85,8 +85,8 @@ impl<'a> FaultInjector<'a> {
         }
     }
 
-    /// Removes what the snapshot before kept, so that phases are alike: the server's own vacuum gets to it in no phase where the next
-    /// snapshot comes soon, and after thirty of them a walk over what is dead took 2 s.
+    /// Removes what the last snapshot kept, so that phases are alike. If the next snapshot comes soon, the server's own
+    /// vacuum gets to it in no phase, and after thirty of them a scan over dead rows took 2 s.
     async fn clean(&mut self) -> Result<()> {
         if self.snapshot.is_some() {
             self.release();
@@ -95,12 +95,12 @@ impl<'a> FaultInjector<'a> {
         Ok(())
     }
 
-    /// The rows that are dead because of the snapshot that is held: of which topic, and how many.
+    /// The topic and number of the dead rows that the held snapshot keeps.
     pub(crate) fn held(&self) -> Option<(&str, u64)> {
         self.snapshot.as_ref().map(|snapshot| (&*snapshot.topic, snapshot.dead_rows))
     }
 
-    /// Goes through a phase to its end, when everything is healed and runs again.
+    /// Runs a phase to its end, when everything is healed and runs again.
     pub(crate) async fn run_phase(&mut self, phase: &Phase, fleet: &mut Fleet, stop: &Stop) -> Result<()> {
         self.clean().await?;
         let begin = Instant::now();
@@ -116,7 +116,7 @@ impl<'a> FaultInjector<'a> {
             }
             let action = self.actions[place];
             self.act(action, fleet).await?;
-            // One that did not come back is not to be waited for by everything else.
+            // A server that did not come back must not be waited for by everything else.
             while let Some(restarted) = self.servers.try_join_next() {
                 restarted??;
             }
@@ -124,7 +124,7 @@ impl<'a> FaultInjector<'a> {
         while let Some(restarted) = self.servers.join_next().await {
             restarted??;
         }
-        // One that paused a topic may have been killed before it let it go on.
+        // An application that paused a topic may have been killed before it resumed it.
         fleet.send(0, Command::ResumeTopics).await
     }
 
@@ -135,7 +135,8 @@ impl<'a> FaultInjector<'a> {
 
     async fn act(&mut self, action: Action, fleet: &mut Fleet) -> Result<()> {
         match action {
-            // Where it never can the fault is left out: behind the phase that is found, and by the shares of what happened.
+            // If the fault can never begin, it is left out; the recovery of the phase and the shares of faults show
+            // that.
             Action::Begin(fault, until) if !self.can_begin(fault, fleet) => {
                 if Instant::now() < until {
                     self.plan(Instant::now() + POLL_INTERVAL, action);
@@ -150,7 +151,7 @@ impl<'a> FaultInjector<'a> {
                 }
                 Ok(())
             }
-            // Everything else goes on beside it: what is cut off is to be healed, who is stopped is to go on.
+            // Everything else goes on meanwhile: cuts are to be healed, and stopped processes are to continue.
             Action::AwaitEnd(fault, place, until) => {
                 match fleet.has_ended(fault.application.unwrap_or(0), until)? {
                     true => self.plan(Instant::now(), Action::End(fault, place)),
@@ -180,15 +181,15 @@ impl<'a> FaultInjector<'a> {
         }
     }
 
-    /// Whether its application has no other fault, whose end would heal this one as well, and runs, which it has to in order to hear
-    /// anything, or to be stopped in the middle of something; killed it is also while it starts. The schedule sees to both, and lags
-    /// behind where a start takes long.
+    /// Whether the application runs and has no other fault, whose end would heal this one as well. It must run to
+    /// receive a command, or to be stopped in the middle of something; it may be killed while it starts. The schedule
+    /// takes care of both, but lags behind if a start takes long.
     fn can_begin(&self, fault: Fault, fleet: &Fleet) -> bool {
         let Some(application) = fault.application else { return true };
         !self.fault_log.has_fault(application) && (fault.kind == Kind::KillApplication || fleet.runs(application))
     }
 
-    /// Says whether the fault has an end that is to be made.
+    /// Begins the fault. Returns whether its end has to be scheduled.
     async fn begin(&mut self, fault: Fault, place: usize, fleet: &mut Fleet) -> Result<bool> {
         let application = fault.application.unwrap_or(0);
         let slow = Duration::from_millis(fault.amount);
@@ -217,7 +218,7 @@ impl<'a> FaultInjector<'a> {
             Kind::Jump => fleet.send(application, Command::Jump { by_ms: fault.amount }).await?,
             Kind::Burst => fleet.send(application, Command::Burst { messages: fault.amount }).await?,
             Kind::PauseTopic => {
-                let topic = i16::try_from(fault.amount).context("a topic has a small place")?;
+                let topic = i16::try_from(fault.amount).context("a topic has a small index")?;
                 fleet.send(application, Command::PauseTopic { topic }).await?;
             }
             Kind::Redrive => fleet.send(application, Command::Redrive).await?,
@@ -257,7 +258,7 @@ impl<'a> FaultInjector<'a> {
         Ok(())
     }
 
-    /// Kills and starts a server beside everything else; its end is noted when it is back.
+    /// Kills and starts a server in the background; its end is logged when it is back.
     fn restart(&mut self, restart: impl FnOnce() -> Result<()> + Send + 'static, place: usize) -> bool {
         let fault_log = self.fault_log.clone();
         self.servers.spawn(async move {
@@ -268,14 +269,14 @@ impl<'a> FaultInjector<'a> {
         false
     }
 
-    /// Locks the table beside everything else; the end is noted when it is free again.
+    /// Locks the table in the background; the end is logged when it is free again.
     fn lock_table(&mut self, fault: Fault, place: usize) -> bool {
         let (fault_log, url) = (self.fault_log.clone(), self.environment.url(self.database));
         self.servers.spawn(async move {
             let locked = lock_table(&url, Duration::from_millis(fault.for_ms)).await;
             fault_log.end(place);
-            // It waited for a transaction of a process that is stopped, or the database was killed under it: a phase that lags behind
-            // brings that about. Everybody waited behind it all the same, and how many lasted is looked at in the end.
+            // It waited for a transaction of a stopped process, or the database was killed meanwhile; a phase that lags
+            // behind causes that. Everybody waited behind it anyway, and the report checks how many locks lasted.
             if let Err(error) = locked {
                 eprintln!("a table lock ended early: {error:#}");
             }

@@ -1,5 +1,6 @@
-//! Real applications with relays on a real PostgreSQL and a real Kafka, killed, stopped and cut off by a seeded schedule; then
-//! an audit of what arrived. `cargo xtask faults` builds and runs it; `docs/internals/faults.md` says what it covers.
+//! Real applications with relays on a real PostgreSQL and a real Kafka, killed, stopped and cut off by a seeded
+//! schedule. An audit of what arrived follows. `cargo xtask faults` builds and runs it; `docs/internals/faults.md` says
+//! what it covers.
 
 #![expect(clippy::print_stdout, reason = "a command line program reports on its standard output")]
 
@@ -38,9 +39,9 @@ use self::environment::Environment;
 use crate::plans::{BUG_CASES, BugCase, Plan};
 use crate::run::Outcome;
 
-/// Fewer messages than these say nothing.
+/// A run with fewer messages proves nothing.
 const CONSUMED_MIN: usize = 100_000;
-/// What a run of a minute or two comes to on a slow machine.
+/// What a run of a minute or two consumes on a slow machine.
 const SMOKE_CONSUMED_MIN: usize = 10_000;
 
 /// Kills, stops and cuts off real applications, and audits what arrived
@@ -67,7 +68,7 @@ async fn main() -> ExitCode {
 }
 
 async fn run_application(config: &str) -> Result<ExitCode> {
-    // Unless asked for more: much of what a relay warns of is what was done to it.
+    // Unless asked for more: a relay warns mostly of the faults themselves.
     let filter = EnvFilter::builder().with_default_directive(LevelFilter::ERROR.into());
     let filter = filter.from_env().context("read RUST_LOG")?;
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
@@ -84,7 +85,7 @@ async fn drive(arguments: &Arguments) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let stop = Stop::on_signals()?;
-    fs::create_dir_all(&arguments.results).context("make the folder of the results")?;
+    fs::create_dir_all(&arguments.results).context("create the results folder")?;
     let environment = Environment::start(plan.is_skewed).await?;
     if arguments.run.inject_all_bugs {
         return check_injected_bugs(&environment, arguments, &stop).await;
@@ -113,7 +114,7 @@ fn plan(arguments: &Arguments) -> Result<Plan> {
 }
 
 fn show(plan: &Plan) {
-    println!("{} faults of seed {}", plan.phases.iter().map(Vec::len).sum::<usize>(), plan.seed);
+    println!("{} faults with seed {}", plan.phases.iter().map(Vec::len).sum::<usize>(), plan.seed);
     for (number, phase) in plan.phases.iter().enumerate() {
         println!("phase {}", number + 1);
         phase.iter().for_each(|step| println!("{step}"));
@@ -132,7 +133,7 @@ async fn one(
     Ok(outcome)
 }
 
-/// Each planted mistake has to be found, and its schedule has to pass without it.
+/// Each injected bug must be found, and its schedule must pass without it.
 async fn check_injected_bugs(environment: &Environment, arguments: &Arguments, stop: &Stop) -> Result<ExitCode> {
     ensure!(cfg!(feature = "_injected_bugs"), "injected bugs need the feature _injected_bugs");
     let mut failed = 0;
@@ -146,7 +147,7 @@ async fn check_injected_bugs(environment: &Environment, arguments: &Arguments, s
         let (without, with) = match runs.await {
             Ok(outcomes) => outcomes,
             Err(error) if stop.requested() => return Err(error),
-            // The others are to be seen all the same.
+            // The other bugs still run.
             Err(error) => {
                 failed += 1;
                 println!("{:<24} NOT RUN: {error:#}", bug_case.bug);

@@ -1,4 +1,4 @@
-//! What others do to the database of the applications: a table that somebody locks, and a snapshot that somebody keeps open.
+//! Other sessions in the applications' database: one that locks a table, and one that keeps a snapshot open.
 
 use std::time::Duration;
 
@@ -8,31 +8,31 @@ use tokio::time::sleep;
 
 use crate::truth;
 
-/// The longest that the lock itself is waited for: for the transactions that are open, one of which may be stopped in its middle. Whoever
-/// comes behind it waits as well, so by then the fault has been one.
+/// The longest wait for the lock itself. It waits for open transactions, one of which may be stopped in the middle.
+/// Later sessions wait behind it as well, so by then it has had its effect.
 const WAIT_MAX: &str = "8s";
-/// How often it is looked whether the snapshot is there still, and how long until one is taken anew.
+/// How often to check that the snapshot still exists, and the delay before a new one.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Locks the table of messages for so long, as an `ALTER TABLE` does. Nobody reads or writes it meanwhile.
+/// Locks the messages table for this long, like an `ALTER TABLE`. Nobody reads or writes it meanwhile.
 ///
 /// # Errors
-/// The database was killed, or the lock was not had in time.
+/// Returns an error if the database was killed, or if the lock was not acquired in time.
 pub(crate) async fn lock_table(url: &str, how_long: Duration) -> Result<()> {
     let mut connection = AsyncPgConnection::establish(url).await.context("connect to lock the table")?;
     let lock = format!("SET lock_timeout = '{WAIT_MAX}'; BEGIN; LOCK TABLE outbox_messages IN ACCESS EXCLUSIVE MODE");
     connection.batch_execute(&lock).await.context("lock the table")?;
     sleep(how_long).await;
-    connection.batch_execute("COMMIT").await.context("end the lock")
+    connection.batch_execute("COMMIT").await.context("release the lock")
 }
 
-/// Keeps a snapshot open until it is dropped, and leaves so many dead rows of `topic` that nobody may remove before. A snapshot does not
-/// survive the end of the database, and is taken anew then.
+/// Keeps a snapshot open until it is dropped, and leaves this many dead rows of `topic` that cannot be removed before.
+/// When the database ends, the snapshot is lost, and a new one is taken.
 pub(crate) async fn hold_snapshot(url: String, topic: String, dead_rows: u64) {
     loop {
-        // It ends with the connection, and with the task only where it is dropped.
+        // It ends with its connection. The task ends only when it is dropped.
         if let Err(error) = hold_one(&url, &topic, dead_rows).await {
-            eprintln!("the snapshot ended with its connection, and is taken anew: {error:#}");
+            eprintln!("the snapshot ended with its connection; taking a new one: {error:#}");
         }
         sleep(POLL_INTERVAL).await;
     }
@@ -40,12 +40,12 @@ pub(crate) async fn hold_snapshot(url: String, topic: String, dead_rows: u64) {
 
 async fn hold_one(url: &str, topic: &str, dead_rows: u64) -> Result<()> {
     let mut holder = AsyncPgConnection::establish(url).await?;
-    // Of another table: a lock on ours would keep others from locking it.
+    // Reads another table: a lock on ours would block others that lock it.
     holder.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_class").await?;
     let mut writer = AsyncPgConnection::establish(url).await?;
     truth::leave_dead_rows(&mut writer, topic, dead_rows).await?;
     loop {
         sleep(POLL_INTERVAL).await;
-        holder.batch_execute("SELECT 1").await.context("look for the snapshot")?;
+        holder.batch_execute("SELECT 1").await.context("check the snapshot")?;
     }
 }

@@ -1,13 +1,13 @@
-//! What a run is: the long schedule, or the one that shows a planted mistake.
+//! The plan of a run: the long schedule, or one that shows an injected bug.
 
 use crate::audit::Finding;
 use crate::schedule::{self, APPLICATIONS, Fault, Kind, Phase, Step};
 use crate::wire::{Load, Times};
 
-/// As many phases as have every fault against every application, about.
+/// The number of phases in which about every fault hits every application.
 const LONG_PHASES: usize = 5;
 
-/// Everything that decides a run.
+/// All parameters of a run.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) seed: u64,
@@ -15,30 +15,30 @@ pub(crate) struct Plan {
     pub(crate) times: Times,
     pub(crate) load: Load,
     pub(crate) bug: Option<String>,
-    /// Whether everything that the load can do is in it, so that each has to have been done.
+    /// Whether the load uses all of its features, so that each must have been used.
     pub(crate) is_whole: bool,
-    /// Whether the database has a clock of its own, which is not always right.
+    /// Whether the database has its own clock, which is sometimes wrong.
     pub(crate) is_skewed: bool,
-    /// An audit that consumed fewer fails.
+    /// An audit that consumed fewer messages fails.
     pub(crate) consumed_min: usize,
 }
 
 impl Plan {
-    /// Whether it has every fault often enough for each to show.
+    /// Whether it has every fault often enough to show an effect.
     pub(crate) fn is_long(&self) -> bool {
         self.is_whole && self.phases.len() >= LONG_PHASES
     }
 }
 
-/// A planted mistake, what shows it, and as what.
+/// An injected bug, the scenario that shows it, and the finding.
 pub(crate) struct BugCase {
-    /// As the library names it.
+    /// The library's name of it.
     pub(crate) bug: &'static str,
     pub(crate) found_as: &'static [Finding],
     scenario: fn() -> Scenario,
 }
 
-/// What is special about the schedule of a bug case.
+/// What differs in the schedule of a bug case.
 struct Scenario {
     phases: Vec<Vec<Batch>>,
     times: Times,
@@ -46,7 +46,7 @@ struct Scenario {
     all_features: bool,
 }
 
-/// A fault, how often it comes, to one application after the other or to all at once.
+/// A fault and its count, for one application after the other or all at once.
 struct Batch {
     kind: Kind,
     times: usize,
@@ -55,7 +55,7 @@ struct Batch {
     at_once: bool,
 }
 
-/// The schedule of a run for its own sake.
+/// The schedule of a run without a bug.
 pub(crate) fn long(seed: u64, minutes: f64, is_skewed: bool, consumed_min: usize) -> Plan {
     let times = Times::default();
     let mix = if is_skewed { schedule::CLOCK_SKEW_MIX } else { schedule::FAULT_MIX };
@@ -76,7 +76,7 @@ impl BugCase {
         BUG_CASES.iter().find(|bug_case| bug_case.bug == bug)
     }
 
-    /// The schedule that shows the mistake, with it or, as a control, without.
+    /// The schedule that shows the bug: with the bug or, as a control, without.
     pub(crate) fn plan(&self, seed: u64, with_bug: bool) -> Plan {
         let Scenario { phases, times, ordered, all_features } = (self.scenario)();
         let mut random = fastrand::Rng::with_seed(seed);
@@ -106,7 +106,7 @@ fn phase(batches: &[Batch], random: &mut fastrand::Rng) -> Phase {
                 let fault = Fault { kind, application, for_ms, amount };
                 phase.push(Step { at_ms: now, fault });
             }
-            // A fault that is only slow goes on beside the next.
+            // A fault that only slows things overlaps with the next.
             now += if matches!(batch.kind, Kind::LateAcks | Kind::DelayBroker) { 0 } else { batch.for_ms };
         }
     }
@@ -125,29 +125,29 @@ fn scenario(phases: Vec<Vec<Batch>>) -> Scenario {
     Scenario { phases, times: Times::default(), ordered: true, all_features: false }
 }
 
-/// Messages that wait in the client until they time out.
+/// Messages wait in the client until they time out.
 fn cut_off() -> Scenario {
     scenario(vec![vec![one_by_one(Kind::CutBroker, 3, 4_000, 0), at_once(Kind::CutBroker, 2, 3_500, 0)]])
 }
 
-/// Messages that fail before the broker has them.
+/// Messages fail before the broker stores them.
 fn failing() -> Scenario {
     scenario(vec![vec![at_once(Kind::FailSends, 4, 2_500, 0), at_once(Kind::CutBroker, 1, 3_500, 0)]])
 }
 
-/// Nothing is lost and nobody dies: whatever comes twice is a mistake.
+/// Nothing is lost and nothing dies: every duplicate is a bug.
 fn slow_broker() -> Scenario {
     let burst = || one_by_one(Kind::Burst, 3, 1_500, 1_500);
     scenario(vec![vec![at_once(Kind::LateAcks, 1, 9_000, 700), burst(), burst()]])
 }
 
-/// Nothing but what people do.
+/// Only admin actions.
 fn admin_actions_only() -> Scenario {
     let phase = vec![one_by_one(Kind::Redrive, 6, 1_500, 0), one_by_one(Kind::Burst, 2, 1_000, 300)];
     Scenario { all_features: true, ..scenario(vec![phase]) }
 }
 
-/// By name of the mistake.
+/// By the bug's name.
 pub(crate) const BUG_CASES: &[BugCase] = &[
     BugCase {
         bug: "commit-believed",
@@ -165,7 +165,7 @@ pub(crate) const BUG_CASES: &[BugCase] = &[
         bug: "lease-not-extended",
         found_as: &[Finding::Duplicate],
         scenario: || Scenario {
-            // A message is under way for longer than its born lease, and in time all the same.
+            // A message is in flight for longer than its born lease, and still in time.
             times: Times { delivery_ms: 8_000, lease_ms: 12_000, ..Times::default() },
             ..scenario(vec![vec![at_once(Kind::LateAcks, 1, 12_000, 4_000), one_by_one(Kind::Burst, 6, 2_000, 400)]])
         },
@@ -226,7 +226,7 @@ pub(crate) const BUG_CASES: &[BugCase] = &[
     BugCase {
         bug: "poll-reads-dead-rows",
         found_as: &[Finding::DeadRowsRead],
-        // Nothing ends in it but the snapshot, so that the steady state comes soon.
+        // Only the snapshot ends in it, so that the steady state comes soon.
         scenario: || {
             scenario(vec![vec![one_by_one(Kind::HoldSnapshot, 1, 0, 600_000), one_by_one(Kind::Burst, 2, 1_000, 200)]])
         },

@@ -1,7 +1,7 @@
-//! A TCP proxy that can cut what goes through it, and delay it.
+//! A TCP proxy that can cut and delay its connections.
 //!
-//! Cut, it ends every connection with what is under way in it, and takes no new one. A delay is the same for every chunk, so
-//! the order of arrival is that of departure.
+//! A cut ends every connection with the data in it, and refuses new ones. A delay is the same for every chunk, so
+//! chunks stay in order.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep_until};
 
-/// Chunks under way in one direction of a connection.
+/// Chunks in flight in one direction of a connection.
 const UNDER_WAY_MAX: usize = 256;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// Listens on a port of its own. Nothing is passed on before a target is set.
+    /// Listens on its own port. It passes nothing on before a target is set.
     pub(crate) async fn start() -> Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.context("listen for a proxy")?;
         let port = listener.local_addr()?.port();
@@ -53,7 +53,7 @@ impl Proxy {
         self.state.send_modify(|state| state.is_cut = is_cut);
     }
 
-    /// Each direction takes this much longer.
+    /// Delays each direction by this much.
     pub(crate) fn delay(&self, by: Duration) {
         self.state.send_modify(|state| state.delay = by);
     }
@@ -96,7 +96,7 @@ async fn pass(near: TcpStream, target: SocketAddr, state: watch::Receiver<State>
     }
 }
 
-/// Ends with its first end: neither client nor server goes on with half a connection.
+/// Ends when either side ends: neither client nor server continues with half a connection.
 async fn direction(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, state: watch::Receiver<State>) -> Result<()> {
     let (sender, mut under_way) = mpsc::channel::<(Instant, Vec<u8>)>(UNDER_WAY_MAX);
     let read = async {

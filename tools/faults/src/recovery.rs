@@ -1,4 +1,4 @@
-//! What has to happen behind faults: everything runs again, what waited is sent, and what can be cured is.
+//! What must happen after faults: everything runs again, the backlog is sent, and redrivable dead letters are redriven.
 
 use std::result::Result as Ended;
 use std::time::Duration;
@@ -14,19 +14,19 @@ use crate::truth;
 use crate::wire::Command;
 use xtask::stop::Stop;
 
-/// The longest that applications may take to run again in a healed world: one that was started without a broker waits for it
-/// first.
+/// The longest time until applications run again after everything healed: one that was started without a broker waits
+/// for it first.
 pub(crate) const RUNNING_MAX: Duration = Duration::from_secs(60);
-/// The longest that it may take from then on until what waited is sent. A look from the beginning rests for longer where it is
-/// slow: what is found only by that is stuck.
+/// The longest time from then on until the backlog is sent. The wait between slow full scans is longer: a row that only
+/// such a scan finds counts as stuck.
 const RECOVERY_MAX: Duration = Duration::from_secs(45);
-/// How long nothing happens between two phases: for longer than a row is leased (5 s), so that what goes wrong in it comes again in it.
+/// The pause between two phases: longer than a row's lease (5 s), so that a failure in it is retried in it.
 pub(crate) const STEADY_STATE: Duration = Duration::from_secs(8);
 /// Longer than the longest transaction.
 pub(crate) const QUIESCE_DURATION: Duration = Duration::from_secs(3);
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Where a run takes place. What did not end in time is said in words.
+/// The context of a run. What did not end in time is described in words.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RunContext<'a> {
     pub(crate) environment: &'a Environment,
@@ -39,13 +39,13 @@ impl RunContext<'_> {
         self.environment.connect(self.database).await
     }
 
-    /// Rows that are not settled.
+    /// The number of unsettled rows.
     pub(crate) async fn waiting(&self) -> Result<i64> {
         let backlog = backlog(&mut self.connect().await?, i64::MAX).await?;
         Ok(backlog.iter().map(|of_topic| of_topic.waiting).sum())
     }
 
-    /// Waits until every application says that it runs; how long it took.
+    /// Waits until every application reports that it runs. Returns how long it took.
     pub(crate) async fn running(&self, fleet: &mut Fleet) -> Result<Ended<Duration, String>> {
         let begin = Instant::now();
         loop {
@@ -55,15 +55,15 @@ impl RunContext<'_> {
             }
             if begin.elapsed() > RUNNING_MAX {
                 return Ok(Err(format!(
-                    "applications {starting:?} do not run {RUNNING_MAX:?} after everything healed"
+                    "applications {starting:?} still do not run {RUNNING_MAX:?} after everything healed"
                 )));
             }
             fleet.watch(POLL_INTERVAL, self.stop).await?;
         }
     }
 
-    /// Waits until everything that is there now is settled or dead, and what is kept no longer is gone from the history; how long
-    /// it took, or what is left.
+    /// Waits until all current rows are settled or dead, and the expired history is gone. Returns how long it took, or
+    /// what is left.
     pub(crate) async fn recovered(&self, fleet: &mut Fleet) -> Result<Ended<Duration, String>> {
         let begin = Instant::now();
         let mut connection = self.connect().await?;
@@ -80,9 +80,9 @@ impl RunContext<'_> {
         }
     }
 
-    /// Has redriven what the broker takes by now, and waits until all of it is settled; what is left otherwise.
+    /// Redrives what the broker accepts by now, and waits until all of it is settled. Returns what is left otherwise.
     pub(crate) async fn redriven(&self, fleet: &mut Fleet) -> Result<Ended<(), String>> {
-        // Whatever was committed is old enough then for the broker to take it.
+        // By then every committed message is old enough for the broker to accept it.
         fleet.watch(STEADY_STATE, self.stop).await?;
         if let Err(what) = self.recovered(fleet).await? {
             return Ok(Err(what));
@@ -92,11 +92,13 @@ impl RunContext<'_> {
         loop {
             let dead = truth::redrivable(&mut connection).await?;
             if dead == 0 {
-                // Once more: the last of them may have been redriven between the two looks.
+                // Once more: the last of them may have been redriven between the two checks.
                 return Ok(self.recovered(fleet).await?.map(drop));
             }
             if begin.elapsed() > RECOVERY_MAX {
-                return Ok(Err(format!("{dead} letters are dead {RECOVERY_MAX:?} after the broker took them again")));
+                return Ok(Err(format!(
+                    "{dead} letters are still dead {RECOVERY_MAX:?} after the broker accepted them again"
+                )));
             }
             fleet.send(0, Command::Redrive).await?;
             fleet.watch(QUIESCE_DURATION, self.stop).await?;
@@ -107,11 +109,10 @@ impl RunContext<'_> {
     }
 }
 
-/// What is left, in words. It may have got less since it was found too much.
+/// Describes what is left. It may have decreased since the time-out.
 fn stuck(backlog: &[TopicBacklog], expired: i64) -> String {
     let rows: i64 = backlog.iter().map(|of_topic| of_topic.waiting).sum();
-    let mut text =
-        format!("{rows} rows are left after {RECOVERY_MAX:?}, and {expired} of the history that are kept no longer");
+    let mut text = format!("{rows} rows are left after {RECOVERY_MAX:?}, and {expired} expired rows of the history");
     for of_topic in backlog {
         text.push_str(&format!("; {of_topic}"));
     }

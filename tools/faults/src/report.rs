@@ -1,4 +1,4 @@
-//! What a run came to: a table for people, JSON for programs.
+//! The report of a run: a table for people, JSON for programs.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -18,11 +18,11 @@ use crate::run::{Outcome, PhaseOutcome};
 use crate::schedule::{Kind, PAUSES_MIN, SERVER_KILLS_MIN};
 use crate::wire::{AGED, FENCED, ORDERED, PLAIN};
 
-/// What the faults of a long run cannot but cause: a queue that overflows or a broker that is away, lanes whose owner stood still, and
-/// messages that have to be sent again.
+/// What the faults of a long run always cause: a full queue or an outage of the broker, lanes whose owner stalled, and
+/// messages that are sent again.
 const COUNTED_BY_EVERY_LONG_RUN: [&str; 3] = [HOOK_LOST, LANE_LOST, RESENT];
 
-/// Why a run fails; nothing where it passes.
+/// Why a run fails; empty if it passes.
 pub(crate) fn failures(outcome: &Outcome, plan: &Plan) -> Vec<String> {
     let audit = &outcome.audit;
     let mut failures = Vec::new();
@@ -30,7 +30,10 @@ pub(crate) fn failures(outcome: &Outcome, plan: &Plan) -> Vec<String> {
         failures.push(format!("{count} {}, for example {}", finding.name(), examples.join("\n    ")));
     }
     if audit.consumed < plan.consumed_min {
-        failures.push(format!("only {} messages were consumed, of at least {}", audit.consumed, plan.consumed_min));
+        failures.push(format!(
+            "only {} messages were consumed, but at least {} are needed",
+            audit.consumed, plan.consumed_min
+        ));
     }
     if plan.is_whole {
         failures.extend(not_exercised(outcome, plan));
@@ -41,31 +44,33 @@ pub(crate) fn failures(outcome: &Outcome, plan: &Plan) -> Vec<String> {
     failures
 }
 
-/// What the load was to do and did not: a topic that nothing was committed to has nothing lost.
+/// What the load should have done but did not: a topic without commits has nothing to lose.
 fn not_exercised(outcome: &Outcome, plan: &Plan) -> Vec<String> {
     let mut not_exercised = Vec::new();
     let committed_min = plan.consumed_min / 20;
-    // Of the aged topic is one message in forty.
+    // One message in forty goes to the aged topic.
     let mins = [committed_min, committed_min, committed_min, committed_min / 10];
     let names = [(PLAIN, "plain"), (ORDERED, "ordered"), (FENCED, "fenced"), (AGED, "aged")];
     for ((topic, name), committed_min) in names.into_iter().zip(mins) {
         let committed = outcome.audit.committed_to.get(&topic).copied().unwrap_or(0);
         if committed < committed_min {
-            not_exercised.push(format!("only {committed} messages of the {name} topic, of at least {committed_min}"));
+            not_exercised.push(format!(
+                "only {committed} messages of the {name} topic, but at least {committed_min} are needed"
+            ));
         }
     }
     let is_done = |name: &&str| outcome.transactions.get(*name).is_some_and(|count| *count > 0);
     for name in TRANSACTIONS.iter().filter(|name| !is_done(name)) {
-        not_exercised.push(format!("no transaction of the kind {name} came to its end"));
+        not_exercised.push(format!("no transaction of the kind {name} ended"));
     }
-    // In a minute there may be no letter to redrive yet.
+    // In a minute there may be no dead letter to redrive yet.
     for name in ADMIN_ACTIONS.iter().chain(&[POLICIES]).filter(|name| plan.is_long() && !is_done(name)) {
         not_exercised.push(format!("none of these: {name}"));
     }
     for (what, count) in
         [("delayed message was judged", outcome.audit.in_time), ("message is kept", outcome.audit.kept)]
     {
-        // Next to a clock that is wrong most delayed messages are not.
+        // While a clock is wrong, most delayed messages are not judged.
         if count == 0 && !plan.is_skewed {
             not_exercised.push(format!("no {what}"));
         }
@@ -73,13 +78,13 @@ fn not_exercised(outcome: &Outcome, plan: &Plan) -> Vec<String> {
     not_exercised
 }
 
-/// What the faults were to do and did not.
+/// What the faults should have done but did not.
 fn not_reached(outcome: &Outcome, plan: &Plan) -> Vec<String> {
     let mut not_reached = Vec::new();
     let is_counted = |metric: &&str| outcome.metrics.get(*metric).is_some_and(|count| *count > 0);
     for metric in COUNTED_BY_EVERY_LONG_RUN.iter().filter(|metric| !is_counted(metric)) {
         not_reached.push(format!(
-            "{metric} is 0: the faults that it counts did not reach the library, and the run says nothing of them"
+            "{metric} is 0: the faults that it counts did not reach the library, so the run proves nothing about them"
         ));
     }
     let shares: [(&[Kind], u64, usize); 2] =
@@ -109,7 +114,7 @@ fn extremes(durations: impl Iterator<Item = Duration>) -> (Duration, Duration) {
     (median, sorted.last().copied().unwrap_or_default())
 }
 
-/// The longest that a message took in a steady state, by whether a snapshot was held.
+/// The longest time of a message in a steady state, by whether a snapshot was held.
 fn in_steady_state(audit: &Audit, is_held: bool) -> Duration {
     Duration::from_millis(audit.steady_state.get(&is_held).map_or(0, |(_, longest_ms)| *longest_ms))
 }
@@ -129,7 +134,7 @@ fn phase(phase: &PhaseOutcome) -> Value {
     })
 }
 
-/// The closing table.
+/// The final table.
 pub(crate) fn table(outcome: &Outcome, plan: &Plan) -> String {
     let mut text = String::new();
     let mut section = |title: &str, rows: Vec<(String, String)>| {
@@ -148,15 +153,15 @@ pub(crate) fn table(outcome: &Outcome, plan: &Plan) -> String {
     };
     section("transactions", lines(&outcome.transactions));
     section("what the library counted", lines(&outcome.metrics));
-    section("copies beyond the first, by what explains them", counted(&audit.duplicates));
+    section("copies beyond the first, by the fault that explains them", counted(&audit.duplicates));
     let mut rows = vec![
         ("committed".to_owned(), audit.committed.to_string()),
         ("consumed".to_owned(), audit.consumed.to_string()),
         ("dead letters".to_owned(), audit.dead.to_string()),
         ("of these not redriven, and not judged".to_owned(), audit.unjudged.to_string()),
-        ("delayed, and not before their time".to_owned(), audit.in_time.to_string()),
+        ("delayed, and not early".to_owned(), audit.in_time.to_string()),
         ("in the history".to_owned(), audit.kept.to_string()),
-        ("connections of a relay, at most".to_owned(), outcome.connections.to_string()),
+        ("connections of a relay, most".to_owned(), outcome.connections.to_string()),
     ];
     let all = [
         Finding::Lost,
@@ -178,13 +183,13 @@ pub(crate) fn table(outcome: &Outcome, plan: &Plan) -> String {
     let seconds = |duration: Duration| format!("{:.1} s", duration.as_secs_f64());
     let (_, running) = extremes(outcome.phases.iter().filter_map(|phase| phase.running));
     let time = [
-        ("from a fault to a copy it explains, longest", Duration::from_millis(audit.lag_ms)),
-        ("until all ran again, longest", running),
-        ("to recover, median", median),
-        ("to recover, longest", longest),
-        ("in a steady state from row to broker, longest", in_steady_state(audit, false)),
+        ("from a fault to its last copy, longest", Duration::from_millis(audit.lag_ms)),
+        ("until all run again, longest", running),
+        ("recovery, median", median),
+        ("recovery, longest", longest),
+        ("from row to broker in a steady state, longest", in_steady_state(audit, false)),
         ("the same with a snapshot held", in_steady_state(audit, true)),
-        ("in all", outcome.took),
+        ("total", outcome.took),
     ];
     section("time", time.map(|(name, duration)| (name.to_owned(), seconds(duration))).to_vec());
     for failure in failures(outcome, plan) {
@@ -193,7 +198,7 @@ pub(crate) fn table(outcome: &Outcome, plan: &Plan) -> String {
     text
 }
 
-/// Leaves the figures of a run, its schedule included, in a file.
+/// Writes the figures of a run, with its schedule, to a file.
 pub(crate) fn write(outcome: &Outcome, plan: &Plan, file: &Path) -> Result<()> {
     let audit = &outcome.audit;
     let (median, longest) = recovery(outcome);

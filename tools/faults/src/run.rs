@@ -24,16 +24,16 @@ use crate::truth;
 use crate::wire::{Command, Config, Topics};
 use xtask::stop::Stop;
 
-/// Rows of the history that fall during the first phase were kept until then; each later phase has the next year.
+/// History rows of this year expire in the first phase; each later phase uses the next year.
 const YEAR: usize = 1900;
 
-/// What a run came to.
+/// The outcome of a run.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) audit: Audit,
     pub(crate) windows: Vec<FaultWindow>,
     pub(crate) transactions: BTreeMap<String, u64>,
-    /// What the library counted in all applications, by metric.
+    /// The library's counters over all applications, by metric.
     pub(crate) metrics: BTreeMap<String, u64>,
     pub(crate) phases: Vec<PhaseOutcome>,
     /// The most connections that a relay had at once.
@@ -41,16 +41,16 @@ pub(crate) struct Outcome {
     pub(crate) took: Duration,
 }
 
-/// What a phase came to.
+/// The outcome of a phase.
 #[derive(Debug, Clone)]
 pub(crate) struct PhaseOutcome {
-    /// Not settled when everything healed.
+    /// Unsettled when everything healed.
     pub(crate) rows: i64,
-    /// From then on until every application ran; none where one did not.
+    /// The time until every application ran; `None` if one did not.
     pub(crate) running: Option<Duration>,
-    /// From then on until what waited was sent; none where it was not.
+    /// The time from then on until the backlog was sent; `None` if it was not.
     pub(crate) recovery: Option<Duration>,
-    /// Since the phase before recovered, and how long ago that was.
+    /// Committed since the previous phase recovered, and the time since then.
     pub(crate) committed: i64,
     pub(crate) took: Duration,
 }
@@ -70,17 +70,17 @@ impl fmt::Display for PhaseOutcome {
                 write!(f, "all ran after {running:.1} s and recovered in {recovery:.1} s")?;
             }
             (Some(running), None) => write!(f, "all ran after {:.1} s and are stuck", running.as_secs_f64())?,
-            (None, _) => write!(f, "not all run")?,
+            (None, _) => write!(f, "not all ran")?,
         }
         write!(f, ", {:.0} committed per second", self.committed_per_second())
     }
 }
 
-/// Runs a plan in a database and topics of its own. What is found is in the outcome.
+/// Runs a plan in its own database and topics. The findings are in the outcome.
 ///
 /// # Errors
 ///
-/// Something of the harness itself failed, or a signal asked for the end.
+/// Returns an error if the harness itself failed, or a signal asked for the end.
 pub(crate) async fn run(
     environment: &Environment,
     plan: &Plan,
@@ -117,12 +117,11 @@ pub(crate) async fn run(
     for application in 0..APPLICATIONS {
         fleet.send(application, Command::StopLoad).await?;
     }
-    // The longest transaction ends, and with it the last row is there.
+    // The longest transaction ends, and the last row is written.
     fleet.watch(QUIESCE_DURATION, stop).await?;
-    // Also behind a phase that was stuck: this tells what is only late from what stays, and has dead letters redriven that would
-    // look wrongly dead.
+    // Also after a stuck phase: this shows what is only late, and redrives dead letters that would look wrongly dead.
     let redriven = context.redriven(&mut fleet).await?;
-    // One that never ran would not hear that it is to end.
+    // An application that never ran cannot receive the command to end.
     for application in fleet.starting() {
         fleet.kill(application).await?;
     }
@@ -140,23 +139,23 @@ pub(crate) async fn run(
     Ok(Outcome { audit, windows, transactions, metrics, phases, connections, took: started.elapsed() })
 }
 
-/// What the phases of a plan came to.
+/// The outcomes of a plan's phases.
 #[derive(Debug, Default)]
 struct PhaseResults {
     phases: Vec<PhaseOutcome>,
     steady_states: Vec<SteadyState>,
-    /// What was stuck behind the last of them.
+    /// What was stuck after the last of them.
     stuck: Option<String>,
 }
 
-/// What was read while the run went on.
+/// What was read during the run.
 struct Read {
     steady_states: Vec<SteadyState>,
     aged: Vec<consumer::Record>,
     is_all_redriven: bool,
 }
 
-/// Goes through the phases of a plan.
+/// Runs the phases of a plan.
 async fn run_phases(
     context: &RunContext<'_>,
     plan: &Plan,
@@ -192,13 +191,13 @@ async fn run_phases(
             fault_log.recovered(plan.times.delivery_ms);
         }
         if let Err(what) = recovered {
-            phase_results.stuck = Some(format!("behind phase {}: {what}", number + 1));
+            phase_results.stuck = Some(format!("after phase {}: {what}", number + 1));
             break;
         }
         let steady_state = SteadyState::begin(&mut context.connect().await?, injector.held()).await?;
         fleet.watch(STEADY_STATE, context.stop).await?;
         let steady_state = steady_state.end(&mut context.connect().await?).await?;
-        println!("read in the steady state: {:?}, of what is dead: {:?}", steady_state.rows_read, steady_state.dead);
+        println!("read in the steady state: {:?}, dead rows: {:?}", steady_state.rows_read, steady_state.dead);
         phase_results.steady_states.push(steady_state);
     }
     injector.release();
@@ -257,6 +256,6 @@ mod tests {
         let stuck = "120 rows at its end, all ran after 2.1 s and are stuck, 50 committed per second";
         assert_eq!(passed.to_string(), stuck);
         passed.running = None;
-        assert_eq!(passed.to_string(), "120 rows at its end, not all run, 50 committed per second");
+        assert_eq!(passed.to_string(), "120 rows at its end, not all ran, 50 committed per second");
     }
 }

@@ -1,4 +1,5 @@
-//! Which fault comes when: drawn from a seed before anything runs, so that the same seed is the same schedule.
+//! Decides which fault comes when. It is drawn from a seed before anything runs, so the same seed gives the same
+//! schedule.
 
 use std::fmt;
 
@@ -6,9 +7,9 @@ use serde::Serialize;
 
 /// Applications of a run.
 pub(crate) const APPLICATIONS: usize = 4;
-/// Of all faults, in percent: at least so many are kill -9 of the broker or the database.
+/// Percent of all faults: at least this many are kill -9 of the broker or the database.
 pub(crate) const SERVER_KILLS_MIN: usize = 5;
-/// Of all faults, in percent: at least so many stop a process past its leases and let it go on.
+/// Percent of all faults: at least this many stop a process past its leases and continue it.
 pub(crate) const PAUSES_MIN: usize = 10;
 
 /// A kind of fault.
@@ -24,25 +25,25 @@ pub(crate) enum Kind {
     DelayDatabase,
     DelayBroker,
     LoseAcks,
-    /// The broker has a message, and says so late.
+    /// The broker stores messages, but its acknowledgements are late.
     LateAcks,
-    /// Half of the messages fail before the broker has them.
+    /// Half of the messages fail before the broker stores them.
     FailSends,
     Jump,
     Burst,
-    /// Ids are given twice, and a settle comes late.
+    /// Ids are reused, and a settle is late.
     ReuseIds,
-    /// A topic stands still, by its place.
+    /// A topic is paused, by its index.
     PauseTopic,
-    /// Dead letters go back.
+    /// Dead letters are redriven.
     Redrive,
     /// The database's clock is ahead of the machine's for a while.
     DatabaseAhead,
-    /// The same, behind it.
+    /// The database's clock is behind.
     DatabaseBehind,
-    /// Somebody locks the table of messages, as an `ALTER TABLE` does.
+    /// Another session locks the messages table, like an `ALTER TABLE`.
     LockTable,
-    /// Somebody keeps a snapshot open, and many rows are dead that nobody may remove before it ends.
+    /// Another session keeps a snapshot open, and many dead rows cannot be removed before it ends.
     HoldSnapshot,
     /// The application's retry policies panic.
     PanicPolicies,
@@ -58,14 +59,14 @@ impl Kind {
             Self::KillDatabase => "kill -9 database",
             Self::CutDatabase => "cut from database",
             Self::CutBroker => "cut from broker",
-            Self::DelayDatabase => "slow way to database",
-            Self::DelayBroker => "slow way to broker",
+            Self::DelayDatabase => "slow connection to database",
+            Self::DelayBroker => "slow connection to broker",
             Self::LoseAcks => "acknowledgements lost",
             Self::LateAcks => "acknowledgements late",
             Self::FailSends => "sends fail",
             Self::Jump => "clock jumps",
             Self::Burst => "burst",
-            Self::ReuseIds => "ids given twice",
+            Self::ReuseIds => "ids reused",
             Self::PauseTopic => "topic paused",
             Self::Redrive => "redrive",
             Self::DatabaseAhead => "database's clock ahead",
@@ -76,8 +77,8 @@ impl Kind {
         }
     }
 
-    /// Whether a message may come twice by it: by what is only slow, late or much, none may, nor by what people are told is safe.
-    /// What is redriven was refused, and so the broker has none of it.
+    /// Whether it may cause duplicates. What is only slow, late or large does not, nor what people are told is safe. A
+    /// redriven message was refused, so the broker has no copy.
     pub(crate) fn may_duplicate(self) -> bool {
         match self {
             Self::Restart
@@ -105,12 +106,12 @@ impl Kind {
         }
     }
 
-    /// Whether it is the database's clock that is not right.
+    /// Whether it makes the database's clock wrong.
     pub(crate) fn is_of_clock(self) -> bool {
         matches!(self, Self::DatabaseAhead | Self::DatabaseBehind)
     }
 
-    /// Whether somebody beside the applications does it to the database.
+    /// Whether another session does it to the database.
     pub(crate) fn is_of_other_session(self) -> bool {
         matches!(self, Self::LockTable | Self::HoldSnapshot)
     }
@@ -123,7 +124,7 @@ impl Kind {
     pub(crate) const OF_SERVERS: [Self; 2] = [Self::KillBroker, Self::KillDatabase];
 }
 
-/// A fault: what, to which application (to none where it is a server's), for how long, and how much.
+/// A fault: what, to which application (none if it hits a server), for how long, and how much.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(crate) struct Fault {
     pub(crate) kind: Kind,
@@ -132,17 +133,18 @@ pub(crate) struct Fault {
     pub(crate) amount: u64,
 }
 
-/// A fault at its time, counted from the beginning of its phase.
+/// A fault and its time, counted from the beginning of its phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(crate) struct Step {
     pub(crate) at_ms: u64,
     pub(crate) fault: Fault,
 }
 
-/// Faults without a pause; after each phase everything heals, and a steady state follows in which nothing may double.
+/// Faults without a pause between them. After each phase everything heals, and a steady state follows in which no
+/// duplicate may occur.
 pub(crate) type Phase = Vec<Step>;
 
-/// The faults of a phase before they are shuffled, with their times.
+/// The faults of a phase before they are shuffled, with their counts.
 pub(crate) const FAULT_MIX: &[Kind] = &[
     Kind::KillBroker,
     Kind::KillDatabase,
@@ -176,8 +178,8 @@ pub(crate) const FAULT_MIX: &[Kind] = &[
     Kind::PanicPolicies,
 ];
 
-/// The same for a run in which the database's clock goes ahead and back. By that alone most second copies are explained, so these
-/// faults are not among the others.
+/// The same for a run in which the database's clock goes ahead and back. A wrong clock explains most second copies, so
+/// these faults are kept apart.
 pub(crate) const CLOCK_SKEW_MIX: &[Kind] = &[
     Kind::DatabaseAhead,
     Kind::DatabaseAhead,
@@ -206,7 +208,7 @@ pub(crate) const CLOCK_SKEW_MIX: &[Kind] = &[
     Kind::PanicPolicies,
 ];
 
-/// How long a phase takes with its steady state, about.
+/// The approximate duration of a phase with its steady state.
 const PHASE_MS: u64 = 66_000;
 
 /// The schedule of a long run with phases of these faults.
@@ -218,15 +220,15 @@ pub(crate) fn of(mix: &[Kind], seed: u64, minutes: f64, lease_ms: u64) -> Vec<Ph
     phases
 }
 
-/// A phase of these faults, in an order drawn by lot.
+/// A phase of these faults in random order.
 pub(crate) fn shuffled(mix: &[Kind], random: &mut fastrand::Rng, lease_ms: u64) -> Phase {
     let mut mix = mix.to_vec();
     random.shuffle(&mut mix);
     in_order(&mix, random, lease_ms)
 }
 
-/// A phase of these faults in this order. An application has one fault at a time, and so have the servers, and
-/// the clock. Servers and their locks count as one: a kill would end a lock at once.
+/// A phase of these faults in this order. An application has one fault at a time, and so have the servers and the
+/// clock. Servers and their locks count as one: a kill would end a lock at once.
 pub(crate) fn in_order(mix: &[Kind], random: &mut fastrand::Rng, lease_ms: u64) -> Phase {
     let mut busy_until = [0; APPLICATIONS];
     let (mut server_busy_until, mut clock_busy_until) = (0, 0);
@@ -245,13 +247,13 @@ pub(crate) fn in_order(mix: &[Kind], random: &mut fastrand::Rng, lease_ms: u64) 
             None
         } else if kind.is_of_other_session() {
             now = now.max(server_busy_until);
-            // A snapshot goes on beside everything else.
+            // A snapshot overlaps with everything else.
             server_busy_until = if kind == Kind::LockTable { now + for_ms } else { now };
             None
         } else {
             let (free, until) = least_busy(&busy_until, random);
             now = now.max(until);
-            // It has to be itself again: an application that starts, or a time-out that runs.
+            // It must have recovered: an application that starts, or a time-out that runs.
             busy_until[free] = now + for_ms + 1_500;
             Some(free)
         };
@@ -260,7 +262,7 @@ pub(crate) fn in_order(mix: &[Kind], random: &mut fastrand::Rng, lease_ms: u64) 
     phase
 }
 
-/// One that is free by lot, or the one that will be first.
+/// A random free one, or the one that will be free first.
 fn least_busy(busy_until: &[u64; APPLICATIONS], random: &mut fastrand::Rng) -> (usize, u64) {
     let first = random.usize(..APPLICATIONS);
     let order = (0..APPLICATIONS).map(|turn| (first + turn) % APPLICATIONS);
@@ -284,11 +286,11 @@ fn duration_and_amount(kind: Kind, random: &mut fastrand::Rng, lease_ms: u64) ->
         Kind::Burst => (1_000, random.u64(1_500..3_000)),
         Kind::ReuseIds => (14_000, 0),
         Kind::PauseTopic => (random.u64(1_000..4_000), random.u64(0..4)),
-        // From less than a look takes to more than every lease.
+        // From less than a poll takes to more than every lease.
         Kind::DatabaseAhead | Kind::DatabaseBehind => (random.u64(300..6_000), random.u64(500..12_000)),
-        // From less to far more than a statement may take (5 s).
+        // From less than a statement may take (5 s) to far more.
         Kind::LockTable => (random.u64(2_000..12_000), 0),
-        // Until the next phase; so many rows are dead.
+        // Until the next phase; the amount is the number of dead rows.
         Kind::HoldSnapshot => (0, random.u64(60_000..100_000)),
         Kind::PanicPolicies => (random.u64(1_000..3_000), 0),
         Kind::Restart | Kind::KillBroker | Kind::KillDatabase | Kind::Redrive => (0, 0),
@@ -296,7 +298,7 @@ fn duration_and_amount(kind: Kind, random: &mut fastrand::Rng, lease_ms: u64) ->
 }
 
 /// # Panics
-/// A schedule without its share of kills and pauses: then the mix is wrong.
+/// Panics if a schedule lacks its share of kills and pauses: then the mix is wrong.
 fn assert_shares(phases: &[Phase]) {
     let faults: Vec<Kind> = phases.iter().flatten().map(|step| step.fault.kind).collect();
     let count = |wanted: fn(&Kind) -> bool| faults.iter().filter(|kind| wanted(kind)).count() * 100;

@@ -1,4 +1,4 @@
-//! What a steady state behind a phase costs: nothing is done to anybody in it, but that a snapshot may be held.
+//! The cost of the steady state after a phase: it has no faults, only perhaps a held snapshot.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,22 +14,22 @@ use crate::truth;
 pub(crate) struct SteadyState {
     pub(crate) from_ms: u64,
     pub(crate) until_ms: u64,
-    /// Index entries of the table of messages that were read in it, by index.
+    /// Index entries of the messages table that were read in it, by index.
     pub(crate) rows_read: BTreeMap<String, u64>,
-    /// What is dead and cannot be removed, where a snapshot is held.
+    /// The dead rows that cannot be removed, if a snapshot is held.
     pub(crate) dead: Option<Dead>,
 }
 
-/// Dead rows of a topic, and what it takes to walk over their index entries.
+/// Dead rows of a topic, and the time of a scan over their index entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Dead {
-    /// At least so many.
+    /// At least this many.
     pub(crate) rows: u64,
     pub(crate) walk: Duration,
 }
 
 impl SteadyState {
-    /// A steady state that begins now. `held` are the dead rows that a snapshot holds: of which topic, and how many.
+    /// Begins a steady state. `held` has the topic and number of the dead rows that a snapshot holds.
     pub(crate) async fn begin(connection: &mut AsyncPgConnection, held: Option<(&str, u64)>) -> Result<Self> {
         let dead = match held {
             Some((topic, rows)) => Some(Dead { rows, walk: truth::walk(connection, topic).await? }),
@@ -40,7 +40,7 @@ impl SteadyState {
         Ok(Self { from_ms, until_ms: from_ms, rows_read, dead })
     }
 
-    /// It ends now.
+    /// Ends it.
     pub(crate) async fn end(self, connection: &mut AsyncPgConnection) -> Result<Self> {
         let mut rows_read = truth::rows_read(connection).await?;
         for (index, rows) in &mut rows_read {

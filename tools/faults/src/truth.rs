@@ -1,4 +1,4 @@
-//! What was committed, written by the transactions themselves and not by the library; and what each message has to say.
+//! What was committed, written by the transactions themselves and not by the library; and the payload of each message.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -11,25 +11,25 @@ use uuid::Uuid;
 
 use crate::wire::PLAIN;
 
-/// The kind of messages that the broker refuses for a while only.
+/// The kind of messages that the broker refuses only for a while.
 pub(crate) const REFUSED_AT_FIRST: &str = "curable";
-/// The kind of rows that nobody sent.
+/// The kind of rows that were never sent.
 const OLD: &str = "old";
-/// So many in a partition, and as many in none: more than one step of a pruner.
+/// This many in a partition, and as many outside: more than one step of a pruner.
 const OLD_ROWS: usize = 2_000;
-/// The kind of rows that are deleted where they are written.
+/// The kind of rows that are deleted as soon as they are written.
 const DEAD_ROW: &str = "dead row";
 
-/// The truth in the database: `number` rises with each row, and within a key in the order of the commits, because it is
-/// drawn behind the lock of the key.
+/// The truth in the database. `number` increases with each row, and within a key in the order of the commits, because
+/// it is assigned under the key's lock.
 pub(crate) const TABLE: &str = "CREATE TABLE truth (
     process integer NOT NULL, sequence bigint NOT NULL, number bigserial NOT NULL,
     message_id uuid, topic smallint NOT NULL, key text, not_before_ms bigint,
     noted_ms bigint NOT NULL DEFAULT (extract(epoch FROM clock_timestamp()) * 1000)::bigint,
     PRIMARY KEY (process, sequence))";
 
-/// Makes rows of topics that end in this older than any retention, as a delay, an outage or a redrive does: by the database, so that the
-/// row and what the hook hands over are of the same age.
+/// Backdates rows of topics with this suffix beyond any retention, like a delay, an outage or a redrive. The database
+/// does it, so that the row and what the hook hands over have the same age.
 const AGED: &str = "CREATE FUNCTION age() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN NEW.created_at := NEW.created_at - interval '1 hour'; RETURN NEW; END $$;
     CREATE TRIGGER age BEFORE INSERT ON outbox_messages FOR EACH ROW WHEN (NEW.topic LIKE '%.aged') EXECUTE FUNCTION age()";
@@ -62,7 +62,7 @@ diesel::table! {
     }
 }
 
-/// Which message it is.
+/// Identifies a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct MessageName {
     pub(crate) process: u32,
@@ -75,14 +75,14 @@ pub(crate) struct Committed {
     process: i32,
     sequence: i64,
     pub(crate) number: i64,
-    /// None where it was written before the message was enqueued.
+    /// `None` if it was written before the message was enqueued.
     pub(crate) message_id: Option<Uuid>,
-    /// By its place in [`Topics::all`](crate::wire::Topics::all).
+    /// The index in [`Topics::all`](crate::wire::Topics::all).
     pub(crate) topic: i16,
     pub(crate) key: Option<String>,
-    /// Of a delayed message: milliseconds since 1970.
+    /// For a delayed message: milliseconds since 1970.
     not_before_ms: Option<i64>,
-    /// When it was written here, shortly before it was committed: milliseconds since 1970.
+    /// When this row was written, shortly before its commit: milliseconds since 1970.
     noted_ms: i64,
 }
 
@@ -104,17 +104,17 @@ impl Committed {
         Self { noted_ms, ..self }
     }
 
-    /// When it was written, shortly before it was committed.
+    /// When it was written, shortly before its commit.
     pub(crate) fn noted_ms(&self) -> u64 {
         self.noted_ms.cast_unsigned()
     }
 
-    /// Before which moment it may not be sent.
+    /// The earliest time at which it may be sent.
     pub(crate) fn not_before_ms(&self) -> Option<u64> {
         self.not_before_ms.map(i64::cast_unsigned)
     }
 
-    /// Whether the broker never takes it.
+    /// Whether the broker refuses it for good.
     pub(crate) fn is_always_refused(&self) -> bool {
         self.topic == PLAIN && self.name().is_always_refused()
     }
@@ -125,7 +125,7 @@ impl Committed {
 }
 
 impl MessageName {
-    /// The payload: name, then bytes that follow from it.
+    /// The payload: the name, then bytes derived from it.
     pub(crate) fn payload(self) -> Vec<u8> {
         let mut bytes = [self.process.to_be_bytes().as_slice(), &self.sequence.to_be_bytes()].concat();
         let mut random = fastrand::Rng::with_seed(u64::from(self.process) << 32 ^ self.sequence);
@@ -134,19 +134,19 @@ impl MessageName {
         bytes
     }
 
-    /// The name in a payload, as far as it has one.
+    /// The name in a payload, if it has one.
     pub(crate) fn of_payload(payload: &[u8]) -> Option<Self> {
         let process = u32::from_be_bytes(*payload.first_chunk()?);
         let sequence = u64::from_be_bytes(*payload.get(4..)?.first_chunk()?);
         Some(Self { process, sequence })
     }
 
-    /// Whether the broker is to refuse it for good: one in three hundred of the plain topic.
+    /// Whether the broker must refuse it for good: one in three hundred of the plain topic.
     pub(crate) fn is_always_refused(self) -> bool {
         self.sequence % 300 == 7
     }
 
-    /// Whether the broker is to refuse it for a while only: as many more, where messages live their whole life.
+    /// Whether the broker must refuse it only for a while: as many more, if all features are on.
     pub(crate) fn is_refused_at_first(self) -> bool {
         self.sequence % 300 == 107
     }
@@ -162,7 +162,7 @@ pub(crate) struct Note<'a> {
     pub(crate) not_before_ms: Option<u64>,
 }
 
-/// Writes what is about to be committed, with the connection of the transaction.
+/// Writes what is about to be committed, over the transaction's connection.
 pub(crate) async fn note(connection: &mut AsyncPgConnection, note: Note<'_>) -> QueryResult<()> {
     let row = (
         truth::process.eq(note.name.process.cast_signed()),
@@ -177,12 +177,12 @@ pub(crate) async fn note(connection: &mut AsyncPgConnection, note: Note<'_>) -> 
 
 /// Everything that was committed.
 pub(crate) async fn committed(connection: &mut AsyncPgConnection) -> Result<Vec<Committed>> {
-    truth::table.load(connection).await.context("read what was committed")
+    truth::table.load(connection).await.context("read the committed messages")
 }
 
 /// How many messages were committed.
 pub(crate) async fn count(connection: &mut AsyncPgConnection) -> Result<i64> {
-    truth::table.count().get_result(connection).await.context("count what was committed")
+    truth::table.count().get_result(connection).await.context("count the committed messages")
 }
 
 /// A dead letter.
@@ -191,7 +191,7 @@ pub(crate) struct DeadLetter {
     pub(crate) message_id: Uuid,
     /// The name in its payload.
     pub(crate) name: Option<MessageName>,
-    /// Whether the broker takes it by now, or soon.
+    /// Whether the broker accepts it by now, or soon.
     pub(crate) is_refused_at_first: bool,
 }
 
@@ -207,20 +207,20 @@ pub(crate) async fn dead(connection: &mut AsyncPgConnection) -> Result<Vec<DeadL
     Ok(rows.into_iter().map(letter).collect())
 }
 
-/// How many messages are dead that the broker would take by now, or soon.
+/// The number of dead letters that the broker would accept by now, or soon.
 pub(crate) async fn redrivable(connection: &mut AsyncPgConnection) -> Result<i64> {
     let letters = outbox_dead_letters::table.filter(outbox_dead_letters::kind.eq(REFUSED_AT_FIRST));
     letters.count().get_result(connection).await.context("count the dead letters to be redriven")
 }
 
-/// The message ids in the history, but for what [`insert_expired_history`] put there.
+/// The message ids in the history, without the rows of [`insert_expired_history`].
 pub(crate) async fn kept(connection: &mut AsyncPgConnection) -> Result<Vec<Uuid>> {
     let kept = outbox_history::table.filter(outbox_history::kind.ne(OLD)).select(outbox_history::message_id);
     kept.load(connection).await.context("read the history")
 }
 
-/// Puts rows into the history that are kept no longer: into a partition of their own day, and among those of no partition. `year`
-/// is of no earlier call.
+/// Inserts expired rows into the history: some into their own day's partition, and some outside any partition. `year`
+/// must differ in each call.
 pub(crate) async fn insert_expired_history(connection: &mut AsyncPgConnection, year: usize) -> Result<()> {
     let partition = format!(
         "CREATE TABLE outbox_history_{year}0101 PARTITION OF outbox_history \
@@ -239,7 +239,7 @@ pub(crate) async fn insert_expired_history(connection: &mut AsyncPgConnection, y
     Ok(())
 }
 
-/// Rows of the history that are kept no longer.
+/// The number of expired history rows.
 pub(crate) async fn expired(connection: &mut AsyncPgConnection) -> Result<i64> {
     let query = diesel::sql_query(
         "SELECT count(*) AS count FROM outbox_history WHERE falls_on <= (statement_timestamp() AT TIME ZONE 'UTC')::date",
@@ -267,47 +267,47 @@ struct Numbered {
     _number: i32,
 }
 
-/// Rows not settled yet, of those with an id up to `id`.
+/// The number of unsettled rows with an id up to `id`.
 pub(crate) async fn live(connection: &mut AsyncPgConnection, id: i64) -> Result<i64> {
     let query = diesel::sql_query("SELECT count(*) AS count FROM outbox_messages WHERE id <= $1").bind::<BigInt, _>(id);
     Ok(query.get_result::<Counted>(connection).await?.count)
 }
 
-/// The highest id of a row that is there.
+/// The highest id of an existing row.
 pub(crate) async fn newest(connection: &mut AsyncPgConnection) -> Result<i64> {
     let query = diesel::sql_query("SELECT coalesce(max(id), 0) AS count FROM outbox_messages");
     Ok(query.get_result::<Counted>(connection).await?.count)
 }
 
-/// Where the ids of rows are.
+/// The last assigned id.
 pub(crate) async fn last_id(connection: &mut AsyncPgConnection) -> Result<i64> {
     let query = diesel::sql_query("SELECT last_value AS count FROM outbox_messages_id_seq");
     Ok(query.get_result::<Counted>(connection).await?.count)
 }
 
-/// Lets the messages of aged topics be old.
+/// Backdates the messages of aged topics.
 pub(crate) async fn make_aged(connection: &mut AsyncPgConnection) -> Result<()> {
-    connection.batch_execute(AGED).await.context("make the trigger that ages rows")
+    connection.batch_execute(AGED).await.context("create the trigger that ages rows")
 }
 
-/// Writes and deletes so many due rows in one transaction. Nobody sees any of them; while an older snapshot is open nobody may remove them
-/// from the indexes either.
+/// Writes and deletes this many due rows in one transaction. They are visible to nobody. While an older snapshot is
+/// open, they cannot be removed from the indexes either.
 pub(crate) async fn leave_dead_rows(connection: &mut AsyncPgConnection, topic: &str, rows: u64) -> Result<()> {
     let sql = format!(
         "BEGIN; INSERT INTO outbox_messages (message_id, topic, kind, headers, due_at)
              SELECT gen_random_uuid(), '{topic}', '{DEAD_ROW}', '[]', now() - interval '1 minute' FROM generate_series(1, {rows});
          DELETE FROM outbox_messages WHERE topic = '{topic}' AND kind = '{DEAD_ROW}'; COMMIT"
     );
-    connection.batch_execute(&sql).await.context("leave dead rows")
+    connection.batch_execute(&sql).await.context("write dead rows")
 }
 
-/// Removes the rows that are dead, and their index entries.
+/// Removes the dead rows, and their index entries.
 pub(crate) async fn vacuum(connection: &mut AsyncPgConnection) -> Result<()> {
-    // Not what is empty at the table's end: that takes a lock which the applications wait for.
+    // Without the empty pages at the table's end: removing them takes a lock that the applications would wait for.
     connection.batch_execute("VACUUM (TRUNCATE false) outbox_messages").await.context("vacuum")
 }
 
-/// Index entries of the table of messages that statements have read so far, by index.
+/// Index entries of the messages table that statements have read so far, by index.
 pub(crate) async fn rows_read(connection: &mut AsyncPgConnection) -> Result<BTreeMap<String, u64>> {
     let query = diesel::sql_query(
         "SELECT indexrelname::text AS index, idx_tup_read AS rows FROM pg_stat_user_indexes WHERE relname = 'outbox_messages'",
@@ -316,22 +316,22 @@ pub(crate) async fn rows_read(connection: &mut AsyncPgConnection) -> Result<BTre
     Ok(read.into_iter().map(|read| (read.index, read.rows.cast_unsigned())).collect())
 }
 
-/// How long the server takes to walk over the index entries of a topic's rows, dead ones among them, as a look from the beginning does.
+/// How long the server takes to scan the index entries of a topic's rows, including dead ones, as a full scan does.
 pub(crate) async fn walk(connection: &mut AsyncPgConnection, topic: &str) -> Result<Duration> {
     connection.batch_execute("SET enable_seqscan = off; SET enable_bitmapscan = off").await?;
     let sql = "SELECT count(*) AS count FROM outbox_messages WHERE topic = $1 AND lane < 0 AND due_at < now()";
     let mut shortest = Duration::MAX;
-    // The first may have to read pages that the second finds in memory.
+    // The first scan may have to read pages from disk.
     for _ in 0..2 {
         let begun = Instant::now();
         let query = diesel::sql_query(sql).bind::<Text, _>(topic);
-        query.get_result::<Counted>(connection).await.context("walk over what is dead")?;
+        query.get_result::<Counted>(connection).await.context("scan the dead rows")?;
         shortest = shortest.min(begun.elapsed());
     }
     Ok(shortest)
 }
 
-/// Gives ids once more, from `id` on, as a sequence does that lags behind after a fail-over.
+/// Assigns ids again, from `id` on, like a sequence that lags behind after a fail-over.
 pub(crate) async fn reuse_ids(connection: &mut AsyncPgConnection, id: i64) -> Result<()> {
     let query = diesel::sql_query("SELECT setval('outbox_messages_id_seq', greatest($1, 1))::int AS _number")
         .bind::<BigInt, _>(id);

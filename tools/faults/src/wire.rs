@@ -1,23 +1,24 @@
-//! What the driver and an application say to each other: its configuration by a variable, then a line of JSON each.
+//! The protocol between driver and application: the configuration in a variable, then a line of JSON for each command
+//! and report.
 
 use serde::{Deserialize, Serialize};
 
 /// The variable with the configuration; a process that has it is an application.
 pub(crate) const CONFIG: &str = "OUTBOX_FAULTS_APPLICATION";
 
-/// What an application is to be.
+/// An application's configuration.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Config {
-    /// Which life of which application: never twice in a run.
+    /// The number of the process: never reused in a run.
     pub(crate) process: u32,
     pub(crate) seed: u64,
-    /// By way of the proxies.
+    /// Through the proxies.
     pub(crate) database_url: String,
     pub(crate) bootstrap: String,
     pub(crate) topics: Topics,
     pub(crate) times: Times,
     pub(crate) load: Load,
-    /// The mistake to make, by its name.
+    /// The name of the injected bug.
     pub(crate) bug: Option<String>,
 }
 
@@ -31,7 +32,7 @@ pub(crate) struct Topics {
     pub(crate) aged: String,
 }
 
-/// Places in [`Topics::all`].
+/// Indexes in [`Topics::all`].
 pub(crate) const PLAIN: i16 = 0;
 pub(crate) const ORDERED: i16 = 1;
 pub(crate) const FENCED: i16 = 2;
@@ -57,79 +58,81 @@ impl Topics {
     }
 }
 
-/// `retention.ms` of the aged topic: far below the age of its messages, which is an hour, and far above what passes until a message that was
-/// sent is read, an outage of the broker included. At 15 s an outage of 17 s took what the consumer had not read yet.
+/// `retention.ms` of the aged topic. It is far below the age of its messages, which is an hour, and far above the time
+/// until a sent message is read, including an outage of the broker. At 15 s, an outage of 17 s removed what the
+/// consumer had not read yet.
 pub(crate) const AGED_RETENTION_MS: &str = "600000";
 
-/// Connections of a relay's pool.
+/// The size of a relay's pool.
 pub(crate) const RELAY_CONNECTIONS: i64 = 10;
-/// What the database calls them, with the process behind it.
+/// The prefix of their name in the database; the process number follows.
 pub(crate) const RELAY_NAME: &str = "relay-";
 
-/// The times that decide what a fault is to outlast, in milliseconds.
+/// The times that a fault must exceed, in milliseconds.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Times {
     /// `message.timeout.ms`.
     pub(crate) delivery_ms: u64,
-    /// Of a row; above the delivery time-out and what the client takes to notice.
+    /// The lease of a row: above the delivery time-out and the time the client takes to notice.
     pub(crate) lease_ms: u64,
     pub(crate) lane_lease_ms: u64,
 }
 
 impl Default for Times {
-    /// As short as they may be, so that a pause past all of them is short.
+    /// As short as possible, so that a pause past all of them is short.
     fn default() -> Self {
         Self { delivery_ms: 2_000, lease_ms: 5_000, lane_lease_ms: 3_000 }
     }
 }
 
-/// How much an application does.
+/// The load of an application.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Load {
-    /// Pause between the transactions of one worker.
+    /// The pause between the transactions of one worker.
     pub(crate) pause_ms: u64,
     /// Whether it uses the ordered topic.
     pub(crate) ordered: bool,
-    /// Whether it has delayed messages, some that are refused for a while only, a fenced topic, one of old messages, and a history.
+    /// Whether it has delayed messages, some that are refused for a while, a fenced topic, an aged topic, and a
+    /// history.
     pub(crate) all_features: bool,
 }
 
-/// What the driver tells an application.
+/// A command of the driver to an application.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) enum Command {
-    /// No transaction is begun any more.
+    /// Begin no more transactions.
     StopLoad,
-    /// The clock of its relay jumps forward.
+    /// Jump the relay's clock forward.
     Jump { by_ms: u64 },
-    /// So many messages at once.
+    /// Send this many messages at once.
     Burst { messages: u64 },
-    /// Acknowledgements that come within this time are lost, and reported as time-outs.
+    /// Lose acknowledgements within this time, and report them as time-outs.
     LoseAcks { for_ms: u64 },
-    /// Acknowledgements that come within this time are told so much later.
+    /// Delay acknowledgements within this time.
     LateAcks { for_ms: u64, by_ms: u64 },
-    /// Half of the messages that are sent within this time fail, and the broker has none of these.
+    /// Fail half of the sends within this time, before the broker stores them.
     FailSends { for_ms: u64 },
-    /// Within this time the retry policies panic, and half of the messages fail, so that the policies are asked.
+    /// Make the retry policies panic within this time, and half of the messages fail, so that the policies are called.
     PanicPolicies { for_ms: u64 },
-    /// What is dead and would be taken by now is to be redriven.
+    /// Redrive the dead letters that would be accepted by now.
     Redrive,
-    /// A topic is to be paused, by its place.
+    /// Pause the topic of this index.
     PauseTopic { topic: i16 },
-    /// Every topic is to go on.
+    /// Resume every topic.
     ResumeTopics,
-    /// An orderly end.
+    /// Shut down in order.
     End,
 }
 
-/// What an application tells the driver.
+/// A report of an application to the driver.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum Report {
     /// Its relay has started, and its transactions begin.
     Running,
-    /// So far: transactions by kind, and what the library counted by metric.
+    /// The counts so far: transactions by kind, and the library's counters by metric.
     Counts { transactions: Vec<(String, u64)>, metrics: Vec<(String, u64)> },
-    /// Messages failed by what the client said: whatever it had beside them may be sent again. Milliseconds since 1970.
+    /// The client reported failed messages: others that it held may be sent again. Milliseconds since 1970.
     Failed { from_ms: u64, until_ms: u64 },
-    /// It stood still without having been told to: the machine was busy. Milliseconds since 1970.
+    /// It stalled without a command: the machine was busy. Milliseconds since 1970.
     Stalled { from_ms: u64, until_ms: u64 },
 }

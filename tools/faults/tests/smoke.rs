@@ -1,4 +1,4 @@
-//! The harness for a minute, against servers of its own: `cargo xtask test --only faults`.
+//! Runs the harness for a minute, with its own servers: `cargo xtask test --only faults`.
 
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
@@ -18,10 +18,10 @@ fn a_skewed_database_clock_loses_and_reorders_nothing() {
     run(&["--minutes", "0.7", "--skew"]);
 }
 
-/// One after the other: two harnesses on two processors starve each other's applications.
+/// One after the other: two harnesses on two cores starve each other's applications.
 fn run(arguments: &[&str]) {
     static RUNNING: Mutex<()> = Mutex::new(());
-    // It starts them itself; this says whether they can be had.
+    // The harness starts them itself; this checks that they are available.
     for kind in [ServerKind::Postgres, ServerKind::Kafka] {
         let Some(()) = test_servers::own_or_skip(kind.check().map_err(anyhow::Error::new)) else { return };
     }

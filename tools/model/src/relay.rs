@@ -1,11 +1,11 @@
 //! The two relays.
 
-/// One of the two relays, each a process of its own.
+/// One of the two relays, each in its own process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum RelayId {
-    /// The one.
+    /// The first.
     A,
-    /// The other.
+    /// The second.
     B,
 }
 
@@ -13,7 +13,7 @@ impl RelayId {
     /// Both.
     pub const BOTH: [Self; 2] = [Self::A, Self::B];
 
-    /// The one that this is not.
+    /// The other one.
     pub fn other(self) -> Self {
         match self {
             Self::A => Self::B,

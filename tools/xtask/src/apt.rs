@@ -10,16 +10,16 @@ use xtask::stop::Stop;
 
 use crate::commands::run;
 
-/// What the tests link against, what builds librdkafka, and what gives a database a clock of its own.
+/// Libraries that the tests link, the tools to build librdkafka, and libfaketime.
 pub(crate) const BUILD: &[&str] =
     &["build-essential", "pkg-config", "libpq-dev", "libmariadb-dev", "libssl-dev", "zlib1g-dev", "libfaketime"];
 
-/// Whether packages can be installed here at all.
+/// Whether packages can be installed on this machine.
 pub(crate) fn can_install() -> bool {
     rustix::process::geteuid().is_root() && Path::new("/usr/bin/apt-get").exists()
 }
 
-/// Those of `packages` that Debian's database does not know as installed; none on other systems.
+/// Those of `packages` that are not installed according to dpkg; none on other systems.
 pub(crate) fn missing(packages: &[&'static str]) -> Vec<&'static str> {
     let installed = |package: &str| {
         let mut query = Command::new("dpkg-query");
@@ -29,7 +29,7 @@ pub(crate) fn missing(packages: &[&'static str]) -> Vec<&'static str> {
     packages.iter().copied().filter(|package| !installed(package)).collect()
 }
 
-/// Installs `packages` without questions and without starting what they bring.
+/// Installs `packages` without questions and without starting their services.
 pub(crate) fn install(packages: &[&str], stop: &Stop) -> Result<bool> {
     let _policy = NoServices::declare()?;
     let apt = |arguments: &[&str]| {
@@ -40,7 +40,7 @@ pub(crate) fn install(packages: &[&str], stop: &Stop) -> Result<bool> {
     Ok(apt(&["update"])? && apt(&[&["install", "--no-install-recommends"], packages].concat())?)
 }
 
-/// Debian starts a server when it is installed; while this file is there, it does not. We start our own.
+/// Debian starts a server when it is installed, but not while this file exists. We start our own.
 struct NoServices {
     ours: bool,
 }
@@ -61,7 +61,7 @@ impl NoServices {
 impl Drop for NoServices {
     fn drop(&mut self) {
         if self.ours {
-            // It was ours a moment ago; if it is gone, that was the aim.
+            // It existed a moment ago; if it is gone, the goal is reached.
             let _ = fs::remove_file(POLICY);
         }
     }

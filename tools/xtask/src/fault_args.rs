@@ -1,29 +1,29 @@
-//! What a run of the fault harness is told, by `cargo xtask faults` and from it.
+//! The arguments of the fault harness, for `cargo xtask faults` and for the harness itself.
 
 use clap::Args;
 
 /// Which faults, and for how long.
 #[derive(Debug, Clone, Args)]
 pub struct FaultArgs {
-    /// The same seed is the same schedule
+    /// The same seed gives the same schedule
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// How long the faults go on, about; a thousand of them take 38
+    /// About how long the faults go on; a thousand of them take 38
     #[arg(long, default_value_t = 5.0)]
     pub minutes: f64,
-    /// A short run: an audit of 5,000 messages is enough, in place of 100,000
+    /// A short run: audit 5,000 messages instead of 100,000
     #[arg(long)]
     pub smoke: bool,
-    /// Other faults: the database's clock goes ahead and back, by libfaketime
+    /// Other faults: the database's clock jumps ahead and back, by libfaketime
     #[arg(long, conflicts_with_all = ["inject_bug", "control", "inject_all_bugs"])]
     pub skew: bool,
-    /// Inject this bug into the library, under the schedule that shows it; the run then has to fail
+    /// Inject this bug into the library, under the schedule that exposes it; the run must then fail
     #[arg(long)]
     pub inject_bug: Option<String>,
-    /// The schedule that shows this bug, without the bug
+    /// Run the schedule that exposes this bug, without the bug
     #[arg(long, conflicts_with = "inject_bug")]
     pub control: Option<String>,
-    /// Inject every bug, each after a control; fails where one is not found
+    /// Inject every bug, each after a control; fail if one is not found
     #[arg(long)]
     pub inject_all_bugs: bool,
     /// Print the schedule and do nothing
@@ -32,13 +32,13 @@ pub struct FaultArgs {
 }
 
 impl FaultArgs {
-    /// Whether the library has to be built with the bugs in it.
+    /// Whether the library must be built with the injectable bugs.
     #[must_use]
     pub fn needs_injected_bugs(&self) -> bool {
         self.inject_all_bugs || self.inject_bug.is_some()
     }
 
-    /// The same as arguments of a command line.
+    /// The same as command line arguments.
     #[must_use]
     pub fn to_arguments(&self) -> Vec<String> {
         let mut arguments =

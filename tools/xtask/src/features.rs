@@ -1,8 +1,8 @@
-//! The library built as applications build it: with a few of its features.
+//! The library built as applications build it: with some of its features.
 
-/// Choices of features: none, each by itself, and those that applications make. Every one of them builds without a
-/// warning; what is unused without its neighbour shows here, and in no build with all of them. `kafka-ssl` stands for
-/// `kafka`, too: it only passes on, and without it librdkafka would be built once more.
+/// Sets of features: none, each alone, and those that applications choose. Each must build without a warning. Code that is unused
+/// without another feature shows here, and in no build with all features. `kafka-ssl` also covers `kafka`: it only passes options
+/// on, and a separate `kafka` would build librdkafka once more.
 pub(crate) const CHOICES: &[&str] = &[
     "",
     "derive",
@@ -22,8 +22,8 @@ pub(crate) const CHOICES: &[&str] = &[
     "sqlite,mobc,r2d2",
 ];
 
-/// The arguments that check one choice. Clippy, because its `-D warnings` reaches the library alone; by `RUSTFLAGS` it would
-/// build every dependency anew.
+/// The arguments that check one set. Clippy, because its `-D warnings` applies to the library alone; with `RUSTFLAGS` every
+/// dependency would be rebuilt.
 pub(crate) fn check(choice: &str) -> Vec<&str> {
     let package = ["clippy", "--quiet", "--package", "diesel-outbox", "--lib", "--no-default-features"];
     [package.as_slice(), &["--features", choice, "--", "-D", "warnings"]].concat()

@@ -1,12 +1,12 @@
-//! Real servers for the tests, what the tests ask before they use one, and what the benches leave behind.
+//! Real servers for the tests, the functions by which tests get one, and the results of the benches.
 //!
-//! - [`servers`]: PostgreSQL, MariaDB, Kafka, RocketMQ and Debezium on free loopback ports with throw-away data. Whoever holds one can
-//!   kill it (`kill -9`) and start it again with the same data on the same port; dropping it ends it.
+//! - [`servers`]: PostgreSQL, MariaDB, Kafka, RocketMQ and Debezium on free loopback ports with throw-away data. The owner can kill
+//!   one (`kill -9`) and start it again with the same data on the same port; dropping it ends it.
 //! - [`test_servers`]: the shared instances that `cargo xtask test` started, or a skip that is recorded by name and reason.
-//! - [`cache`]: what is fetched once for a machine.
-//! - [`FaultArgs`]: what the fault harness is told.
-//! - [`bench_results`]: what a row of the benches gives.
-//! - [`stop`]: Ctrl-C as an orderly end.
+//! - [`cache`]: files that a machine fetches once.
+//! - [`FaultArgs`]: the arguments of the fault harness.
+//! - [`bench_results`]: the results of the benches' rows.
+//! - [`stop`]: an orderly end on Ctrl-C.
 //!
 //! The commands themselves are in the binary of the same name (`cargo xtask --help`).
 

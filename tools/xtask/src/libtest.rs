@@ -1,11 +1,11 @@
-//! What a test binary or rustdoc printed.
+//! Parses the output of a test binary or rustdoc.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
 
-/// So long a test binary may print nothing. The longest test takes two minutes; one that hangs would use up CI's time, and nobody would
-/// learn its name.
+/// How long a test binary may print nothing. The longest test takes two minutes. A hanging one would use up CI's time, and nobody
+/// would learn its name.
 const SILENCE_MAX: Duration = Duration::from_secs(10 * 60);
 
 /// The outcome of one or more test binaries.
@@ -13,19 +13,19 @@ const SILENCE_MAX: Duration = Duration::from_secs(10 * 60);
 pub(crate) struct Output {
     /// Each test by its full name.
     pub(crate) tests: Vec<(String, Verdict)>,
-    /// Sums of the summary lines, which also count tests whose own line was torn by other output.
+    /// Sums of the summary lines, which also count tests whose own line was interrupted by other output.
     pub(crate) passed: usize,
     /// As `passed`.
     pub(crate) failed: usize,
     /// As `passed`.
     pub(crate) ignored: usize,
-    /// How many there are to run.
+    /// How many tests are to run.
     expected: usize,
-    /// Those that take long, and have not ended.
+    /// Slow tests that have not ended.
     slow: Vec<String>,
-    /// When the binary that runs printed something last.
+    /// When the running binary last printed something.
     printed_at: Option<Instant>,
-    /// It printed nothing for too long.
+    /// The binary printed nothing for too long.
     pub(crate) hangs: bool,
 }
 
@@ -34,18 +34,18 @@ pub(crate) struct Output {
 pub(crate) enum Verdict {
     Passed,
     Failed,
-    /// The first time, and not the second.
+    /// Failed the first time, passed the second.
     PassedOnRerun,
     /// With the reason of its `#[ignore = "…"]`.
     Ignored(String),
 }
 
 impl Output {
-    /// Takes one line of the output, or that there is none for now.
+    /// Handles one line of the output; `None` means that there is none for now.
     ///
     /// # Errors
     ///
-    /// There has been none for too long.
+    /// There was no line for too long.
     pub(crate) fn watch(&mut self, line: Option<&str>) -> Result<()> {
         let now = Instant::now();
         match line {
@@ -71,16 +71,20 @@ impl Output {
         }
     }
 
-    /// Takes the tests that hang for failed ones, once their binary was ended.
+    /// Counts hanging tests as failed, once their binary was ended.
     ///
     /// # Errors
     ///
-    /// There are more that have not ended, and nobody knows which.
+    /// More tests have not ended, and their names are unknown.
     pub(crate) fn fail_unfinished(&mut self) -> Result<()> {
         let known = self.tests.len() + self.slow.len();
-        ensure!(!self.slow.is_empty() && known >= self.expected, "{known} of {} tests are known", self.expected);
+        ensure!(
+            !self.slow.is_empty() && known >= self.expected,
+            "only {known} of {} tests have a known result",
+            self.expected
+        );
         self.tests.extend(self.slow.drain(..).map(|name| (name, Verdict::Failed)));
-        // There is no line that sums them up.
+        // There is no summary line.
         let failed = self.tests.iter().filter(|(_, verdict)| *verdict == Verdict::Failed);
         (self.failed, self.printed_at, self.hangs) = (failed.count(), None, false);
         Ok(())
@@ -100,7 +104,7 @@ impl Output {
             self.failed += count(summary, "failed");
             self.ignored += count(summary, "ignored");
         } else if let Some((name, verdict)) = rest.rsplit_once(" ... ") {
-            // trybuild prints its programs in the same words, inside the one test that runs them.
+            // trybuild prints its programs in the same format, inside the one test that runs them.
             if name.contains('[') {
                 return;
             }
@@ -115,14 +119,14 @@ impl Output {
         }
     }
 
-    /// The tests that failed, where each of them is known by name.
+    /// The failed tests, if all of their names are known.
     pub(crate) fn named_failures(&self) -> Option<Vec<String>> {
         let failed = self.tests.iter().filter(|(_, verdict)| *verdict == Verdict::Failed);
         let names: Vec<String> = failed.map(|(name, _)| name.clone()).collect();
         (names.len() == self.failed).then_some(names)
     }
 
-    /// Takes in what became of the failed tests the second time.
+    /// Merges the results of the second run of the failed tests.
     pub(crate) fn merge_rerun(&mut self, rerun: &Self) {
         for (name, verdict) in &mut self.tests {
             if *verdict == Verdict::Failed && rerun.tests.contains(&(name.clone(), Verdict::Passed)) {

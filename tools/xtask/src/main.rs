@@ -41,7 +41,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Task {
-    /// Install what is missing, start the servers, run every check, test and example, stop everything, sum up
+    /// Install what is missing, start the servers, run every check, test and example, stop everything, print a summary
     Test(TestArgs),
     /// Start the shared servers, print the variables for `cargo test`, stop them at Ctrl-C
     Servers {
@@ -49,24 +49,24 @@ enum Task {
         #[arg(value_parser = server_kind)]
         servers: Vec<ServerKind>,
     },
-    /// Speed and memory against their targets, with servers of its own; takes an hour and three quarters
+    /// Measure speed and memory against their targets, with its own servers; takes an hour and three quarters
     Bench(Bench),
-    /// Real applications, killed, stopped and cut off by a seeded schedule, and an audit of what arrived
+    /// Run real applications, kill, stop and disconnect them by a seeded schedule, and audit what arrived
     Faults(xtask::FaultArgs),
-    /// The formatting and the house rules: layers, sizes, dead files, stated versions
+    /// Check the formatting and the house rules: layers, sizes, dead files, stated versions
     Tidy,
-    /// The documentation, warnings denied, and its examples
+    /// Build the documentation, with warnings denied, and run its examples
     Docs,
-    /// The libraries with the lowest version of each direct dependency, built in a clone of the commit
+    /// Build the libraries with the lowest version of each direct dependency, in a clone of the commit
     MinimalVersions,
-    /// The public API, compared with that of the newest tag
+    /// Compare the public API with that of the newest tag
     Semver,
-    /// What CONTRIBUTING.md lists for a release, up to what cannot be taken back
+    /// Run the steps of a release in CONTRIBUTING.md, up to those that cannot be undone
     Release(Release),
 }
 
 fn main() -> ExitCode {
-    // Without the backtrace that `main() -> Result` would print: the message is meant for its reader.
+    // Without the backtrace that `main() -> Result` would print: the message is for a person.
     task().unwrap_or_else(|error| {
         eprintln!("error: {error:#}");
         ExitCode::FAILURE
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
     use crate::commands::workspace;
 
-    /// The commands that the workflows run and the documents name, as arguments.
+    /// The commands in the workflows and documents, as arguments.
     fn commands() -> Vec<(String, Vec<String>)> {
         let mut files: Vec<_> =
             ["README.md", "CONTRIBUTING.md", "SECURITY.md"].map(|name| workspace().join(name)).into();
@@ -136,7 +136,7 @@ mod tests {
         assert!(commands.len() > 40, "{}", commands.len());
         for (file, words) in commands {
             let parsed = Arguments::try_parse_from(&words);
-            // `--help` and a command without what it needs are named, too: only what is unknown is wrong.
+            // `--help` and commands with missing arguments are mentioned, too: only unknown ones are wrong.
             let wrong = parsed.err().filter(|error| error.use_stderr());
             assert!(wrong.is_none(), "{file}: {}: {}", words.join(" "), wrong.expect("an error"));
         }

@@ -1,4 +1,4 @@
-//! The lowest versions that the manifests allow: of the dependencies, and of Rust.
+//! The lowest versions of the dependencies and of Rust that the manifests allow.
 
 use std::time::Instant;
 
@@ -10,14 +10,17 @@ use crate::commands::{cargo, run};
 use crate::commit::FreshClone;
 use crate::report::Report;
 
-/// Builds the libraries with the lowest version of each direct dependency: a lower bound that is too low shows here, and in no build with
-/// a lock file. In a clone, because it writes another lock file.
+/// Builds the libraries with the lowest version of each direct dependency. A lower bound that is too low shows here, and in no
+/// build with a lock file. In a clone, because it changes the lock file.
 pub(crate) fn check(stop: &Stop) -> Result<Report> {
     let (clone, start) = (FreshClone::new()?, Instant::now());
-    // Not the lowest of everything (`-Z minimal-versions`): the bounds of other people's crates are not ours to mend. The variable lets a
-    // stable Cargo do what only a nightly one may; the build that follows is without it.
+    // Only direct dependencies (not `-Z minimal-versions`): we cannot fix the bounds of other crates. The variable lets a stable
+    // Cargo use a nightly option; the following build runs without it.
     let mut update = cargo(&["update", "-Z", "direct-minimal-versions"]);
-    ensure!(run(update.env("RUSTC_BOOTSTRAP", "1").current_dir(clone.path()), stop)?, "no versions fit");
+    ensure!(
+        run(update.env("RUSTC_BOOTSTRAP", "1").current_dir(clone.path()), stop)?,
+        "cargo found no set of lowest versions"
+    );
     let packages = ["--package", "diesel-outbox", "--package", "diesel-outbox-derive"];
     let mut check = cargo(&[["check", "--locked", "--lib", "--all-features"].as_slice(), &packages].concat());
     check.env("CARGO_TARGET_DIR", cache::place("minimal-versions")).current_dir(clone.path());
@@ -33,8 +36,8 @@ mod tests {
 
     use super::*;
 
-    /// Cargo's resolver chooses versions that an older Rust builds, where it may choose. Where we pin one, it may not: those say how low the
-    /// MSRV can be. At the moment RocketMQ's client does; without it, Diesel would.
+    /// Cargo's resolver chooses versions that an older Rust builds, unless we pin one. So the pinned dependencies determine how low
+    /// the MSRV can be. At the moment RocketMQ's client does; without it, Diesel would.
     #[test]
     fn the_rust_version_is_the_lowest_that_pinned_dependencies_allow() {
         let platform = "--filter-platform=x86_64-unknown-linux-gnu";

@@ -1,24 +1,24 @@
-//! What is to be published, packed as it would be published.
+//! The packages, packed as they would be published.
 
 use std::process::{Command, Stdio};
 
 use crate::commands::cargo;
 
-/// Everything up to the upload, of every crate without `publish = false`. A clean tree is not asked for: the release has its own step
-/// for that.
+/// Everything up to the upload, for every crate without `publish = false`. The tree need not be clean: the release has a separate
+/// step for that.
 pub(crate) fn dry_run() -> Command {
     cargo(&["publish", "--workspace", "--dry-run", "--allow-dirty"])
 }
 
-/// The same packages where the registry cannot be asked, and unbuilt.
+/// The same packages without access to the registry, not built.
 pub(crate) fn offline() -> Command {
     let packages = ["--package", "diesel-outbox", "--package", "diesel-outbox-derive"];
     cargo(&[&["package", "--offline", "--no-verify", "--allow-dirty"], packages.as_slice()].concat())
 }
 
-/// Whether the registry answers: without it a dry run fails, and says nothing of the packages.
+/// Whether the registry is reachable: without it a dry run fails, and says nothing about the packages.
 pub(crate) fn has_registry() -> bool {
-    // Not `cargo search`, which mirrors do not have. The name of a crate of ours would be answered from here.
+    // Not `cargo search`, which mirrors lack. A crate of ours would be answered locally.
     let mut ask = cargo(&["info", "diesel_derives@2.3"]);
     ask.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     ask.status().is_ok_and(|status| status.success())
@@ -37,7 +37,7 @@ mod tests {
         String::from_utf8(listed.stdout).expect("UTF-8").lines().map(str::to_owned).collect()
     }
 
-    /// How many files there are of each folder and ending.
+    /// How many files each folder has, by extension.
     fn kinds(files: &[String]) -> BTreeMap<(&str, &str), usize> {
         let mut kinds = BTreeMap::new();
         for file in files {

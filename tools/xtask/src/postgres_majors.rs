@@ -12,7 +12,7 @@ use crate::shared_servers::SharedServers;
 use crate::steps::{Steps, in_ci, install};
 use crate::test_args::TestArgs;
 
-/// One major after the other: a machine with two processors has no room for two.
+/// One major after the other: a machine with two processors is too small for two.
 pub(crate) fn test(args: &TestArgs, stop: &Stop) -> Result<Report> {
     // The client libraries, pgbouncer and psql are Debian's for every major.
     install(&[ServerKind::Postgres], &[], stop)?;

@@ -1,4 +1,4 @@
-//! `cargo xtask release --dry-run`: what CONTRIBUTING.md lists for a release, up to what cannot be taken back.
+//! `cargo xtask release --dry-run`: the steps of a release in CONTRIBUTING.md, up to those that cannot be undone.
 
 use std::fs;
 use std::process::Command;
@@ -18,15 +18,15 @@ use crate::steps::Steps;
 /// What is checked before a release.
 #[derive(Debug, Args)]
 pub(crate) struct Release {
-    /// Check, and publish nothing. There is no other way: what is published stays published, so a person types that
+    /// Check, and publish nothing. There is no other mode: publishing cannot be undone, so a person types that command
     #[arg(long, required = true)]
     dry_run: bool,
-    /// Without CI in a fresh clone, which takes most of an hour
+    /// Skip CI in a fresh clone, which takes most of an hour
     #[arg(long)]
     without_ci: bool,
 }
 
-/// A row for each of the steps.
+/// One row for each step.
 pub(crate) fn release(args: &Release, stop: &Stop) -> Result<Report> {
     let version = env!("CARGO_PKG_VERSION");
     let shared = SharedServers::start(&[])?;
@@ -47,7 +47,7 @@ pub(crate) fn release(args: &Release, stop: &Stop) -> Result<Report> {
     } else {
         ci(&mut steps.report, stop)?;
     }
-    println!("\nWith nothing failed and nothing skipped, what is left is:");
+    println!("\nIf nothing failed and nothing was skipped, now run:");
     println!("  cargo publish --workspace\n  git tag v{version}\n  git push origin v{version}");
     Ok(steps.report)
 }
@@ -70,7 +70,7 @@ fn compare(steps: &mut Steps<'_>) -> Result<()> {
     }
 }
 
-/// A check of a text or of the repository: `Err` says what is wrong.
+/// Adds a check of a text or the repository: `Err` says what is wrong.
 fn report_check(report: &mut Report, suite: &str, outcome: &Result<(), String>) {
     if let Err(complaint) = outcome {
         println!("{suite}: {complaint}");
@@ -78,7 +78,7 @@ fn report_check(report: &mut Report, suite: &str, outcome: &Result<(), String>) 
     report.check(suite, outcome.is_ok(), Duration::ZERO);
 }
 
-/// The entries stand under the version, with a date, and nothing is left unreleased.
+/// The entries are under the version, with a date, and nothing is left unreleased.
 fn changelog(text: &str, version: &str) -> Result<(), String> {
     let mut sections = text.split("\n## ").skip(1).map(|section| section.split_once('\n').unwrap_or((section, "")));
     let heading = format!("[{version}] - ");
@@ -89,12 +89,12 @@ fn changelog(text: &str, version: &str) -> Result<(), String> {
         return Err(format!("the section of {version} is empty"));
     }
     match sections.find(|(found, _)| *found == "[Unreleased]") {
-        Some((_, rest)) if !rest.trim().is_empty() => Err(format!("entries stand above {version}, unreleased")),
+        Some((_, rest)) if !rest.trim().is_empty() => Err(format!("unreleased entries are above {version}")),
         _ => Ok(()),
     }
 }
 
-/// Our own crates ask for each other in the version that they have.
+/// Our crates depend on each other in the current version.
 fn versions(manifest: &str, version: &str) -> Result<(), String> {
     let ours = |line: &&str| line.contains(" = { path = ") && line.contains("version = ");
     let wrong: Vec<_> =
@@ -104,19 +104,15 @@ fn versions(manifest: &str, version: &str) -> Result<(), String> {
 
 fn tag(version: &str) -> Result<(), String> {
     let found = git(&["tag", "--list", &format!("v{version}")]).map_err(|error| format!("{error:#}"))?;
-    if found.is_empty() { Ok(()) } else { Err(format!("{found} is there already: raise the version")) }
+    if found.is_empty() { Ok(()) } else { Err(format!("{found} exists already: raise the version")) }
 }
 
 fn clean() -> Result<(), String> {
     let changed = git(&["status", "--porcelain"]).map_err(|error| format!("{error:#}"))?;
-    if changed.is_empty() {
-        Ok(())
-    } else {
-        Err(format!("what is published is a commit, and these are in none:\n{changed}"))
-    }
+    if changed.is_empty() { Ok(()) } else { Err(format!("these changes are in no commit:\n{changed}")) }
 }
 
-/// `.ci/run` in a clone, which has nothing that is not committed.
+/// `.ci/run` in a clone, which contains only committed files.
 fn ci(report: &mut Report, stop: &Stop) -> Result<()> {
     let (clone, start) = (FreshClone::new()?, Instant::now());
     let mut last = String::new();

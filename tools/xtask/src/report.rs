@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::libtest::{Output, Verdict};
 
-/// What one suite came to.
+/// The result of one suite.
 #[derive(Debug, Default, Clone, PartialEq)]
 struct Row {
     suite: String,
@@ -31,9 +31,9 @@ pub(crate) struct Report {
     rows: Vec<Row>,
     failures: Vec<String>,
     skips: Vec<Skip>,
-    /// Failed the first time and passed the second.
+    /// Tests that failed the first time and passed the second.
     passed_on_rerun: Vec<String>,
-    /// The steps that a quick run does not have.
+    /// The steps that a quick run leaves out.
     left_out: Vec<&'static str>,
 }
 
@@ -47,7 +47,7 @@ impl Report {
         self.rows.push(Row { suite: suite.to_owned(), passed, failed, skipped: 0, took: Some(took) });
     }
 
-    /// Adds a check that could not run, which CI does not accept.
+    /// Adds a check that could not run, which CI counts as a failure.
     pub(crate) fn skip(&mut self, suite: &str, reason: &str, in_ci: bool) {
         let (failed, skipped) = (usize::from(in_ci), usize::from(!in_ci));
         if in_ci {
@@ -58,8 +58,8 @@ impl Report {
         self.rows.push(Row { suite: suite.to_owned(), passed: 0, failed, skipped, took: None });
     }
 
-    /// Adds the tests of one Cargo command. `skips` are those that ended early by their own decision: libtest takes
-    /// them for passed. With `by_module`, each of the outermost modules gets a row.
+    /// Adds the tests of one Cargo command. `skips` are tests that skipped themselves: libtest counts them as passed. With
+    /// `by_module`, each top-level module gets a row.
     pub(crate) fn tests(&mut self, suite: &str, by_module: bool, run: &TestRun<'_>) {
         let mut rows: BTreeMap<String, Row> = BTreeMap::new();
         let name_of = |test: &str| match test.split_once("::") {
@@ -93,7 +93,7 @@ impl Report {
             .saturating_sub(counted(|verdict| matches!(verdict, Verdict::Passed | Verdict::PassedOnRerun)));
         let torn = run.output.failed.saturating_sub(counted(|verdict| *verdict == Verdict::Failed));
         rest.failed += torn;
-        // A binary that does not build, or dies half-way, counts as a failure although no test says so.
+        // A binary that does not build, or dies midway, counts as a failure although no test reports one.
         if !run.succeeded && run.output.failed == 0 {
             rest.failed += 1;
             self.failures.push(format!("{suite}: did not build, or died"));
@@ -103,7 +103,7 @@ impl Report {
         self.rows.extend(rows.into_iter().map(|(suite, row)| Row { suite, ..row }));
     }
 
-    /// Adds what another run came to.
+    /// Adds the results of another run.
     pub(crate) fn add(&mut self, other: Self) {
         self.rows.extend(other.rows);
         self.failures.extend(other.failures);
@@ -111,12 +111,12 @@ impl Report {
         self.passed_on_rerun.extend(other.passed_on_rerun);
     }
 
-    /// Names what was not asked for, so that nobody takes a part for the whole.
+    /// Names the steps that were not requested, so that nobody takes a part for the whole.
     pub(crate) fn set_left_out(&mut self, steps: Vec<&'static str>) {
         self.left_out = steps;
     }
 
-    /// How much failed.
+    /// How many tests and checks failed.
     pub(crate) fn failed(&self) -> usize {
         self.rows.iter().map(|row| row.failed).sum()
     }
@@ -146,7 +146,7 @@ impl fmt::Display for Report {
             writeln!(f, "  {}: {}", skip.name, skip.reason)?;
         }
         if !self.passed_on_rerun.is_empty() {
-            writeln!(f, "\nfailed once and passed the second time, which is a defect of theirs or of ours:")?;
+            writeln!(f, "\nflaky: failed once and passed the second time; fix the test or the code:")?;
         }
         for test in &self.passed_on_rerun {
             writeln!(f, "  {test}")?;
@@ -161,7 +161,7 @@ impl fmt::Display for Report {
         for row in &self.rows {
             let took = row.took.map(|took| format!("{:.1}", took.as_secs_f64())).unwrap_or_default();
             let Row { suite, passed, failed, skipped, .. } = row;
-            // The head of the rows by module, which has nothing of its own but the time.
+            // The heading of the rows by module, which has only a time.
             if passed + failed + skipped == 0 && self.rows.len() > 1 {
                 writeln!(f, "{suite:width$}  {:>6}  {:>6}  {:>7}  {took:>7}", "", "", "")?;
                 continue;

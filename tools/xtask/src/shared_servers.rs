@@ -17,7 +17,7 @@ use xtask::test_servers;
 
 use crate::report::Skip;
 
-/// Started servers; dropping it ends them and removes every folder of the run.
+/// The started servers. Dropping this ends them and removes every folder of the run.
 #[derive(Debug)]
 pub(crate) struct SharedServers {
     /// Held only for their `Drop`.
@@ -29,7 +29,7 @@ pub(crate) struct SharedServers {
     missing: Vec<(ServerKind, String)>,
     failures: Vec<ServerKind>,
     binaries: Option<PathBuf>,
-    /// Last, so that it goes after the servers that live in it.
+    /// Last, so that it is dropped after the servers that use it.
     folder: TempDir,
 }
 
@@ -39,7 +39,7 @@ impl SharedServers {
         Self::start_with(servers, None)
     }
 
-    /// With the PostgreSQL whose programs are in `binaries`, which the tests start, too.
+    /// The same with the PostgreSQL whose programs are in `binaries`; tests also start that one.
     pub(crate) fn start_with(servers: &[ServerKind], binaries: Option<&Path>) -> Result<Self> {
         let folder =
             tempfile::Builder::new().prefix("outbox-run-").permissions(Permissions::from_mode(0o755)).tempdir();
@@ -92,7 +92,7 @@ impl SharedServers {
                 match error.downcast_ref::<Unavailable>() {
                     Some(unavailable) => self.missing.push((kind, unavailable.reason.clone())),
                     None => {
-                        self.missing.push((kind, "it is installed and did not start".to_owned()));
+                        self.missing.push((kind, "it is installed but did not start".to_owned()));
                         self.failures.push(kind);
                     }
                 }
@@ -101,7 +101,7 @@ impl SharedServers {
         None
     }
 
-    /// Those that are installed and did not start.
+    /// The servers that are installed but did not start.
     pub(crate) fn failures(&self) -> &[ServerKind] {
         &self.failures
     }
@@ -111,8 +111,8 @@ impl SharedServers {
         self.missing.iter().find(|(of, _)| *of == kind).map(|(_, reason)| reason.as_str())
     }
 
-    /// Tells `command` where the servers are, and where to leave its own folders: they go with the run, also those of
-    /// a test that was killed.
+    /// Sets the variables that tell `command` where the servers are, and where to create folders: those are removed with the run,
+    /// even if a test is killed.
     pub(crate) fn set_env(&self, command: &mut Command) {
         command.env("TMPDIR", self.folder.path()).env(test_servers::SKIPS, self.skips_file());
         command.envs(self.binaries.iter().map(|folder| (install::POSTGRES_BINARIES, folder)));
@@ -124,7 +124,7 @@ impl SharedServers {
         }
     }
 
-    /// The tests that skipped themselves since the last call.
+    /// The tests that have skipped themselves since the last call.
     pub(crate) fn take_skips(&self) -> Result<Vec<Skip>> {
         let file = self.skips_file();
         if !file.exists() {

@@ -16,7 +16,7 @@ use crate::shared_servers::SharedServers;
 use crate::test_args::{Only, TestArgs};
 use crate::{apt, checkers, features, package};
 
-/// Runs what was asked for.
+/// Runs what was requested.
 pub(crate) fn test(args: &TestArgs, stop: &Stop) -> Result<Report> {
     let servers = args.servers();
     let needs_pip = args.wants(Only::Typos) || args.wants(Only::Deny);
@@ -33,13 +33,13 @@ pub(crate) fn test(args: &TestArgs, stop: &Stop) -> Result<Report> {
     Ok(report)
 }
 
-/// Debian's packages for the build, for `servers` and `further` ones, where they are missing.
+/// Installs Debian's packages for the build, for `servers`, and the `further` ones, if they are missing.
 pub(crate) fn install(servers: &[ServerKind], further: &[&'static str], stop: &Stop) -> Result<()> {
     let mut packages = apt::missing(apt::BUILD);
     packages.extend(apt::missing(further));
     for kind in servers {
         if kind.check().is_err() {
-            // Only what is not there: naming the others would upgrade them.
+            // Only missing ones: naming the others would upgrade them.
             packages.extend(apt::missing(kind.packages()));
         }
     }
@@ -49,19 +49,19 @@ pub(crate) fn install(servers: &[ServerKind], further: &[&'static str], stop: &S
         return Ok(());
     }
     if !apt::can_install() {
-        println!("missing here, and only root can install it: apt-get install {}", packages.join(" "));
+        println!("missing packages; as root, run: apt-get install {}", packages.join(" "));
     } else if !apt::install(&packages, stop)? {
-        // Not an end: what stays missing is skipped by name, or fails under CI=true.
+        // The run goes on: whatever stays missing is skipped by name, or fails under CI=true.
         println!("apt-get failed");
     }
     Ok(())
 }
 
-/// So many of the tests with real servers are run once more, alone, where they failed: two busy processors starve one of them beyond its
-/// deadline now and then. The summary names them. More than that is no coincidence.
+/// At most this many failed tests with real servers run once more, alone: two busy processors make one of them miss its deadline
+/// now and then. The summary names them. More failures are no coincidence.
 const RERUNS_MAX: usize = 3;
 
-/// One run: what it came to, and the servers that it has.
+/// One run: its results, and its servers.
 #[derive(Debug)]
 pub(crate) struct Steps<'a> {
     pub(crate) report: Report,
@@ -70,7 +70,7 @@ pub(crate) struct Steps<'a> {
 }
 
 impl<'a> Steps<'a> {
-    /// Notes the servers that did not start.
+    /// Records the servers that did not start.
     pub(crate) fn new(shared: &'a SharedServers, stop: &'a Stop) -> Self {
         let mut report = Report::default();
         for kind in shared.failures() {
@@ -79,7 +79,7 @@ impl<'a> Steps<'a> {
         Self { report, shared, stop }
     }
 
-    /// What looks at texts and dependencies and runs no test.
+    /// Checks of texts and dependencies, which run no test.
     fn checks(&mut self, args: &TestArgs) -> Result<()> {
         if args.wants(Only::Typos) {
             self.typos()?;
@@ -98,13 +98,13 @@ impl<'a> Steps<'a> {
             }
         }
         if args.wants(Only::Deny) {
-            // Hundreds of lines that nobody reads each time; a release does.
+            // Hundreds of lines that nobody reads each time; a release shows them.
             self.deny(&["--allow", "duplicate"])?;
         }
         if args.wants(Only::Package) {
             match package::has_registry() {
                 true => self.check("package", &mut package::dry_run())?,
-                // Not a failure, in CI neither: nothing of ours is wrong. The packages are made all the same.
+                // No failure, in CI neither: nothing of ours is wrong. The packages are created all the same.
                 false => self.check("package: without the registry, unbuilt", &mut package::offline())?,
             }
         }
@@ -135,7 +135,7 @@ impl<'a> Steps<'a> {
         Ok(())
     }
 
-    /// A command that passes or fails as a whole.
+    /// Runs a command that passes or fails as a whole.
     pub(crate) fn check(&mut self, suite: &str, command: &mut Command) -> Result<()> {
         let start = Instant::now();
         self.shared.set_env(command);
@@ -153,13 +153,13 @@ impl<'a> Steps<'a> {
         let mut add = Command::new("rustup");
         add.args(["component", "add", component]);
         if !present() && (run(&mut add, self.stop).is_err() || !present()) {
-            self.report.skip(suite, &format!("no {component}: rustup component add {component}"), in_ci());
+            self.report.skip(suite, &format!("{component} is missing: rustup component add {component}"), in_ci());
             return Ok(());
         }
         self.check(suite, &mut cargo(arguments))
     }
 
-    /// A check by a program that is fetched; returns whether it could be had.
+    /// A check by a fetched program; returns whether it could be fetched.
     pub(crate) fn run_fetched(&mut self, suite: &str, checker: &Checker, arguments: &[&str]) -> Result<bool> {
         match checker.get(self.stop) {
             Ok(program) => {
@@ -172,29 +172,29 @@ impl<'a> Steps<'a> {
         Ok(false)
     }
 
-    /// Spelling; `typos.toml` says of what.
+    /// Checks the spelling, as configured in `typos.toml`.
     fn typos(&mut self) -> Result<()> {
         self.run_fetched("typos", &checkers::TYPOS, &["--format", "brief"]).map(drop)
     }
 
-    /// What the dependencies are, and what is known against them.
+    /// Checks the dependencies, and known problems with them.
     pub(crate) fn deny(&mut self, levels: &[&str]) -> Result<()> {
         let offline = [&["check", "--hide-inclusion-graph"], levels, &["bans", "licenses", "sources"]].concat();
         if !self.run_fetched("deny", &checkers::DENY, &offline)? {
             return Ok(());
         }
-        // A repository of its own, on no registry. It may hang, where a network swallows what it does not let through.
+        // A separate repository, not a registry. Fetching may hang if a network silently drops packets.
         let mut database = Command::new("timeout");
         database.arg("60").arg(checkers::DENY.get(self.stop)?).args(["fetch", "db"]).current_dir(workspace());
         if run(&mut database, self.stop)? {
             return self.run_fetched("deny: advisories", &checkers::DENY, &["check", "advisories"]).map(drop);
         }
-        // In CI neither a failure: nothing of ours is wrong, and nothing of ours can mend it.
-        self.report.skip("deny: advisories", "the database of RustSec cannot be reached from here", false);
+        // No failure, in CI neither: nothing of ours is wrong, and we cannot fix it.
+        self.report.skip("deny: advisories", "the RustSec database cannot be reached", false);
         Ok(())
     }
 
-    /// The public API, compared with that of the release at `tag`.
+    /// Compares the public API with that of the release at `tag`.
     pub(crate) fn semver(&mut self, tag: &str) -> Result<()> {
         let arguments = ["semver-checks", "--package", "diesel-outbox", "--baseline-rev", tag];
         self.run_fetched(&format!("semver: since {tag}"), &checkers::SEMVER, &arguments).map(drop)
@@ -209,26 +209,26 @@ impl<'a> Steps<'a> {
         Ok(())
     }
 
-    /// The integration tests that `filter` tells libtest.
+    /// Runs the integration tests that `filter` selects.
     pub(crate) fn integration(&mut self, suite: &str, filter: &[&str]) -> Result<()> {
         let (targets, start) = (["--test", "it"], Instant::now());
         let (mut output, mut succeeded) = self.cargo_test(&targets, filter)?;
         let skips = self.shared.take_skips()?;
         let failed = output.named_failures().filter(|failed| (1..=RERUNS_MAX).contains(&failed.len()));
         if let Some(failed) = failed {
-            println!("once more: {}", failed.join(", "));
+            println!("running again: {}", failed.join(", "));
             let exact: Vec<_> = ["--exact"].into_iter().chain(failed.iter().map(String::as_str)).collect();
             let (rerun, has_succeeded) = self.cargo_test(&targets, &exact)?;
             output.merge_rerun(&rerun);
             succeeded = has_succeeded;
-            // They are not skipped now that were not skipped before.
+            // Discarded: only the first run's skips count.
             self.shared.take_skips()?;
         }
         self.report.tests(suite, true, &TestRun { output: &output, skips: &skips, succeeded, took: start.elapsed() });
         Ok(())
     }
 
-    /// `cargo test`, always over the whole workspace with the same features: another choice is another build.
+    /// `cargo test`, always over the whole workspace with the same features: other features are another build.
     fn cargo_test(&self, targets: &[&str], filter: &[&str]) -> Result<(Output, bool)> {
         let arguments =
             [&["test", "--no-fail-fast", "--workspace", "--features", "_test"], targets, &["--"], filter].concat();
@@ -237,7 +237,7 @@ impl<'a> Steps<'a> {
         let mut output = Output::default();
         let watched = watch(&mut command, self.stop, |line| output.watch(line));
         if output.hangs {
-            println!("ended: nothing was printed for too long{}", output.unfinished());
+            println!("stopped: nothing was printed for too long{}", output.unfinished());
             output.fail_unfinished()?;
             return Ok((output, false));
         }
@@ -246,7 +246,7 @@ impl<'a> Steps<'a> {
         Ok((output, succeeded))
     }
 
-    /// Each example by the command that its text tells the reader. It needs the servers whose variables its text names.
+    /// Runs each example by the command in its text. It needs the servers whose variables the text names.
     fn examples(&mut self) -> Result<()> {
         let folder = workspace().join("examples");
         let mut names = Vec::new();

@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM: what runs is ended in order, so that servers stop and folders go.
+//! Ctrl-C and SIGTERM: running work ends in order, so that servers stop and folders are removed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,23 +7,22 @@ use anyhow::{Context, Result};
 use signal_hook::consts::TERM_SIGNALS;
 use signal_hook::flag;
 
-/// Whether somebody asked us to end.
+/// Whether somebody asked us to stop.
 #[derive(Debug, Clone)]
 pub struct Stop {
     flag: Arc<AtomicBool>,
 }
 
 impl Stop {
-    /// From now on the first signal sets the flag; a second one ends this process at once, and the kernel then ends its
-    /// servers.
+    /// From now on the first signal sets the flag. A second one ends this process at once, and the kernel then ends its servers.
     ///
     /// # Errors
     ///
-    /// The signals cannot be watched for.
+    /// The signals cannot be handled.
     pub fn on_signals() -> Result<Self> {
         let flag = Arc::new(AtomicBool::new(false));
         for signal in TERM_SIGNALS {
-            // In this order: the first signal finds the flag still unset.
+            // In this order: at the first signal the flag is still unset.
             flag::register_conditional_shutdown(*signal, 1, Arc::clone(&flag)).context("watch for signals")?;
             flag::register(*signal, Arc::clone(&flag)).context("watch for signals")?;
         }

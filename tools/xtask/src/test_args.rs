@@ -1,9 +1,9 @@
-//! What `cargo xtask test` is asked to run.
+//! What `cargo xtask test` is to run.
 
 use clap::Args;
 use xtask::servers::ServerKind;
 
-/// What to run; without anything said, everything.
+/// What to run; without arguments, everything.
 #[derive(Debug, Default, Args)]
 pub(crate) struct TestArgs {
     /// Run only this, and start only the servers it names; may be given several times
@@ -12,24 +12,24 @@ pub(crate) struct TestArgs {
     /// Run what needs no server, in minutes: spelling, lint, house rules, unit tests, the in-memory and SQLite suites
     #[arg(long, conflicts_with_all = ["only", "filter"])]
     pub(crate) quick: bool,
-    /// Run the PostgreSQL suites on these majors, as 14,16,18: servers that packages of npm carry
+    /// Run the PostgreSQL suites on these majors, as 14,16,18: servers from npm packages
     #[arg(long, value_delimiter = ',', conflicts_with_all = ["only", "quick", "keep"])]
     pub(crate) postgres: Vec<u32>,
-    /// Leave the servers up afterwards, until Ctrl-C
+    /// Leave the servers running afterwards, until Ctrl-C
     #[arg(long)]
     pub(crate) keep: bool,
     /// Run only the integration tests whose name contains one of these
     pub(crate) filter: Vec<String>,
 }
 
-/// What a day's work runs again and again: no server, and no build that the whole run does not make, too.
+/// For repeated use during a day: no server, and no build that the whole run does not also need.
 const QUICK: &[Only] = &[Only::Typos, Only::Lint, Only::Unit, Only::Memory, Only::Sqlite, Only::Tidy];
 
 /// Half messages go through RocketMQ, whatever the database.
 const WITHOUT_ROCKETMQ: [&str; 2] = ["--skip", "half_rocketmq"];
 
 impl TestArgs {
-    /// Nothing but this.
+    /// Only this step.
     pub(crate) fn one(only: Only) -> Self {
         Self { only: vec![only], ..Self::default() }
     }
@@ -38,7 +38,7 @@ impl TestArgs {
         if self.quick { QUICK } else { &self.only }
     }
 
-    /// The steps that a quick run does not have.
+    /// The steps that a quick run leaves out.
     pub(crate) fn left_out(&self) -> Vec<&'static str> {
         let is_left_out = |step: &Only| self.quick && !QUICK.contains(step);
         Only::all().filter(|(_, step)| is_left_out(step)).map(|(name, _)| name).collect()
@@ -53,14 +53,14 @@ impl TestArgs {
         self.is_all() || (self.filter.is_empty() && self.only().contains(&step))
     }
 
-    /// The servers that it takes.
+    /// The servers that it needs.
     pub(crate) fn servers(&self) -> Vec<ServerKind> {
         let only = self.only();
         let all = only.is_empty() || self.wants(Only::Examples);
         ServerKind::ALL.into_iter().filter(|kind| all || only.contains(&Only::Server(*kind))).collect()
     }
 
-    /// How libtest is told which integration tests are meant; `None` where none are.
+    /// The libtest arguments that select the integration tests; `None` if there are none.
     pub(crate) fn integration(&self) -> Option<Vec<&str>> {
         if !self.filter.is_empty() {
             return Some(self.filter.iter().map(String::as_str).collect());
@@ -78,14 +78,14 @@ impl TestArgs {
     }
 }
 
-/// A selection of the steps, or of the tests by what they run against.
+/// A selection of the steps, or of the tests by the servers they need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Only {
     /// Tests with this server in their name.
     Server(ServerKind),
     /// Tests with SQLite in their name.
     Sqlite,
-    /// Tests of the store and the transport that live in memory.
+    /// Tests of the in-memory store and transport.
     Memory,
     /// Tests inside the crates.
     Unit,
@@ -97,11 +97,11 @@ pub(crate) enum Only {
     Typos,
     /// Formatting and clippy.
     Lint,
-    /// The library with a few of its features.
+    /// The library with some of its features.
     Features,
     /// Licences, sources, advisories and bans of the dependencies.
     Deny,
-    /// What is to be published, packed.
+    /// The packages, as they would be published.
     Package,
     /// Formatting and the house rules.
     Tidy,
@@ -111,7 +111,7 @@ pub(crate) enum Only {
     Examples,
 }
 
-/// Everything but the servers.
+/// Everything except the servers.
 const NAMED: &[(&str, Only)] = &[
     ("sqlite", Only::Sqlite),
     ("memory", Only::Memory),

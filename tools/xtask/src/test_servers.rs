@@ -1,6 +1,6 @@
-//! What a test asks before it uses a server: the address of the shared instance, or a skip that is recorded.
+//! How a test gets a server: the address of the shared instance, or a recorded skip.
 //!
-//! `cargo xtask test` and `cargo xtask servers` start the shared instances and hand over, by variables: the address
+//! `cargo xtask test` and `cargo xtask servers` start the shared instances and pass on by variables: the address
 //! ([`ServerKind::variable`]), or why there is none (the same name with `_MISSING`), and the file for the skips
 //! (`OUTBOX_TEST_SKIPS`).
 
@@ -11,13 +11,13 @@ use std::thread;
 
 use crate::servers::{ServerKind, Unavailable};
 
-/// The variable that names the file of the skips: a line each, test, part and reason apart by tabs.
+/// The variable with the path of the file of skips. Each line has test, server and reason, separated by tabs.
 pub const SKIPS: &str = "OUTBOX_TEST_SKIPS";
 
 /// The address of the shared instance of `kind`: a URL, for Kafka `host:port`, for RocketMQ that of its name server.
 ///
-/// `None` where there is none; the skip is then recorded and printed, and the test returns. Call it on the test's own
-/// thread: the thread's name is the test's.
+/// `None` if there is none; the skip is then recorded and printed, and the test should return. Call it on the test's own thread,
+/// whose name is the test's.
 ///
 /// # Panics
 ///
@@ -27,17 +27,17 @@ pub fn shared_or_skip(kind: ServerKind) -> Option<String> {
         return Some(address);
     }
     let reason = std::env::var(missing_variable(kind));
-    skip(kind, &reason.unwrap_or_else(|_| "not started: run the tests by `cargo xtask test`".to_owned()));
+    skip(kind, &reason.unwrap_or_else(|_| "not started: run the tests with `cargo xtask test`".to_owned()));
     None
 }
 
 /// A server of the test's own, from the result of its `start`.
 ///
-/// `None` where this machine has no such server; the skip is then recorded and printed, and the test returns.
+/// `None` if this machine has no such server; the skip is then recorded and printed, and the test should return.
 ///
 /// # Panics
 ///
-/// The server is there and does not start; or there is none, and `CI=true`.
+/// The server is installed and does not start; or there is none, and `CI=true`.
 pub fn own_or_skip<S>(started: anyhow::Result<S>) -> Option<S> {
     let error = match started {
         Ok(server) => return Some(server),
@@ -68,7 +68,7 @@ fn record(test: &str, kind: ServerKind, reason: &str, in_ci: bool, file: Option<
     eprintln!("skipped {test}: no {kind}: {reason}");
     let Some(file) = file else { return };
     let line = format!("{test}\t{kind}\t{}\n", reason.replace(['\n', '\t'], " "));
-    // One write each: the tests of one run append side by side.
+    // One write each: the tests of one run append concurrently.
     let opened = File::options().create(true).append(true).open(file);
     let written = opened.and_then(|mut file| file.write_all(line.as_bytes()));
     written.unwrap_or_else(|error| panic!("record a skip in {}: {error}", file.display()));

@@ -14,15 +14,15 @@ use crate::store::{
 };
 use crate::transport::{FailureClass, InFlightCounter};
 
-/// A store of marks of which each is committed, unless it cannot be asked.
+/// A store in which every mark is committed, unless it cannot be reached.
 #[derive(Debug, Default)]
 struct Marks {
     is_down: bool,
     /// Whether it knows no mark, and cannot decide.
     is_undecided: bool,
-    /// How many each statement was about.
+    /// The number of marks in each statement.
     groups: Mutex<Vec<usize>>,
-    /// What is left to be pruned, and when somebody came for it.
+    /// Old marks left to prune, and when each pruning happened.
     old: Mutex<usize>,
     pruned: Mutex<Vec<(Instant, Duration, usize)>>,
 }
@@ -116,7 +116,7 @@ impl Store for Marks {
     }
 }
 
-/// A broker that takes a second to be told, and can be told nothing while it is down.
+/// A broker that takes a second for each report, and fails while it is down.
 #[derive(Default)]
 struct Slow {
     is_down: bool,
@@ -141,7 +141,7 @@ fn end(jobs: &mpsc::Sender<EndedHalf>, count: usize) {
     }
 }
 
-/// Runs a worker until nothing is left to be told.
+/// Runs a worker until nothing is left to report.
 async fn work(store: Arc<Marks>, broker: Option<&Arc<Slow>>, jobs: mpsc::Receiver<EndedHalf>) {
     let broker: Weak<dyn Broker> = match broker {
         Some(broker) => Arc::downgrade(&(Arc::clone(broker) as Arc<dyn Broker>)),
@@ -150,7 +150,7 @@ async fn work(store: Arc<Marks>, broker: Option<&Arc<Slow>>, jobs: mpsc::Receive
     Worker { store, broker }.run(jobs).await;
 }
 
-/// How many were counted of each outcome since it was last asked.
+/// The count of each outcome since the last call.
 fn outcomes(counted: &Snapshotter) -> HashMap<String, u64> {
     let mut outcomes = HashMap::new();
     for (key, _, _, value) in counted.snapshot().into_vec() {
@@ -179,7 +179,7 @@ fn half_messages_above_the_queue_limit_are_unreported() {
     assert_eq!(outcomes(&counted), all("unreported", 3));
     assert_eq!(waiting.len(), HALF_ENDED_MAX);
     drop(waiting);
-    assert_eq!(outcomes(&counted), all("unreported", HALF_ENDED_MAX), "nor is any that waits at the end");
+    assert_eq!(outcomes(&counted), all("unreported", HALF_ENDED_MAX), "nor is one that waits at the end");
     end(&ended, 1);
     assert_eq!(outcomes(&counted), all("unreported", 1), "nor one that comes later");
 }

@@ -5,7 +5,7 @@ use crate::message::MessageId;
 
 const STALENESS: Duration = Duration::from_secs(4);
 
-/// A clock that stands where it was put.
+/// A clock that stays where it was set.
 #[derive(Debug, Clone, Default)]
 struct Still(Arc<Mutex<Duration>>);
 
@@ -37,14 +37,14 @@ fn take(queue: &Queue) -> Vec<RowRef> {
     queue.try_take(usize::MAX, usize::MAX).iter().map(|row| row.handed.row).collect()
 }
 
-/// What was counted as lost, by its reason.
+/// What was counted as lost, by reason.
 fn counted(recorder: &Snapshotter) -> Vec<(String, DebugValue)> {
     let all = recorder.snapshot().into_vec().into_iter();
     let lost = all.filter(|(key, ..)| key.key().name() == crate::metrics::HOOK_LOST);
     lost.map(|(key, _, _, value)| (key.key().labels().map(|label| label.value()).collect(), value)).collect()
 }
 
-/// By the time it were confirmed and sent, a sweeper might have it.
+/// A sweeper might have the row by the time it is confirmed and sent.
 #[test]
 fn a_row_that_waited_for_half_its_staleness_is_left_to_the_sweeper_as_stale() {
     let recorder = DebuggingRecorder::new();

@@ -5,7 +5,7 @@ use crate::clock::BootInstant;
 use crate::store::RowKey;
 
 impl Lane {
-    /// The row failed: its key waits behind it. What else of the key was kept is read again then.
+    /// The row failed, and its key waits behind it. Other rows of the key are dropped and read again later.
     pub(crate) fn block(&mut self, key: KeyHash, row: RowKey, until: BootInstant) {
         let mut before = None;
         self.take_back(key, row, |state, back| before = state.block(back, until));
@@ -17,7 +17,7 @@ impl Lane {
         }
     }
 
-    /// Lets keys try again whose time has come.
+    /// Lets keys try again whose wait is over.
     pub(crate) fn unblock(&mut self, now: BootInstant) {
         while let Some(&(until, key)) = self.blocked.first() {
             if until > now {
@@ -30,7 +30,7 @@ impl Lane {
         }
     }
 
-    /// Lets every key try now, whenever its time would come.
+    /// Lets every key try now, however long its wait.
     pub(crate) fn unblock_all(&mut self) {
         if let Some(&(last, _)) = self.blocked.last() {
             self.unblock(last);

@@ -1,4 +1,4 @@
-//! How the messages of a lane leave, and when the lane is fenced.
+//! How a lane's messages are sent, and when it is fenced.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,17 +8,17 @@ use crate::limits::{LANE_FENCE_WAIT_MAX, LANE_FENCE_WAIT_MIN};
 use crate::retry::{Exponential, RetryPolicy as _};
 use crate::transport::FencedLane;
 
-/// Waits until a lane is fenced anew that was so in vain, or sent nothing since.
+/// Waits before a lane is fenced again after a failed attempt, or after a fence under which nothing was delivered.
 const FENCE_RETRY: Exponential = Exponential::new(LANE_FENCE_WAIT_MIN, LANE_FENCE_WAIT_MAX);
 
-/// How messages leave.
+/// How messages are sent.
 #[derive(Debug)]
 pub(crate) enum FenceState {
-    /// One of a key after the other; what an earlier owner sends late may come in between.
+    /// One row per key at a time. Late sends of an earlier owner may come in between.
     Plain,
-    /// Nothing leaves before the lane is fenced; not to be tried before then, after so many times in vain.
+    /// Nothing is sent until the lane is fenced. The next attempt is at `from`, after so many failed ones.
     Unfenced { from: BootInstant, tries: u32 },
-    /// Several of a key at once.
+    /// Several rows per key at a time.
     Fenced { by: Arc<dyn FencedLane>, tries: u32 },
 }
 
@@ -28,7 +28,7 @@ impl FenceState {
         Self::Unfenced { from: now, tries: 0 }
     }
 
-    /// To be fenced anew after a while, where it is of those that are.
+    /// The state in which a fenced lane is fenced again after a while; `None` for other lanes.
     pub(crate) fn retry(&self, now: BootInstant) -> Option<Self> {
         let (Self::Unfenced { tries, .. } | Self::Fenced { tries, .. }) = *self else { return None };
         let wait = if tries == 0 { Duration::ZERO } else { FENCE_RETRY.wait(tries) };
@@ -49,7 +49,7 @@ mod tests {
             let FenceState::Unfenced { from, .. } = &fence_state else { panic!("{fence_state:?}") };
             waits.push(now.until(*from));
         }
-        // Half of each more or less, by chance.
+        // Half of each more or less, by jitter.
         let about = |wait: Duration, is: Duration| wait / 2 <= is && is <= wait * 3 / 2;
         assert_eq!(waits[0], Duration::ZERO, "at once");
         assert!(about(LANE_FENCE_WAIT_MIN, waits[1]) && about(LANE_FENCE_WAIT_MIN * 4, waits[3]), "{waits:?}");

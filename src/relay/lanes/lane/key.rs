@@ -1,4 +1,4 @@
-//! One key of a lane: what of it is under way, waits, or is in its way. No input or output.
+//! One key of a lane: which rows are in flight, waiting, or blocking it. No input or output.
 
 use std::collections::VecDeque;
 
@@ -10,27 +10,27 @@ use crate::transport::KeySequence;
 
 #[derive(Debug, Default)]
 pub(crate) struct Key {
-    /// Under way: being read, sent, or their failure is being written. One, or on a fenced lane several.
+    /// In flight: being read, sent, or their failure is being written. One row, or several on a fenced lane.
     in_flight: Vec<WaitingRow>,
-    /// What those have in common, where there may be several. Another when the last of them is treated.
+    /// The sequence of the rows in flight, if there may be several. A new one begins once the last of them is done.
     run: Option<KeySequence>,
-    /// Failed: what comes behind it waits until then.
+    /// The failed row, and until when the rows behind it wait.
     blocked: Option<(WaitingRow, BootInstant)>,
-    /// By id. None is behind what failed, or behind a row that was seen and not kept: those would go before it.
+    /// By id. None is behind a failed row, nor behind a row that was seen and not kept: it would overtake that row.
     waiting: VecDeque<WaitingRow>,
     /// Rows from this id on were seen and not kept.
     skipped: Option<i64>,
-    /// Whether it is in the lane's list.
+    /// Whether it is in the lane's list of ready keys.
     pub(crate) is_ready: bool,
     pub(crate) refill_from: Option<i64>,
 }
 
 impl Key {
-    /// The row that may be sent now, with `depth` of the key under way at most.
+    /// The row that may be sent now, with at most `depth` rows of the key in flight.
     pub(crate) fn next(&self, depth: usize) -> Option<WaitingRow> {
         let next = *self.waiting.front()?;
         let is_free = self.blocked.is_none_or(|(head, _)| next.row.id < head.row.id);
-        // Behind a failure nothing goes before every row that was under way with it is back in its place.
+        // After a failure nothing goes until every row in flight with it is back in its place.
         let has_failed = || self.run.as_ref().is_some_and(KeySequence::has_failed);
         let has_room = self.in_flight.is_empty() || (self.in_flight.len() < depth && !has_failed());
         (is_free && has_room).then_some(next)
@@ -45,7 +45,7 @@ impl Key {
         Some((next, run))
     }
 
-    /// The row is no longer under way; `None` where it was not.
+    /// The row is no longer in flight; `None` if it was not.
     pub(crate) fn take_back(&mut self, row: RowKey) -> Option<WaitingRow> {
         let place = self.in_flight.iter().position(|sending| sending.row == row)?;
         let back = self.in_flight.remove(place);
@@ -63,7 +63,7 @@ impl Key {
         !self.in_flight.is_empty()
     }
 
-    /// Whether nothing is under way or in the way.
+    /// Whether nothing is in flight or blocks the key.
     pub(crate) fn is_free(&self) -> bool {
         self.in_flight.is_empty() && self.blocked.is_none()
     }
@@ -72,12 +72,12 @@ impl Key {
         self.blocked.is_some()
     }
 
-    /// Whether nothing of it is left.
+    /// Whether nothing of the key is left.
     pub(crate) fn is_done(&self) -> bool {
         self.is_free() && self.waiting.is_empty() && self.skipped.is_none()
     }
 
-    /// Whether nothing of it is left but rows behind this one, which were seen and not kept.
+    /// Whether nothing is left but rows behind `id` that were seen and not kept.
     pub(crate) fn is_only_behind(&self, id: i64) -> bool {
         self.is_free() && self.waiting.is_empty() && !self.is_ready && self.skipped.is_some_and(|from| from > id)
     }
@@ -86,24 +86,24 @@ impl Key {
         self.waiting.len()
     }
 
-    /// Since when its oldest row waits, unless a failed one is in its way.
+    /// Since when its oldest row has waited, unless a failed row blocks it.
     pub(crate) fn oldest(&self) -> Option<BootInstant> {
         let first = self.in_flight.first().or_else(|| self.waiting.front());
         first.map(|row| row.since).filter(|_| !self.is_blocked())
     }
 
-    /// From where its rows are to be read again, where few are left: also while one behind these has failed.
+    /// From where to read its rows again if few are left; not if a failed row is in front of them.
     pub(crate) fn refill_from(&self) -> Option<i64> {
         let is_low = self.waiting.len() <= LANE_KEY_WAITING_MAX / 4;
         self.skipped.filter(|from| is_low && !self.is_behind_a_failure(*from))
     }
 
-    /// Its rows are read again, from where they were not kept.
+    /// Its dropped rows are being read again.
     pub(crate) fn resume(&mut self) {
         self.skipped = None;
     }
 
-    /// Rows from this id on are read again. Those of them that wait are read with the others.
+    /// Rows from this id on are read again. Those that wait are dropped and read with the others.
     pub(crate) fn skip(&mut self, id: i64) {
         if !self.skips(id) {
             self.skipped = Some(id);
@@ -111,7 +111,7 @@ impl Key {
         }
     }
 
-    /// Whether a row of this id would come before one that was seen and not kept.
+    /// Whether a row of this id would be behind one that was seen and not kept.
     fn skips(&self, id: i64) -> bool {
         self.skipped.is_some_and(|from| from <= id)
     }
@@ -120,7 +120,7 @@ impl Key {
         self.blocked.is_some_and(|(head, _)| head.row.id < id)
     }
 
-    /// Takes in a row that was read; says whether it is new and kept.
+    /// Takes in a row that was read. Returns whether it was new.
     pub(crate) fn enter(&mut self, entry: WaitingRow) -> bool {
         let is_new = self.insert(entry);
         if self.waiting.len() > LANE_KEY_WAITING_MAX
@@ -143,13 +143,13 @@ impl Key {
         true
     }
 
-    /// A row that was under way and was not sent waits again: before whatever comes behind it.
+    /// A row in flight was not sent and waits again, in front of all later rows.
     pub(crate) fn requeue(&mut self, back: WaitingRow) {
         self.insert(back);
     }
 
-    /// A row that was under way and failed: what comes behind it waits until then, and is read again. Of two, the first one
-    /// counts: the other comes behind it. Returns what was in the way and is no more.
+    /// A row in flight failed. Later rows wait until then and are read again. If two rows failed, the first one counts;
+    /// the other is read again behind it. Returns the end of a wait that this replaces.
     pub(crate) fn block(&mut self, failed: WaitingRow, until: BootInstant) -> Option<BootInstant> {
         let before = self.blocked;
         if let Some((head, _)) = before {
@@ -168,19 +168,19 @@ impl Key {
         before.map(|(_, until)| until)
     }
 
-    /// Until when it waits.
+    /// Until when the key waits.
     pub(crate) fn blocked_until(&self) -> Option<BootInstant> {
         self.blocked.map(|(_, until)| until)
     }
 
-    /// What failed tries again, or is read again with what comes before it.
+    /// The failed row may be tried again; it is read again if a row in front of it was dropped.
     pub(crate) fn unblock(&mut self) {
         if let Some((head, _)) = self.blocked.take() {
             self.insert(head);
         }
     }
 
-    /// Takes a row in hand from an earlier time as the lane's owner out of those that wait.
+    /// Moves a waiting row to those in flight: it is in flight from an earlier ownership.
     pub(crate) fn move_to_in_flight(&mut self, row: RowKey) {
         let place = self.waiting.iter().position(|waiting| waiting.row == row);
         self.in_flight.extend(place.and_then(|place| self.waiting.remove(place)));
@@ -200,7 +200,7 @@ mod tests {
         WaitingRow { row: RowKey { id, message_id: MessageId::new() }, bytes: 1, since: NOW }
     }
 
-    /// A key with three rows under way together.
+    /// A key with three rows in flight.
     fn under_way() -> (Key, [WaitingRow; 3]) {
         let (mut key, rows) = (Key::default(), [10, 20, 30].map(row));
         for row in rows {
@@ -215,7 +215,7 @@ mod tests {
         (key, rows)
     }
 
-    /// The ids of what goes, one after the other, where all of these are read again.
+    /// The ids that are sent, in order, when all of these rows are read again.
     fn goes(key: &mut Key, rows: &[WaitingRow]) -> Vec<i64> {
         let mut gone = Vec::new();
         loop {

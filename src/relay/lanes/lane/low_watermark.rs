@@ -1,4 +1,4 @@
-//! From where a lane is read again, because a row may still appear there behind higher ids. No input or output.
+//! From where a lane is read again, because a row may still appear below higher ids. No input or output.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,34 +10,34 @@ use crate::limits::{
 };
 use crate::store::Horizon;
 
-/// An id is given before its row can be seen, so a page may go past rows of transactions that are still open. Read from
-/// behind itself only, the lane would bring a later row of such a key, enqueued after that transaction's COMMIT, before the
-/// one that was passed.
+/// An id is assigned before its row is visible, so a page may skip rows of transactions that are still open. If reading
+/// continued from the last id, a later row of such a key, enqueued after that transaction's COMMIT, would come before
+/// the skipped one.
 #[derive(Debug, Default)]
 pub(crate) struct LowWatermark {
     id: i64,
-    /// Transactions with lower numbers have ended.
+    /// All transactions with lower numbers have ended.
     ended_below: u64,
-    /// Ids that become the low watermark, by id.
+    /// Ids that become the low watermark, in ascending order.
     steps: VecDeque<WatermarkStep>,
 }
 
-/// A page that begins at the low watermark or before it, as the low watermark looks at it.
+/// A page that begins at the low watermark or before it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CoveredPage {
-    /// The last id read, where there was a row.
+    /// The last id read, if there was a row.
     pub(crate) last: Option<i64>,
-    /// Everything up to here was read that was there.
+    /// Every visible row up to here was read.
     pub(crate) end: i64,
     /// How long ago the youngest of its rows was enqueued.
     pub(crate) youngest: Duration,
-    /// Which transactions it could see, where that is known.
+    /// Which transactions it could see, if that is known.
     pub(crate) horizon: Option<Horizon>,
-    /// Rows of the topic that this node has seen so far, with those of this page.
+    /// Rows of the topic that this node has seen so far, including this page.
     pub(crate) seen: u64,
-    /// When it was asked for: it saw what was committed by then.
+    /// When the read began: it saw what was committed by then.
     pub(crate) began_at: BootInstant,
-    /// When it was there.
+    /// When the read ended.
     pub(crate) ended_at: BootInstant,
 }
 
@@ -46,16 +46,16 @@ struct WatermarkStep {
     id: i64,
     seen: u64,
     noted_at: BootInstant,
-    /// Not before then: an id may be drawn a moment before its transaction has a number.
+    /// Not before then: an id may be assigned a moment before its transaction has a number.
     from: BootInstant,
-    /// Not while one is open that began below this number: in a process that hangs, for instance.
+    /// Not while a transaction with a lower number is open, for example in a process that hangs.
     begun_below: u64,
-    /// Then, whatever is open.
+    /// At this time, whatever is open.
     at_last: BootInstant,
 }
 
 impl WatermarkStep {
-    /// One for two: later than it might be, and never sooner.
+    /// Merges two steps: the result may be later than either, and never sooner.
     fn or_later(&self, other: &Self) -> Self {
         Self {
             id: self.id.max(other.id),
@@ -74,8 +74,8 @@ impl LowWatermark {
         self.id
     }
 
-    /// Notes a page. Only that raises the low watermark, and no further than the page goes: what a transaction that ended meanwhile
-    /// has written below is in it, and in no page before.
+    /// Notes a page. Only a page raises the low watermark, and not beyond its own end: rows below, from a transaction
+    /// that has ended since, are in this page and in none before.
     pub(crate) fn note(&mut self, page: CoveredPage) {
         self.ended_below = page.horizon.map_or(0, |horizon| horizon.ended_below).max(self.ended_below);
         let is_reached = |step: &&WatermarkStep| {
@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(low_watermark.id(), 999);
     }
 
-    /// Each of these pages was asked for so long ago that nothing is reached by it.
+    /// Each of these pages began so long ago that it reaches nothing.
     #[test]
     fn no_more_steps_are_kept_than_may_be_and_nothing_comes_sooner_for_it() {
         let mut low_watermark = LowWatermark::default();

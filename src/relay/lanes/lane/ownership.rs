@@ -1,12 +1,12 @@
-//! One time as the owner of a lane, told from another.
+//! One period of owning a lane.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::store::OwnedLane;
 
-/// From when a lane is taken until it is lost or handed over. The fence alone does not tell: a lane that was lost while the database
-/// still called it this node's is taken again under the same one. What was read, asked of the broker or sent in the ownership before
-/// says nothing of what has to come first in this one.
+/// From taking a lane until it is lost or handed over. The fence alone does not identify it: a lane that was lost while
+/// the database still assigned it to this node is taken again under the same fence. Rows read, fence requests and sends
+/// of an earlier ownership say nothing about the order in this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LaneOwnership {
     pub(crate) held: OwnedLane,

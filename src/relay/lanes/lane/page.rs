@@ -5,10 +5,10 @@ use std::time::Duration;
 use crate::clock::BootInstant;
 use crate::store::{Horizon, RowKey};
 
-/// A key by its hash. Two keys with the same one count as one: they wait for each other, and nothing else.
+/// A key by its hash. Two keys with the same hash count as one: they wait for each other, which does no other harm.
 pub(crate) type KeyHash = u64;
 
-/// A row that waits for its turn. What it carries is read when that comes.
+/// A row that waits for its turn. Its payload is read when the turn comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WaitingRow {
     pub(crate) row: RowKey,
@@ -17,14 +17,14 @@ pub(crate) struct WaitingRow {
     pub(crate) since: BootInstant,
 }
 
-/// What a page is read for.
+/// The purpose of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ScanKind {
-    /// For what is behind everything read so far.
+    /// Rows behind everything read so far.
     Front,
-    /// For rows of keys that had more than was kept of them.
+    /// Rows of keys that had more than were kept.
     Refill,
-    /// For rows that became visible behind higher ids.
+    /// Rows that became visible behind higher ids.
     Late,
 }
 
@@ -33,11 +33,11 @@ pub(crate) enum ScanKind {
 pub(crate) struct Scan {
     pub(crate) kind: ScanKind,
     pub(crate) after: i64,
-    /// How many rows it may find that were read before, beside a page of new ones.
+    /// How many already known rows it may find, besides a page of new ones.
     pub(crate) reread: usize,
-    /// Up to where the lane was read when this was decided.
+    /// Up to where the lane had been read when the scan was planned.
     pub(in crate::relay::lanes) front: i64,
-    /// Whether it begins so far back that what it brings from beyond the front comes with every earlier row of its key.
+    /// Whether it begins so far back that it brings every earlier row of a key together with the new ones.
     pub(super) is_complete: bool,
 }
 
@@ -46,33 +46,33 @@ pub(crate) struct Scan {
 pub(crate) struct FoundRow {
     pub(crate) key: KeyHash,
     pub(crate) waiting: WaitingRow,
-    /// Whether this process has it in flight, or its failure to write, perhaps from an earlier time as the lane's owner.
+    /// Whether this process has it in the ledger, perhaps from an earlier ownership.
     pub(crate) in_ledger: bool,
 }
 
-/// What was read.
+/// The result of a read.
 #[derive(Debug)]
 pub(crate) struct Page {
-    /// By id, and only those that are not delivered.
+    /// In the order of their ids, without delivered ones.
     pub(crate) rows: Vec<FoundRow>,
     /// How many rows were read, delivered ones included.
     pub(crate) read: usize,
     /// How long ago the youngest row read was enqueued.
     pub(crate) youngest: Duration,
-    /// Which transactions could be seen, where the database tells and there was a row.
+    /// Which transactions were visible, if the database tells and there was a row.
     pub(crate) horizon: Option<Horizon>,
     /// The id of the last row read, or where the scan began.
     pub(crate) last: i64,
     /// Whether more may follow behind it.
     pub(crate) is_full: bool,
-    /// Rows of the topic that this node has seen so far, with those of this page.
+    /// Rows of the topic that this node has seen so far, including this page.
     pub(crate) seen: u64,
-    /// When it was asked for, and when it was there.
+    /// When the read began and ended.
     pub(crate) read_at: (BootInstant, BootInstant),
 }
 
 impl Page {
-    /// Everything up to here was read that was there.
+    /// Every visible row up to here was read.
     pub(crate) fn end(&self) -> i64 {
         if self.is_full { self.last } else { i64::MAX }
     }

@@ -1,4 +1,4 @@
-//! What of a lane is read next, and what a page that was read changes about that.
+//! Which part of a lane is read next, and how a page changes that.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::limits::{
     LANE_WAITING_LOW,
 };
 
-/// The next of the moments that all lanes have in common, so that those of which more is to be read share a statement.
+/// The next moment of a schedule that all lanes share, so that lanes with more to read share a statement.
 fn in_step(at: BootInstant) -> BootInstant {
     let beginning = BootInstant::from_boot(Duration::ZERO);
     let steps = beginning.until(at).as_millis().div_ceil(LANE_LATE_PAUSE.as_millis());
@@ -26,10 +26,10 @@ impl Lane {
         let scan = |kind, after| Scan { kind, after, reread: 0, front: self.front, is_complete: after <= base };
         let wants_front = self.wants_front() && now >= self.front_at;
         let front = wants_front.then(|| Scan { reread: self.reread, ..scan(ScanKind::Front, base) });
-        // A pass that is under way goes on: what stands behind its first page is not to wait for ever.
+        // A late scan that has begun continues, so that the rows behind its first page do not wait forever.
         let late_after = if self.late_from > 0 || now >= self.full_scan_at { self.late_from } else { base };
         let late = (now >= self.late_at).then(|| scan(ScanKind::Late, late_after));
-        // What is beyond the front comes with a page from there.
+        // Rows beyond the front come with the next page from there.
         let within = self.to_refill.first().filter(|(from, _)| *from <= self.front);
         let refill = within.map(|(from, _)| scan(ScanKind::Refill, from - 1));
         match self.last_scan {
@@ -39,13 +39,13 @@ impl Lane {
         }
     }
 
-    /// Whether more is to be read from the front, for a key that is known or for others, and there is room.
+    /// Whether more should be read from the front, for known or new keys, and there is room.
     fn wants_front(&self) -> bool {
         let is_beyond = self.to_refill.last().is_some_and(|(from, _)| *from > self.front);
         (self.has_more || is_beyond) && self.waiting < LANE_WAITING_LOW && self.keys.len() < LANE_KEYS_MAX
     }
 
-    /// When there is something to do although nobody wakes.
+    /// When there is something to do without a wake-up.
     pub(crate) fn next_at(&self) -> Option<BootInstant> {
         if self.is_releasing || matches!(self.fence_state, FenceState::Unfenced { .. }) {
             return None;
@@ -77,7 +77,7 @@ impl Lane {
         }
         self.note_scan_duration(scan, page.read_at);
         match scan.kind {
-            // Not beyond where a wake set it back to meanwhile.
+            // Only if no wake-up set the front back in between.
             ScanKind::Front if scan.front == self.front => {
                 self.has_more = is_full;
                 self.reread = read.min(LANE_REREAD_ROWS_MAX);
@@ -87,12 +87,12 @@ impl Lane {
                 self.front = self.front.max(last);
             }
             ScanKind::Late => {
-                // What is new is not to wait for a pass through what is held; a read from the front costs as much as a page, so
-                // it comes once in a poll and not with each of them.
+                // New rows must not wait until a late scan has gone through all blocked ones. A read from the front
+                // costs as much as a page, so it comes once per poll interval and not after each page.
                 if is_full && now >= self.new_at && self.keys.len() < LANE_KEYS_MAX {
                     (self.has_more, self.new_at) = (true, late_at);
                 }
-                // No further than the front: what is behind it is no later than it should be.
+                // Not beyond the front: rows behind it are not late.
                 let goes_on = is_full && last < self.front;
                 self.late_from = if goes_on { last } else { 0 };
                 self.late_at = if goes_on { late_at.min(in_step(now + LANE_LATE_PAUSE)) } else { late_at };
@@ -101,11 +101,11 @@ impl Lane {
         }
     }
 
-    /// Notes how long a page took. Somebody's old snapshot keeps vacuum from the index entries of what is gone, and a page from the
-    /// beginning walks over all of them: so they have [`FULL_SCAN_PAUSE_FACTOR`] times as long between them.
+    /// Notes how long a page took. An old snapshot keeps vacuum from removing dead index entries, and a page from the
+    /// beginning walks over all of them. So such pages pause for [`FULL_SCAN_PAUSE_FACTOR`] times their duration.
     pub(crate) fn note_scan_duration(&mut self, scan: Scan, (began_at, now): (BootInstant, BootInstant)) {
         if scan.kind == ScanKind::Late && scan.after == self.late_from {
-            // A pass may take several pages: a quick one does not end the rest behind a slow one.
+            // A late scan may take several pages: a quick one does not shorten the pause after a slow one.
             self.full_scan_at = self.full_scan_at.max(now + began_at.until(now).saturating_mul(FULL_SCAN_PAUSE_FACTOR));
         }
     }

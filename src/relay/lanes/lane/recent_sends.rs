@@ -1,11 +1,11 @@
-//! The last rows sent of the keys that were sent last. No input or output.
+//! The last rows sent, for the keys that were sent last. No input or output.
 
 use std::collections::HashMap;
 
 use super::page::KeyHash;
 use crate::limits::LANE_RECENT_KEYS_MAX;
 
-/// Two generations, so that what is forgotten is the older half.
+/// Two generations, so that the older half is forgotten.
 #[derive(Debug, Default)]
 pub(crate) struct RecentSends {
     young: HashMap<KeyHash, i64>,

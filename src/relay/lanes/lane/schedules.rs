@@ -1,4 +1,5 @@
-//! Seeded schedules of one lane: whatever is read, fails and comes back in whatever order, no row of a key goes before an earlier one.
+//! Seeded schedules of one lane: in whatever order rows are read, fail and come back, no row of a key goes before an
+//! earlier one.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -10,7 +11,7 @@ const SEEDS: u64 = 3_000;
 const STEPS: usize = 400;
 const KEYS: u64 = 3;
 
-/// The way out of a fenced lane.
+/// The producer of a fenced lane.
 #[derive(Debug)]
 struct Out;
 
@@ -22,15 +23,15 @@ impl FencedLane for Out {
     }
 }
 
-/// A row of the database, with when it was enqueued.
+/// A row of the database, and when it was enqueued.
 type Row = (KeyHash, RowKey, BootInstant);
 
-/// A row on its way.
+/// A row in flight.
 #[derive(Debug)]
 struct Sent {
     key: KeyHash,
     run: Option<KeySequence>,
-    /// Whether it failed, and is to be treated.
+    /// Whether it failed and its failure is still to be treated.
     has_failed: bool,
 }
 
@@ -47,14 +48,14 @@ struct Schedule {
     random: fastrand::Rng,
     now: BootInstant,
     lane: Lane,
-    /// What the database shows.
+    /// The rows that are visible in the database.
     rows: BTreeMap<i64, Row>,
     delivered: HashSet<i64>,
-    /// By key: they are committed in this order, and each draws.
+    /// By key: a key's transactions commit in order, and each draws an id.
     open: BTreeMap<KeyHash, Open>,
     last_id: i64,
     sent: BTreeMap<i64, Sent>,
-    /// A page that was asked for, with what the database showed then.
+    /// A page that was requested, with the rows that were visible then.
     asked: Option<(Scan, BootInstant, Vec<Row>, bool)>,
 }
 
@@ -70,7 +71,7 @@ impl Schedule {
     }
 
     fn step(&mut self) {
-        // No two of them at once.
+        // No two events have the same time.
         self.now = self.now + Duration::from_micros(1);
         match self.random.u32(..20) {
             0 if self.random.u32(..8) == 0 => self.batch(),
@@ -99,7 +100,7 @@ impl Schedule {
         }
     }
 
-    /// A transaction of many rows of a key.
+    /// A transaction with many rows of a key.
     fn batch(&mut self) {
         let key = self.random.u64(..KEYS);
         if self.open.contains_key(&key) {
@@ -181,7 +182,7 @@ impl Schedule {
         }
     }
 
-    /// The first of a key is delivered or fails; one whose run has failed fails whenever it likes.
+    /// The first row of a key is delivered or fails; one whose sequence has failed may fail at any time.
     fn answer(&mut self, failures: f64) {
         let Some(place) = (!self.sent.is_empty()).then(|| self.random.usize(..self.sent.len())) else { return };
         let Some((&id, sent)) = self.sent.iter().nth(place).filter(|(_, sent)| !sent.has_failed) else { return };
@@ -210,7 +211,7 @@ impl Schedule {
         }
     }
 
-    /// Time passes, and no transaction stays open longer than a lane waits for it.
+    /// Advances time. No transaction stays open longer than a lane waits for it.
     fn pass(&mut self) {
         let then = self.now + Duration::from_millis(self.random.u64(1..1_200));
         let is_old = |open: &Open| open.enqueued_at + LANE_OPEN_TRANSACTION_DURATION <= then;
@@ -225,7 +226,7 @@ impl Schedule {
         self.rows.retain(|id, _| !delivered.contains(id));
     }
 
-    /// Everything that was committed goes, once nothing fails any more.
+    /// Everything that was committed is sent once nothing fails any more.
     fn end(&mut self) {
         for _ in 0..50 * STEPS {
             if self.rows.keys().all(|id| self.delivered.contains(id)) {

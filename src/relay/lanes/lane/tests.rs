@@ -13,24 +13,24 @@ fn lane() -> Lane {
     Lane::new(OwnedLane { lane: 0, fence: 1 }, FenceState::Plain, NOW + POLL * 3_600, NOW, NOW)
 }
 
-/// A row of a key of its own.
+/// A row with a key of its own.
 fn found(id: i64) -> FoundRow {
     let row = RowKey { id, message_id: MessageId::new() };
     FoundRow { key: id.cast_unsigned(), waiting: WaitingRow { row, bytes: 1, since: NOW }, in_ledger: false }
 }
 
-/// A page that found `rows`, and as many that are settled as make it `read`, up to `last`.
+/// Notes a page of `rows` and of as many settled rows as make it `read`, up to `last`.
 fn note(lane: &mut Lane, scan: Scan, rows: Vec<FoundRow>, (read, last): (usize, i64), is_full: bool) {
     lane.note(scan, &Page { read, is_full, ..page(rows, last) }, NOW + POLL);
 }
 
-/// A page to the end, up to `last`.
+/// A page that reaches the end, up to `last`.
 fn page(rows: Vec<FoundRow>, last: i64) -> Page {
     let read = rows.len();
     Page { rows, read, youngest: Duration::MAX, horizon: None, last, is_full: false, seen: 0, read_at: (NOW, NOW) }
 }
 
-/// What is read next at `now`, once nothing is found by the late read that is due.
+/// What is read next at `now`, after the due read for late rows found nothing.
 fn next(lane: &mut Lane, now: BootInstant) -> Option<Scan> {
     let scan = lane.next_scan(now)?;
     if scan.kind != ScanKind::Late {
@@ -71,7 +71,7 @@ fn nothing_new_is_read_while_too_many_keys_are_known() {
     let (page, mut taken) = (LANE_PAGE_ROWS_MAX as i64, None);
     for first in (1..=LANE_KEYS_MAX as i64).step_by(LANE_PAGE_ROWS_MAX) {
         read(&mut lane, first..first + page);
-        // Under way, so that few wait.
+        // In flight, so that few wait.
         while let Some((key, sending, _)) = lane.take(usize::MAX) {
             taken = Some((key, sending.row));
         }
@@ -88,7 +88,7 @@ fn a_commit_without_an_id_has_the_last_ids_read_again_and_no_more() {
     let mut lane = lane();
     let last = 5 * LANE_WAKEUP_SLACK_IDS;
     read(&mut lane, last..last + 1);
-    // Sees that nothing is open below it.
+    // Sees that no transaction below it is open.
     let empty = next(&mut lane, NOW).unwrap();
     note(&mut lane, empty, Vec::new(), (0, last), false);
     assert_eq!(kind(&mut lane), None);
@@ -98,7 +98,11 @@ fn a_commit_without_an_id_has_the_last_ids_read_again_and_no_more() {
     assert_eq!(next(&mut lane, NOW).map(|scan| scan.after), Some(last - LANE_WAKEUP_SLACK_IDS), "however many");
     let known = last - LANE_WAKEUP_SLACK_IDS * 2;
     lane.rewind(Some(known));
-    assert_eq!(next(&mut lane, NOW).map(|scan| scan.after), Some(known - 1), "to an id that is told it goes back");
+    assert_eq!(
+        next(&mut lane, NOW).map(|scan| scan.after),
+        Some(known - 1),
+        "reading goes back to an id that is known"
+    );
 }
 
 #[test]
@@ -257,7 +261,7 @@ fn what_was_announced_is_read_where_a_page_was_full_or_enough_waits() {
     assert_eq!(arrives(&mut lane, most + 3, NOW), None);
 }
 
-/// What was read for the key so far says nothing of it: a full page that comes as far is not the end.
+/// What was read of the key so far says nothing about the arrival: a full page up to it is not the end.
 #[test]
 fn what_arrived_for_a_key_that_waits_is_read_behind_a_full_page() {
     for comes_before_the_failure in [true, false] {
@@ -288,7 +292,7 @@ fn what_arrived_for_a_key_that_waits_is_read_behind_a_full_page() {
     }
 }
 
-/// Remembered for what it cannot read for want of room, a lane of such keys would have none for ever.
+/// If they were remembered while there is no room to read them, a lane full of such keys would never have room.
 #[test]
 fn a_key_of_which_only_more_is_to_be_read_makes_room() {
     let (mut lane, mut head, later) = (lane(), None, NOW + MILLISECOND);
@@ -313,14 +317,14 @@ fn a_key_of_which_only_more_is_to_be_read_makes_room() {
     );
 }
 
-/// Read for a key beyond the front, it is left to the next page from there, which is read at once.
+/// A refill beyond the front is left to the next page from there, which is read at once.
 #[test]
 fn what_a_page_leaves_comes_with_the_next_from_the_front() {
     let (mut lane, later) = (lane(), NOW + MILLISECOND);
     let of_key = |id| FoundRow { key: 1, ..found(id) };
     let [five, six, nine] = [5, 6, 9].map(of_key);
     let first = lane.next_scan(NOW).unwrap();
-    // So young that others may still appear before them.
+    // So young that others may still appear in front of them.
     lane.note(first, &Page { youngest: Duration::ZERO, ..page(vec![five, six], 6) }, NOW + POLL);
     assert_eq!(kind(&mut lane), None);
     lane.take(usize::MAX).unwrap();
@@ -336,7 +340,7 @@ fn what_a_page_leaves_comes_with_the_next_from_the_front() {
     assert_eq!(goes(&mut lane), [7, 9]);
 }
 
-/// The ids of what goes, one after the other.
+/// The ids that are sent, in order.
 fn goes(lane: &mut Lane) -> Vec<i64> {
     let mut gone = Vec::new();
     while let Some((key, WaitingRow { row, .. }, _)) = lane.take(usize::MAX) {

@@ -1,4 +1,4 @@
-//! Rows that were committed in this process and need not be looked for.
+//! Inline rows that were committed in this process and need no read.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -6,7 +6,7 @@ use crate::clock::BootInstant;
 use crate::limits::LANE_COMMITS_MAX;
 use crate::relay::lanes::lane::page::{KeyHash, WaitingRow};
 
-/// A row whose commit was announced, and is verified.
+/// A row whose COMMIT was announced and is verified.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::relay::lanes) struct Arrival {
     pub(in crate::relay::lanes) lane: u16,
@@ -15,12 +15,12 @@ pub(in crate::relay::lanes) struct Arrival {
     pub(in crate::relay::lanes) announced_at: BootInstant,
 }
 
-/// Those that the reader has not seen yet. Written by whoever commits, which waits for no more than another such call.
+/// Arrivals that the reader has not seen yet. Committing threads write it and wait for no more than another such call.
 #[derive(Debug, Default)]
 pub(in crate::relay::lanes) struct Arrivals(Mutex<Vec<Arrival>>);
 
 impl Arrivals {
-    /// Whether there was room for it.
+    /// Returns whether there was room for it.
     pub(in crate::relay::lanes) fn push(&self, arrival: Arrival) -> bool {
         let mut arrivals = self.lock();
         let has_room = arrivals.len() < LANE_COMMITS_MAX;
@@ -34,7 +34,7 @@ impl Arrivals {
         std::mem::take(&mut *self.lock())
     }
 
-    /// Whether one of them is in a lane that `is_meant` tells.
+    /// Whether one of them is in a lane that `is_meant` accepts.
     pub(in crate::relay::lanes) fn any(&self, is_meant: impl Fn(u16) -> bool) -> bool {
         self.lock().iter().any(|arrival| is_meant(arrival.lane))
     }

@@ -1,4 +1,4 @@
-//! The last commits to the lanes of a topic in this process: when each was, and its row where that came along.
+//! The last commits to the lanes of a topic in this process: when each was, and its inline row if it has one.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,8 +7,8 @@ use crate::clock::BootInstant;
 use crate::limits::{LANE_COMMITS_MAX, LANE_INLINE_BYTES_MAX};
 use crate::relay::direct::queue::InlineRow;
 
-/// By id, in two generations, so that those are forgotten that are sent by others, or never. Written by whoever commits,
-/// which waits for no more than another such call.
+/// By id, in two generations, so that rows sent by others, or never, are forgotten. Committing threads write it and
+/// wait for no more than another such call.
 #[derive(Debug, Default)]
 pub(in crate::relay::lanes) struct Commits(Mutex<[Generation; 2]>);
 
@@ -38,7 +38,7 @@ impl Commits {
         }
     }
 
-    /// When it was. Once: the copies that follow were not sent for the commit.
+    /// When the row was committed. Answers once: later copies are not sent because of the commit.
     pub(super) fn take_time(&self, id: i64) -> Option<BootInstant> {
         self.lock().iter_mut().find_map(|generation| {
             let Commit { at, inline } = generation.commits.remove(&id)?;
@@ -47,7 +47,7 @@ impl Commits {
         })
     }
 
-    /// Its row. Once: what becomes of it afterwards only the database knows.
+    /// The inline row. Given once: what happens to it afterwards, only the database knows.
     pub(super) fn take_row(&self, id: i64) -> Option<Box<InlineRow>> {
         self.lock().iter_mut().find_map(|generation| {
             let inline = generation.commits.get_mut(&id)?.inline.take();

@@ -1,7 +1,8 @@
-//! What commits in this process bring to the lanes: where to look, and rows that need not be looked for.
+//! How commits of this process reach the lanes: what to read, and inline rows that need no read.
 //!
-//! A row of a lane may go once every row that was committed before it was written is known, which takes a read of the lane. That read
-//! need not wait for the commit: from the announcement of COMMIT on it sees all of them. So it is done meanwhile.
+//! A row of a lane may go once every row that was committed before it was written is known, which takes a read of the
+//! lane. That read need not wait for the commit: a read that begins after COMMIT is announced sees all of them. So the
+//! lane is read during the commit.
 
 use std::hash::BuildHasher as _;
 use std::sync::atomic::Ordering;
@@ -13,19 +14,19 @@ use crate::relay::direct::queue::InlineRow;
 use crate::relay::lanes::lane::page::WaitingRow;
 
 impl TopicLanes {
-    /// Rows were committed to a lane. Called by whoever commits: never waits for more than another such call.
+    /// Rows were committed to a lane. Committing threads call this: it waits for no more than another such call.
     pub(crate) fn add_pending_read(&self, lane: u16, id: Option<i64>) {
         self.pending_reads.note(lane, id);
         self.reader_wakeup.notify_one();
     }
 
-    /// A row is about to be committed to a lane in this process, or perhaps not. Never waits, either.
+    /// A row is about to be committed to a lane in this process; the COMMIT may still fail. Never waits, either.
     pub(crate) fn announced(&self, lane: u16) {
         self.announced.note(lane, None);
         self.reader_wakeup.notify_one();
     }
 
-    /// A row was committed to a lane in this process at `at`, as its hook says. Never waits, either.
+    /// A row was committed to a lane in this process at `at`, by its hook's account. Never waits, either.
     pub(crate) fn committed(&self, lane: u16, id: Option<i64>, at: BootInstant, inline: Option<Box<InlineRow>>) {
         let arrival = inline.as_deref().and_then(|inline| self.arrival(lane, inline));
         if let Some(id) = id {
@@ -48,11 +49,11 @@ impl TopicLanes {
         })
     }
 
-    /// Brings new rows to the lanes' knowledge, and blocked keys whose time has come; returns how many rows came late.
+    /// Passes new commits to the lanes and unblocks keys whose wait is over. Returns how many rows came late.
     pub(crate) fn refresh(&self, now: BootInstant) -> usize {
-        // Locked before anything is taken: whoever asks whether the lanes are idle sees it there or in them.
+        // Locked before anything is taken, so that an idle check finds each commit here or in the lanes.
         let (mut owned, mut late) = (self.owned(), 0);
-        // In this order: a row of the same transaction that has to be read was noted before the one behind it arrived.
+        // In this order: if a row of a transaction has to be read, that was noted before the row behind it arrived.
         let arrived = self.arrivals.take();
         let (pending_reads, announced) = (self.pending_reads.take(), self.announced.take());
         for (lane, id) in pending_reads {

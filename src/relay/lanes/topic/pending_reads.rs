@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Lanes with new rows, each with the lowest id where that is known. Written by whoever commits, which waits for no more than
+/// Lanes with new rows, each with the lowest id if it is known. Committing threads write it and wait for no more than
 /// another such call.
 #[derive(Debug, Default)]
 pub(crate) struct PendingReads(Mutex<BTreeMap<u16, Option<i64>>>);
@@ -10,7 +10,7 @@ impl PendingReads {
     pub(crate) fn note(&self, lane: u16, id: Option<i64>) {
         let mut lanes = self.lock();
         let first = lanes.entry(lane).or_insert(id);
-        // Where one is not known, neither is the lowest.
+        // If one id is unknown, the lowest is unknown.
         *first = first.zip(id).map(|(one, other)| one.min(other));
     }
 
@@ -18,7 +18,7 @@ impl PendingReads {
         std::mem::take(&mut *self.lock())
     }
 
-    /// Whether one of them is among those that `is_meant` tells.
+    /// Whether one of them is in a lane that `is_meant` accepts.
     pub(crate) fn any(&self, is_meant: impl Fn(u16) -> bool) -> bool {
         self.lock().keys().any(|lane| is_meant(*lane))
     }

@@ -24,7 +24,7 @@ pub(in crate::relay::lanes) fn lanes_of(count: u16) -> TopicLanes {
 #[test]
 fn lanes_beyond_what_one_read_takes_have_their_turn() {
     let lanes = lanes_of(200);
-    // Each of them wants to be read every time, as with a backlog.
+    // Each lane wants to be read every time, as with a backlog.
     let mut turn = 0;
     let read: Vec<_> =
         (0..5).flat_map(|_| lanes.scans(&mut turn, 80, NOW)).map(|(ownership, _)| ownership.lane()).collect();
@@ -32,7 +32,7 @@ fn lanes_beyond_what_one_read_takes_have_their_turn() {
     assert_eq!(read[..200].iter().collect::<BTreeSet<_>>().len(), 200, "each once before one comes twice");
 }
 
-/// The page that shows it was asked for before it was settled, and its hook comes by only now.
+/// The page that shows the row was requested before the row was settled, and its hook reports only now.
 #[test]
 fn a_row_that_was_sent_and_is_said_to_be_committed_afterwards_is_read() {
     let lanes = lanes_of(1);
@@ -61,7 +61,7 @@ fn a_row_that_was_sent_and_is_said_to_be_committed_afterwards_is_read() {
     assert!(lanes.take_inline(&next, NOW).is_some() && lanes.take_inline(&next, NOW).is_none(), "once");
     assert!(
         lanes.take_inline(&Turn { ownership: LaneOwnership::begin(ownership.held), ..turn(8) }, NOW).is_none(),
-        "the lane was taken anew"
+        "the lane was taken again"
     );
     assert!(lanes.take_inline(&turn(9), NOW + LANE_INLINE_AGE_MAX).is_none(), "somebody may have deleted it by hand");
 }
@@ -71,7 +71,7 @@ fn entry(id: i64) -> LaneEntry {
     LaneEntry { scan: 0, row, key: Some("k".into()), bytes: 1, age: Duration::ZERO, horizon: None }
 }
 
-/// Lost while the database still called it this node's, it is taken again under the same fence.
+/// Lost while the database still assigned it to this node, the lane is taken again under the same fence.
 #[test]
 fn what_was_asked_in_an_earlier_ownership_says_nothing_of_this_one() {
     let lanes = lanes_of(1);
@@ -93,7 +93,7 @@ fn what_was_asked_in_an_earlier_ownership_says_nothing_of_this_one() {
     assert_eq!(lanes.take(&mut 0, 1, 1, NOW)[0].waiting.row, rows[0].row);
 }
 
-/// What has no room is looked for.
+/// Arrivals without room are read instead.
 #[test]
 fn arrivals_are_kept_up_to_a_number() {
     let lanes = lanes_of(1);

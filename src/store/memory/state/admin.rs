@@ -10,7 +10,7 @@ use crate::store::{
     InsertOptions, MessageKey, PausedTopic, Requeue, RowKey, SendNowOutcome,
 };
 
-/// A dead letter with everything it had.
+/// A dead letter with all its columns.
 #[derive(Debug)]
 pub(in crate::store::memory) struct MemoryDeadLetter {
     pub(in crate::store::memory) row: DeadLetterRow,
@@ -22,7 +22,7 @@ pub(in crate::store::memory) struct MemoryDeadLetter {
 }
 
 impl MemoryDeadLetter {
-    /// The row it was.
+    /// The row that it was.
     pub(super) fn into_row(self) -> MemoryRow {
         let Self { row, envelope, delayed, lane, poisoned, dead_at } = self;
         MemoryRow {
@@ -176,7 +176,7 @@ impl State {
         paused.map(|(topic, at)| PausedTopic { topic: Arc::clone(topic), since: at.as_system_time() }).collect()
     }
 
-    /// Makes a live row of one that had left: under this id and the next epoch.
+    /// Turns a former row into a live one, with this id and the next epoch.
     pub(super) fn requeue(&mut self, row: MemoryRow, id: i64) -> MessageId {
         let message_id = row.key.message_id;
         let due_at = if row.lane.is_some() { Micros(0) } else { row.due_at };
@@ -185,7 +185,7 @@ impl State {
     }
 }
 
-/// What a message's lane depends on.
+/// What determines a message's lane.
 pub(super) fn message_key(key: RowKey, envelope: &Envelope, lane: Option<u16>) -> MessageKey {
     MessageKey { message_id: key.message_id, topic: Arc::clone(&envelope.topic), key: envelope.key.clone(), lane }
 }

@@ -25,16 +25,16 @@ pub(in crate::store::memory) enum HeldBy {
 
 /// The session of a claim ended before its close.
 #[derive(Debug, thiserror::Error)]
-#[error("the claim's session is gone: its window was over, or the database went down")]
+#[error("the claim's session is gone: its time was over, or the database went down")]
 pub(in crate::store::memory) struct SessionEnded;
 
 impl State {
     pub(in crate::store::memory) fn claim(&mut self, spec: &ClaimSpec, mode: ClaimMode) -> ClaimedRows {
         let now = self.clock.now();
-        let (looked_at, fitting) = self.select_due(spec, now);
-        let keys = &looked_at[..fitting];
-        let found_all = fitting == looked_at.len() && fitting < spec.rows_max;
-        // A plain read of the same range: it sees what others hold locked, and may give back.
+        let (read, fitting) = self.select_due(spec, now);
+        let keys = &read[..fitting];
+        let found_all = fitting == read.len() && fitting < spec.rows_max;
+        // A plain read of the same range: it also sees rows that others have locked and may release.
         let first = self.due(spec, now).map(|row| row.due_at).min();
         let slack = Micros(0).plus(spec.watermark_slack_duration).0;
         let watermark = watermark(now.0, first.map(|first| first.0), slack);
@@ -43,8 +43,8 @@ impl State {
         let held_by = match mode {
             ClaimMode::Locked => {
                 let session = self.begin(Some(now.plus(spec.lock_duration + CLAIM_IDLE_GRACE)));
-                // Those beyond the bytes as well, as databases do that lock what they read.
-                for &key in &looked_at {
+                // Also those beyond the byte limit, as databases do that lock what they read.
+                for &key in &read {
                     assert!(self.lock(key, session), "the row was free a moment ago, under this same lock");
                 }
                 HeldBy::Session(session)
@@ -58,7 +58,7 @@ impl State {
         ClaimedRows { rows, held_by, watermark, reached, found_all }
     }
 
-    /// The first rows that are free, and how many of them are within the bytes.
+    /// The first rows that are free, and how many of them fit the byte limit.
     fn select_due(&self, spec: &ClaimSpec, now: Micros) -> (Vec<RowKey>, usize) {
         let mut free: Vec<_> = self.due(spec, now).filter(|row| !self.is_locked(row, now)).collect();
         free.sort_unstable_by_key(|row| (row.due_at, row.key.id));
@@ -87,7 +87,7 @@ impl State {
     ) -> Result<Closed, SessionEnded> {
         match held_by {
             HeldBy::Session(session) => {
-                // Ended first: its own locks are in nobody's way then, and nothing else can run in between.
+                // Ended first: its own locks then block nobody, and nothing else can run in between.
                 if !self.end(*session) {
                     return Err(SessionEnded);
                 }

@@ -11,7 +11,7 @@ use crate::store::{
     HistoryRow, MessageKey, ProcessedOutcome, Pruned, Requeue, RowKey, SentCount, SentCursor, SentMessage, StoredError,
 };
 
-/// A sent message with everything it had.
+/// A sent message with all its columns.
 #[derive(Debug)]
 pub(in crate::store::memory) struct MemorySentMessage {
     key: RowKey,
@@ -24,7 +24,7 @@ pub(in crate::store::memory) struct MemorySentMessage {
     errors: Vec<StoredError>,
     poisoned: bool,
     sent_at: Micros,
-    /// The first day on which it is kept no longer, in days since 1970.
+    /// The first day on which it is no longer kept, in days since 1970.
     falls_on: i64,
     awaits_processing: bool,
     processed_at: Option<Micros>,
@@ -55,7 +55,7 @@ impl MemorySentMessage {
         }
     }
 
-    /// A mark may stand beside its message.
+    /// The message may be processed by a mark that is stored separately.
     fn processed_at(&self, processed_marks: &BTreeMap<MessageId, Micros>) -> Option<Micros> {
         self.processed_at.or_else(|| processed_marks.get(&self.key.message_id).copied())
     }

@@ -83,7 +83,7 @@ impl State {
                 row: row.key,
                 key: row.envelope.key.clone(),
                 bytes: row.envelope.payload.as_ref().map_or(0, Vec::len),
-                // One that was sent back has an id of its own, younger than itself.
+                // A requeued message has a new row id, younger than its `created_at`.
                 age: match row.epoch {
                     0 => now.duration_since(row.envelope.created_at).unwrap_or_default(),
                     _ => Duration::ZERO,

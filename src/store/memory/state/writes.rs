@@ -10,7 +10,7 @@ use crate::store::{DeadLetterRow, Failed, Held, NewDeadLetter, RowKey, StoredErr
 #[derive(Debug)]
 pub(in crate::store::memory) struct Settled {
     pub(in crate::store::memory) removed: Vec<RowKey>,
-    /// Rows that are there, and locked.
+    /// Rows that exist, but are locked.
     pub(in crate::store::memory) skipped: Vec<RowKey>,
 }
 
@@ -21,7 +21,7 @@ impl State {
         Settled { removed, skipped }
     }
 
-    /// Of the rows that are there, those that somebody has locked and the others.
+    /// Splits the rows that exist into those that somebody has locked and the others.
     pub(super) fn partition_locked(&self, keys: &[RowKey]) -> (Vec<RowKey>, Vec<RowKey>) {
         let now = self.clock.now();
         let there = keys.iter().copied().filter(|&key| self.row(key).is_some());
@@ -34,7 +34,7 @@ impl State {
         before - self.dead.len()
     }
 
-    /// Whether the row is there, under this epoch, and not locked by somebody.
+    /// Whether the row exists, has this epoch, and is not locked by others.
     pub(super) fn is_held(&self, held: Held) -> bool {
         let now = self.clock.now();
         self.row(held.key).is_some_and(|row| row.epoch == held.epoch && !self.is_locked(row, now))

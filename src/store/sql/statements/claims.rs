@@ -4,27 +4,27 @@ statements! {
     /// Claims, from their beginning to their close.
     ClaimSql
 
-    // Rows of a group under an epoch. CROSS JOIN keeps SQLite from reading the table first: the group is what is short.
+    // Rows of a batch under an epoch. CROSS JOIN makes SQLite read the batch first, which is short.
     @held {
         sqlite: "
             SELECT m.id FROM json_each(?1) k CROSS JOIN outbox_messages m ON m.id = json_extract(k.value, '$[0]')
             WHERE m.message_id = substr(?2, 16 * k.key + 1, 16) AND m.epoch = json_extract(k.value, '$[1]')";
     }
 
-    // PostgreSQL: one statement reads the rows and looks for the watermark, without a lock, at what others hold; the first row says what
-    // it found. statement_timestamp(), because clock_timestamp() is no index condition and walks every delayed row.
+    // PostgreSQL: one statement reads the rows and finds the watermark, without locking rows that others hold. The first row
+    // returns it. statement_timestamp(), because clock_timestamp() is no index condition and reads every delayed row.
     //
-    // What is locked begins at that first visible row, and not at $2 again. Below it stand only the traces of rows that are gone. While
-    // somebody's old snapshot keeps them from vacuum, a claim that walked over them twice read 3.5 times the pages, and now 2.2 times.
+    // Locking begins at that first visible row, not at $2 again. Below it are only index entries of rows that are gone. While
+    // somebody's old snapshot keeps them from vacuum, a claim that read them twice read 3.5 times the pages; now it is 2.2 times.
     //
-    // A payload comes along up to $4, so that all together are within the claim's bytes. A larger one is read apart, once it is known
-    // which fit. A window that sums them up to the bytes, in this statement, costs every claim what few need:
-    // 2,000 rows of 500 bytes take 16 ms of the server's processor with it and 11 ms without; sorted for it, more than twice.
+    // A payload of up to $4 bytes is returned here, so that all together fit the claim's bytes. A larger one is read separately,
+    // once it is known which rows fit. A window that sums the sizes in this statement makes every claim pay for a rare case: 2,000
+    // rows of 500 bytes take 16 ms of the server's processor with it and 11 ms without; sorted for it, more than twice.
     //
-    // MySQL: without the payloads, of which only so many bytes are wanted: a window that adds them up would not lock the rows.
+    // MySQL: without the payloads, because the bytes are limited, and a window that sums them would not lock the rows.
     //
-    // SQLite: cut at the bytes on the lengths alone, and payloads read by primary key: through the window's sort they would be copied.
-    // One row at least comes back, so that the moment of reading is known also where nothing is due.
+    // SQLite: cut by the lengths alone, and payloads read by primary key, because the window's sort would copy them. It returns at
+    // least one row, so the time of reading is known even if nothing is due.
     /// Due rows of a topic.
     claim {
         postgres: "
@@ -63,7 +63,7 @@ statements! {
             LEFT JOIN outbox_messages m ON m.id = c.id";
     }
 
-    /// Payloads that did not come along.
+    /// Payloads that the claim statement left out.
     payloads {
         postgres: "SELECT id, message_id, payload FROM outbox_messages WHERE id = ANY($1)";
         mysql: "
@@ -71,7 +71,7 @@ statements! {
             STRAIGHT_JOIN outbox_messages m FORCE INDEX (PRIMARY) ON m.id = k.id";
     }
 
-    /// The first row of a range, locked or not, where it did not come along.
+    /// The first row of a range, locked or not, if the claim statement did not return it.
     watermark {
         mysql: "
             SELECT TIMESTAMPDIFF(MICROSECOND, {epoch}, UTC_TIMESTAMP(6)), (
@@ -80,15 +80,15 @@ statements! {
             )";
     }
 
-    /// Leases what a claim found, where it locks nothing.
+    /// Leases the rows of a claim, in a database without row locks.
     lease {
         sqlite: "
             UPDATE outbox_messages SET due_at = {now} + ?2, epoch = epoch % 2147483647 + 1 WHERE id IN (SELECT value FROM json_each(?1))";
     }
 
-    // PostgreSQL: locked by this very transaction, so that no order of locking is needed, and that each row is where the claim found it: by
-    // the places it takes a third of what it takes to look each id up. The message ids beside them, because a place says nothing of the
-    // table's partition, if somebody has made any. And nothing is returned: the count tells whether all are gone.
+    // PostgreSQL: this transaction has locked the rows, so locking needs no order, and each row is where the claim found it. Finding rows
+    // by position takes a third of the time of finding them by id. The message ids are compared too, because a position does not name the
+    // partition, if somebody partitions the table. Nothing is returned: the count tells whether all are gone.
     /// Removes delivered rows of the claim.
     settle_claimed {
         postgres: "DELETE FROM outbox_messages WHERE ctid = ANY($1) AND message_id = ANY($2)";
@@ -96,7 +96,7 @@ statements! {
         sqlite: super::live::SETTLE_SQLITE;
     }
 
-    /// Holds rows of the claim on, under the next epoch.
+    /// Keeps holding rows of the claim, under the next epoch.
     lease_in_flight {
         postgres: "
             WITH l AS MATERIALIZED (
@@ -113,7 +113,7 @@ statements! {
             RETURNING id, message_id, epoch";
     }
 
-    /// Gives leased rows back.
+    /// Releases leased rows.
     release {
         sqlite: "
             UPDATE outbox_messages SET due_at = {now}, epoch = epoch % 2147483647 + 1 WHERE id IN ({held}) RETURNING id, message_id";

@@ -1,11 +1,11 @@
 use crate::store::sql::text::statements;
 
 statements! {
-    /// Dead letters, as people look after them.
+    /// Admin operations on dead letters.
     DeadLetterSql
 
-    // Puts what is `gone` from elsewhere back to the live messages: $2 says to which lanes, behind everything that is there. What is
-    // in no lane keeps its id: an acknowledgement still under way is of this very message, and settles it.
+    // Moves rows that are `gone` from another table back to the live messages: to the lanes in $2, after everything that is there.
+    // A row outside of lanes keeps its id: a late acknowledgement is of this very message, and settles it.
     @insert_live {
         postgres: "back AS (
             SELECT gone.*, k.to_lane FROM gone JOIN unnest($1, $2) AS k(message_id, to_lane) ON k.message_id = gone.message_id
@@ -23,7 +23,7 @@ statements! {
             SELECT message_id FROM gone";
     }
 
-    /// What a search begins with.
+    /// The beginning of a search.
     select {
         postgres: "
             SELECT message_id, topic, lane, key, kind, headers, payload, created_at, dead_at, attempts, failures, errors::text, reason
@@ -37,7 +37,7 @@ statements! {
             FROM outbox_dead_letters";
     }
 
-    /// The same without what the letters carry.
+    /// The same for positions only.
     select_cursors {
         postgres: "SELECT message_id, topic, dead_at FROM outbox_dead_letters";
         mysql: "SELECT message_id, topic, TIMESTAMPDIFF(MICROSECOND, {epoch}, dead_at) FROM outbox_dead_letters";
@@ -69,7 +69,7 @@ statements! {
         sqlite: "SELECT message_id, topic, lane, key FROM outbox_dead_letters WHERE message_id IN ({ids})";
     }
 
-    /// Moves letters back to the live messages.
+    /// Moves dead letters back to the live messages.
     redrive {
         postgres: "
             WITH l AS MATERIALIZED (
@@ -118,7 +118,7 @@ statements! {
         sqlite: "DELETE FROM outbox_dead_letters WHERE message_id IN ({ids})";
     }
 
-    /// Writes another message in place of a letter: where this was there, and is locked by nobody.
+    /// Writes another message in place of a dead letter, if that exists and nobody has it locked.
     replace {
         postgres: "
             WITH l AS MATERIALIZED (

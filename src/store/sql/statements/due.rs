@@ -2,12 +2,12 @@ use crate::store::sql::scans::{SCAN_COUNTS, union_of_scans};
 use crate::store::sql::text::{StatementSql, statements};
 
 statements! {
-    /// What is due, and how much there is.
+    /// What is due, and the backlog.
     DueSql
 
-    // Bounded on both sides, because what is gone may still be in the index wherever a row was due: below the watermark, and ahead where
-    // leases of half a minute or cancelled messages were.
-    /// When the earliest row of each topic is due, of a database without the table of pauses.
+    // Bounded on both sides, because the index may still hold entries of rows that are gone, wherever they were due: below the
+    // watermark, and ahead, where leases of half a minute or cancelled messages were.
+    /// When the earliest row of each topic is due, in a database without the table of pauses.
     poll {
         postgres: POLL.replace("{is_paused}", "false");
         mysql: poll(0, "0"), poll(1, "0"), poll(2, "0"), poll(3, "0");
@@ -21,9 +21,9 @@ statements! {
         sqlite: POLL_SQLITE.replace("{is_paused}", IS_PAUSED);
     }
 
-    // The recursions hop from one topic to the next in the index: DISTINCT would read all of it. ORDER BY keeps each count on its index,
-    // and so within its LIMIT.
-    /// What of each topic is in the tables; on MySQL of one, and which the next are.
+    // The recursions jump from one topic to the next in the index: DISTINCT would read all of it. ORDER BY keeps each count on its
+    // index, and so within its LIMIT.
+    /// The backlog of each topic; on MySQL of one topic, and the next topics.
     backlog {
         postgres: "
             WITH RECURSIVE live AS (
@@ -101,7 +101,7 @@ const IS_PAUSED: &str = "EXISTS (SELECT 1 FROM outbox_paused_topics p WHERE p.to
 
 const IS_PAUSED_MYSQL: &str = "EXISTS (SELECT 1 FROM outbox_paused_topics WHERE topic = ?)";
 
-// $2 is where each topic begins, or NULL where $3 says how many ms ago.
+// $2 is where each topic begins, or NULL if $3 says how many ms ago.
 const POLL: &str = "
     SELECT t.topic, m.due_at, statement_timestamp(),
       CASE WHEN m.due_at IS NULL OR m.due_at > statement_timestamp() THEN m.due_at ELSE (
@@ -118,9 +118,9 @@ const POLL: &str = "
       ORDER BY due_at LIMIT 1
     ) m ON true";
 
-// A SELECT for each topic, because a range whose bounds come from a row beside it is read from its beginning on these servers, over
-// whatever the purge has not removed there. It begins so long after 1970 and so long ago, whichever is later, and ends so long ahead;
-// all in microseconds.
+// One SELECT per topic: if the bounds of a range come from another row, these servers read the range from its beginning, over
+// entries that the purge has not removed. It begins at a time since 1970 or a time before now, whichever is later, and ends a time
+// after now; all in microseconds.
 const POLL_MYSQL: &str = "
     SELECT {scan}, TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6)), (
       SELECT COALESCE(TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', due_at), -9223372036854775807)
@@ -141,7 +141,7 @@ fn poll(size: usize, is_paused: &str) -> String {
     union_of_scans(&POLL_MYSQL.replace("{is_paused}", is_paused), SCAN_COUNTS[size])
 }
 
-// ?1 holds [[topic, begins behind, or so long ago], ..]: one of the two.
+// ?1 holds [[topic, begins after, or how long ago], ..]: one of the last two is set.
 const POLL_SQLITE: &str = "
     SELECT t.topic, (
       SELECT due_at FROM outbox_messages

@@ -4,7 +4,7 @@ statements! {
     /// Half messages' marks.
     HalfSql
 
-    /// Those of a group that are committed and not void.
+    /// Those of a batch that are committed and not void.
     marked {
         postgres: "SELECT message_id FROM outbox_half_messages WHERE message_id = ANY($1) AND NOT is_void";
         mysql: "
@@ -16,7 +16,7 @@ statements! {
     /// Writes a void mark of a message and topic, unless there is one; waits for an open transaction that has written one.
     void {
         postgres: "INSERT INTO outbox_half_messages (message_id, topic, is_void) VALUES ($1, $2, true) ON CONFLICT DO NOTHING";
-        // Not INSERT IGNORE, which would take any error well.
+        // Not INSERT IGNORE, which would ignore any error.
         mysql: "
             INSERT INTO outbox_half_messages (message_id, topic, is_void) VALUES (UNHEX(?1), ?2, true)
             ON DUPLICATE KEY UPDATE is_void = is_void";
@@ -30,7 +30,7 @@ statements! {
         sqlite: "SELECT is_void FROM outbox_half_messages WHERE message_id = ?1";
     }
 
-    /// Removes those of a group.
+    /// Removes those of a batch.
     remove {
         postgres: "DELETE FROM outbox_half_messages WHERE message_id = ANY($1)";
         mysql: "
@@ -39,7 +39,7 @@ statements! {
         sqlite: "DELETE FROM outbox_half_messages WHERE message_id IN ({ids})";
     }
 
-    /// Removes those above an age, the oldest first, and at most so many.
+    /// Removes those older than an age, the oldest first, and at most a given number.
     prune {
         postgres: "
             DELETE FROM outbox_half_messages WHERE message_id IN (

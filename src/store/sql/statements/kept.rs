@@ -2,19 +2,19 @@ use super::live::{DELETE, LOCK, SETTLE_DEAD, SETTLE_DEAD_SQLITE, SETTLE_SQLITE};
 use crate::store::sql::text::statements;
 
 statements! {
-    /// Settles that keep what was delivered, of a group with the days and whether each row awaits processing.
+    /// Settles into the history, of a batch with the days to keep and whether each row awaits processing.
     HistorySql
 
     @keep_live {
         mysql: "{keep} STRAIGHT_JOIN outbox_messages m FORCE INDEX (PRIMARY) ON m.id = k.id
             ON DUPLICATE KEY UPDATE message_id = outbox_history.message_id";
-        // WHERE, because without one ON CONFLICT would be read as the ON of the join.
+        // WHERE, because without one ON CONFLICT would be parsed as the ON of the join.
         sqlite: "{keep} CROSS JOIN outbox_messages m ON m.id = json_extract(k.value, '$[0]')
             WHERE m.message_id = substr(?2, 16 * k.key + 1, 16) ON CONFLICT (message_id) DO NOTHING";
     }
 
-    // A mark that came before its message goes with the settle. One that is committed while this statement runs is not seen by it,
-    // and stays: every reader looks for those, too.
+    // The settle applies a mark that came before its message. It does not see one committed while it runs; that one stays, and
+    // every reader also looks there.
     @keep {
         postgres: "marked (marked_id, marked_at) AS (
               DELETE FROM outbox_processed_marks p USING gone g WHERE g.awaits = 1 AND p.message_id = g.message_id
@@ -97,9 +97,9 @@ statements! {
             format!("{SETTLE_DEAD_SQLITE} RETURNING id, message_id");
     }
 
-    // On MySQL only marks that were read: one that was committed since stays, and every reader looks for those, too. On SQLite nobody else
-    // can write between the two: what is marked has been read.
-    /// Removes the marks that went with a settle, where it is not the settle itself that does.
+    // On MySQL only the marks that were read: one committed since then stays, and every reader also looks there. On SQLite nobody
+    // else can write between the two statements.
+    /// Removes the marks that a settle has applied, if the settle itself does not.
     remove_applied_marks {
         mysql: "
             DELETE p FROM {ids}
@@ -113,7 +113,7 @@ statements! {
     }
 }
 
-// As the settle that deletes.
+// Like the settle that deletes.
 const SETTLE: &str = "
     WITH l AS MATERIALIZED (
       SELECT m.id, k.days, k.awaits

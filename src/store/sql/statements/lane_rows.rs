@@ -6,8 +6,8 @@ statements! {
     /// Rows in lanes.
     LaneRowSql
 
-    // The lanes that a node owns now, locked, so that nobody takes them before the write is there; on SQLite the rows of a group that are in
-    // them: ?1 holds [[id, epoch, fence, ..], ..] and ?2 the message ids, in the same order; ?3 is the topic and ?4 the lanes' owner.
+    // The lanes that a node owns now, locked so that nobody takes them before the write is done. On SQLite, the rows of a batch in those
+    // lanes: ?1 holds [[id, epoch, fence, ..], ..] and ?2 the message ids, in the same order; ?3 is the topic and ?4 the lanes' owner.
     @owned {
         postgres: "
             SELECT lane, fence FROM outbox_lanes WHERE topic = $1 AND owner = $2 AND expires_at > statement_timestamp()
@@ -20,11 +20,11 @@ statements! {
             )";
     }
 
-    // PostgreSQL: the age of one that was sent back is not that of its id, which is new: it counts as young.
-    // Behind it: which transactions the snapshot of this very statement saw ended, and which number the next one gets, asked for once
-    // and not for each row. The snapshot's own upper end tells that not: those that run above the last one that ended are beyond it.
-    // A number is given when a transaction first writes, which for one that enqueues is before it draws an id or in that statement.
-    /// The rows of lanes behind an id, without what they carry.
+    // PostgreSQL: a requeued row has a new id, so it counts as young whatever its created_at. The last two columns are the
+    // transactions that this statement's snapshot saw ended, and the next transaction number; the latter is read once, not per row.
+    // The snapshot's own upper end does not do: running transactions above the last ended one are beyond it. A transaction gets its
+    // number at its first write: for one that enqueues, before or in the statement that draws an id.
+    /// The rows of lanes after an id, without payload and headers.
     entries {
         postgres: "
             SELECT k.scan, m.id, m.message_id, m.key, coalesce(octet_length(m.payload), 0),
@@ -40,7 +40,7 @@ statements! {
         sqlite: entries(SCAN_SQLITE, 0), entries(SCAN_SQLITE, 1), entries(SCAN_SQLITE, 2), entries(SCAN_SQLITE, 3);
     }
 
-    /// Those that are still there.
+    /// Those that still exist.
     rows {
         postgres: "
             SELECT id, message_id, nullif(epoch, 0), nullif(failures, 0), nullif(attempts, 0), nullif({is_suspect}, false), key, kind,
@@ -56,8 +56,8 @@ statements! {
             FROM json_each(?1) k CROSS JOIN outbox_messages m ON m.id = k.value WHERE m.lane >= 0";
     }
 
-    // due_at stays: the lane's owner does the waiting, and a row out of its place in the index would let a later one of its key pass.
-    /// Notes failures: of each row behind its epoch and fence whether an attempt is spent, the class and the error.
+    // due_at stays: the lane's owner does the waiting, and a row moved in the index would let a later one of its key overtake it.
+    /// Records failures. After epoch and fence each row has: whether an attempt is spent, the class and the error.
     fail_in_lanes {
         postgres: "
             WITH owned AS MATERIALIZED ({owned}
@@ -83,7 +83,7 @@ statements! {
             FROM json_each(?1) k WHERE {owned} RETURNING id, message_id";
     }
 
-    /// Moves rows to the dead letters: of each behind its epoch and fence why.
+    /// Moves rows to the dead letters. After epoch and fence each row has the reason.
     dead_letter_from_lanes {
         postgres: "
             WITH owned AS MATERIALIZED ({owned}
@@ -95,7 +95,7 @@ statements! {
               ORDER BY m.id FOR UPDATE OF m SKIP LOCKED
             ), {dead_letter}";
         mysql: SHARE_LANES, LOCK_OWNED, DEAD_LETTER.replace("{reason}", "4"), DELETE;
-        // CROSS JOIN keeps SQLite from reading the table first: the group is what is short.
+        // CROSS JOIN makes SQLite read the batch first, which is short.
         sqlite: "
             {dead_letter}, json_extract(k.value, '$[3]')
             FROM json_each(?1) k CROSS JOIN outbox_messages m WHERE {owned} ON CONFLICT (message_id) DO NOTHING", "
@@ -110,7 +110,7 @@ fn entries(one: &str, size: usize) -> String {
     union_of_scans(one, SCAN_COUNTS[size])
 }
 
-// Beside others: MariaDB and SQLite have no LATERAL, with which a statement could limit each of several.
+// One SELECT per lane: MariaDB and SQLite have no LATERAL, with which one statement could limit each lane.
 const SCAN_MYSQL: &str = "
     SELECT * FROM (
       SELECT {scan} AS scan, CAST(id AS SIGNED), message_id, `key`, COALESCE(OCTET_LENGTH(payload), 0),
@@ -125,8 +125,8 @@ const SCAN_SQLITE: &str = "
       WHERE topic = ? AND lane = ? AND due_at = 0 AND id > ? ORDER BY id LIMIT ?
     )";
 
-// So that nobody takes a lane before the write is there. It waits for a lane balancer in the middle of its work and for nobody else: to
-// pass over the lanes that somebody has locked would leave a failure unwritten for that.
+// Nobody can take a lane before the write is done. This waits only for a lane balancer that is at work. Skipping lanes that are
+// locked would leave a failure unrecorded.
 const SHARE_LANES: &str = "
     SELECT CAST(lane AS SIGNED), fence FROM outbox_lanes FORCE INDEX (PRIMARY)
     WHERE topic = ?1 AND owner = UNHEX(?2) AND expires_at > UTC_TIMESTAMP(6) ORDER BY lane LOCK IN SHARE MODE";

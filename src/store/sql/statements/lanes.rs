@@ -10,8 +10,8 @@ statements! {
         sqlite: "SELECT count(*) FROM outbox_lanes WHERE topic = ?1";
     }
 
-    // Through the index: its lanes from 0 on are all of the topic's ordered rows.
-    /// The first lane from one on that has rows.
+    // Reads the index: a topic's lanes from 0 on are all of its ordered rows.
+    /// The first lane, from a given one on, that has rows.
     first_from {
         postgres: "SELECT lane::bigint FROM outbox_messages WHERE topic = $1 AND lane >= $2 ORDER BY lane LIMIT 1";
         mysql: "
@@ -20,7 +20,7 @@ statements! {
         sqlite: "SELECT lane FROM outbox_messages WHERE topic = ?1 AND lane >= ?2 ORDER BY lane LIMIT 1";
     }
 
-    // All of them or none: where two nodes make them at once, of different counts, the second finds the first one's.
+    // All or none: if two nodes create different numbers of lanes at once, the second finds those of the first.
     create {
         postgres: "INSERT INTO outbox_lanes (topic, lane) SELECT $1, unnest($2)";
         mysql: "
@@ -29,7 +29,7 @@ statements! {
         sqlite: "INSERT INTO outbox_lanes (topic, lane) SELECT ?1, value FROM json_each(?2)";
     }
 
-    // One statement for both tables, because an idle relay asks this and little else.
+    // One statement for both tables: an idle relay runs this and little else.
     /// Lanes, and nodes as lane -1.
     read {
         postgres: "
@@ -50,13 +50,13 @@ statements! {
             SELECT -1, node, 0, 0, 0 FROM outbox_nodes WHERE topic = ?1 AND expires_at > {now}";
     }
 
-    // Whoever keeps lanes of a topic waits for whoever else does, so that shares are taken one after the other.
+    // Nodes that balance lanes of a topic wait for each other, so that they take their shares one after the other.
     lock {
         postgres: "SELECT lane::int FROM outbox_lanes WHERE topic = $1 ORDER BY lane FOR UPDATE";
         mysql: "SELECT CAST(lane AS SIGNED) FROM outbox_lanes WHERE topic = ?1 ORDER BY lane FOR UPDATE";
     }
 
-    /// Forgets nodes that are gone.
+    /// Removes nodes that are gone.
     prune {
         postgres: "DELETE FROM outbox_nodes WHERE topic = $1 AND expires_at <= clock_timestamp()";
         mysql: "DELETE FROM outbox_nodes WHERE topic = ?1 AND expires_at <= UTC_TIMESTAMP(6)";
@@ -82,7 +82,7 @@ statements! {
         sqlite: "DELETE FROM outbox_nodes WHERE topic = ?1 AND node = ?2";
     }
 
-    /// Changes lanes: of each its number, its fence, and what about it.
+    /// Changes lanes: the number, the fence and the change of each.
     write {
         postgres: "
             UPDATE outbox_lanes l SET fence = k.fence,

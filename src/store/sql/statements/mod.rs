@@ -1,13 +1,13 @@
-//! The statements, a page for each concern: each statement with its versions for all three databases, one below the other.
+//! The statements, one file per concern. Each statement has its versions for all three databases, one below the other.
 //!
-//! MySQL: groups come as JSON and drive the join (STRAIGHT_JOIN), so that rows are locked in the order in which they are named.
-//! Indexes are forced: of a small table all rows would be read, and each of them locked or waited for. MySQL has no RETURNING, so a
-//! SELECT locks the rows first, and the statements behind it write them by id.
+//! MySQL: batches are JSON and drive the join (STRAIGHT_JOIN), so that rows are locked in the order of the batch. Indexes are
+//! forced: in a small table all rows would be read, and each of them locked or waited for. MySQL has no RETURNING, so a SELECT
+//! locks the rows first, and the following statements write them by id.
 //!
-//! PostgreSQL: statements that write a group outside of a claim lock its rows in the order of their ids first. In the order of the list,
-//! two relays that settle the same rows deadlocked in 13 of 40 rounds, and locked first in none.
+//! PostgreSQL: statements that write a batch outside of a claim first lock its rows in id order. In the order of the batch, two
+//! relays that settled the same rows deadlocked in 13 of 40 runs; in id order in none.
 //!
-//! All: the epoch after the highest is 1, and counts stop at their maximum. Out of range, one row would fail its whole group.
+//! All: the epoch after the highest is 1, and counts stop at their maximum. Otherwise one row out of range would fail its whole batch.
 
 pub(crate) mod claims;
 pub(crate) mod dead_letters;
@@ -27,7 +27,7 @@ pub(crate) mod waiting;
 use super::text::{SqlRenderer, Syntax};
 use crate::naming::TableNames;
 
-/// The statements, under the names of one outbox.
+/// The statements, with the table names of one outbox.
 #[derive(Debug)]
 pub(crate) struct Sql {
     pub(crate) claims: claims::ClaimSql,

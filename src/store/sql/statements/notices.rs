@@ -1,9 +1,9 @@
 use crate::store::sql::text::statements;
 
-// The channel has the number of the table in its name and not the schema: it would be too long for the 63 bytes of a name, and
-// another one for a process that finds the table by its search path.
+// The channel name contains the table's number, not its schema. A schema could exceed the 63 bytes of a name, and would differ for
+// a process that finds the table by its search path.
 statements! {
-    /// Notices, where a database passes them on.
+    /// Notices, in a database that supports them.
     NoticeSql
 
     notify {

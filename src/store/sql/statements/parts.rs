@@ -1,8 +1,8 @@
-//! Parts that statements of several pages use.
+//! Parts of statements in several files.
 
 macro_rules! fragments {
     ($($fragment:ident { $($of:ident: $sql:expr;)+ })+) => {
-        /// The parts of a database: a name in braces, and what it stands for.
+        /// The parts for a database: a name in braces, and its text.
         pub(super) fn of(database: &str) -> Vec<(&'static str, &'static str)> {
             vec![$((
                 concat!("{", stringify!($fragment), "}"),
@@ -13,8 +13,8 @@ macro_rules! fragments {
 }
 
 fragments! {
-    // Whether a row's last failure was a refusal. Errors of an earlier life as a dead letter do not count, and such as are no JSON any
-    // more fail no claim. On MySQL not by `$[last]`, which MariaDB knows from 10.9 on; never below 0, which is no path.
+    // Whether a row's last failure was a refusal. Errors from before it was a dead letter do not count, and invalid JSON fails no
+    // claim. On MySQL not by `$[last]`, which MariaDB knows from 10.9 on; the index is never below 0, which is no path.
     is_suspect {
         postgres: "(failures > 0 AND coalesce(errors -> -1 ->> 'class' = 'record_refused', false))";
         mysql: "IF(failures > 0, \
@@ -23,7 +23,8 @@ fragments! {
             ELSE coalesce(json_extract(m.errors, '$[#-1].class') = 'record_refused', 0) END";
     }
 
-    // Moves rows to the dead letters. PostgreSQL: those that `l` has locked, with their reasons. SQLite: those of a join, whose reason follows.
+    // Moves rows to the dead letters. PostgreSQL: the rows that `l` has locked, with their reasons. SQLite: the rows of a join; the
+    // reason follows.
     dead_letter {
         postgres: "gone AS (
               DELETE FROM outbox_messages m USING l WHERE m.id = l.id
@@ -41,7 +42,7 @@ fragments! {
               m.attempts, m.failures, m.errors, m.created_at";
     }
 
-    // What a failure changes in a row, but for when it is due.
+    // How a failure changes a row, except for due_at.
     failure {
         postgres: "epoch = m.epoch % 2147483647 + 1, failures = least(m.failures, 2147483646) + 1, attempts = least(m.attempts, 2147483646) + l.spends,
               errors = {errors} || jsonb_build_object('at', {failed_at}, 'class', l.class, 'error', l.error)";
@@ -54,8 +55,8 @@ fragments! {
                 'class', json_extract(k.value, '$[4]'), 'error', json_extract(k.value, '$[5]')))";
     }
 
-    // The errors that another one is added to: at most 10, which is `limits::ERRORS_KEPT_MAX`, with it. What is no array, by somebody's own
-    // hand, would fail the statement and with it the whole group: they start anew.
+    // The errors before a new one: at most 10 with it, which is `limits::ERRORS_KEPT_MAX`. A value edited by hand that is no array
+    // would fail the statement and its whole batch, so it is replaced.
     errors {
         postgres: "CASE WHEN jsonb_typeof(m.errors) <> 'array' THEN '[]'::jsonb \
             WHEN jsonb_array_length(m.errors) < 10 THEN m.errors ELSE m.errors - 0 END";
@@ -65,14 +66,14 @@ fragments! {
             WHEN json_array_length(m.errors) < 10 THEN m.errors ELSE json_remove(m.errors, '$[0]') END";
     }
 
-    // When a failure was, in the errors.
+    // The time of a failure, as stored in the errors.
     failed_at {
         postgres: "to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')";
         mysql: "DATE_FORMAT(UTC_TIMESTAMP(6), '%Y-%m-%dT%H:%i:%s.%fZ')";
         sqlite: "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')";
     }
 
-    // Messages of a group.
+    // Messages of a batch.
     ids {
         mysql: "JSON_TABLE(?1, '$[*]' COLUMNS (message_id char(32) CHARACTER SET ascii PATH '$[0]')) k";
         sqlite: "
@@ -80,18 +81,18 @@ fragments! {
             SELECT substr(?1, place, 16) FROM k";
     }
 
-    // Messages that come back, and to which lanes.
+    // Requeued messages and their lanes.
     requeues {
         mysql: "JSON_TABLE(?1, '$[*]' COLUMNS (message_id char(32) CHARACTER SET ascii PATH '$[0]', lane int PATH '$[1]')) k";
     }
 
-    // Rows of a group by their ids alone.
+    // Rows of a batch by their ids alone.
     rows {
         mysql: "JSON_TABLE(?1, '$[*]' COLUMNS (id bigint unsigned PATH '$[0]')) k";
     }
 
-    // Where a claim or a look begins: so long after 1970, or, where no instant is that early, at the beginning. That is the year 0, which is
-    // no instant to the functions of time, and which MariaDB lets somebody set by default (`due_at = 0`).
+    // Where a claim or a poll begins: a time after 1970, or the beginning if no instant is that early. The beginning is the year 0,
+    // which the time functions do not accept as an instant, but MariaDB by default allows in a column (`due_at = 0`).
     from {
         mysql: "COALESCE(TIMESTAMPADD(MICROSECOND, ?, TIMESTAMP'1970-01-01 00:00:00'), FROM_DAYS(0))";
     }

@@ -2,17 +2,17 @@ use super::dead_letters::REMOVE;
 use crate::store::sql::text::statements;
 
 statements! {
-    /// What goes when its time is over. MySQL's look for it and lock it first.
+    /// Removes expired rows. MySQL finds and locks them first.
     RetentionSql
 
     @old_processed_marks {
         sqlite: "SELECT message_id FROM outbox_processed_marks WHERE marked_at < {now} - ?1 ORDER BY marked_at LIMIT ?2";
     }
 
-    /// Days without a partition: $1 is the history's name, $2 numbers of days, $3 how many days ahead.
+    /// Days without a partition: $1 is the history's name, $2 the numbers of days to keep, $3 how many days ahead.
     missing_days {
-        // A day of which rows are in the default partition is left to that: it cannot be attached, and one that fails would take the
-        // others with it.
+        // Days with rows in the default partition are left out: their partition cannot be attached, and the failure would undo the
+        // others.
         postgres: "
             SELECT to_char(day, 'YYYYMMDD'), day::text, (day + 1)::text
             FROM (
@@ -23,7 +23,7 @@ statements! {
             ORDER BY day";
     }
 
-    /// The oldest partition whose day is over: $2 is what the names of day partitions begin with.
+    /// The oldest expired partition: $2 is the prefix of the names of day partitions.
     expired_day {
         postgres: "
             SELECT right(c.relname, 8), greatest(c.reltuples, 0)::bigint
@@ -33,9 +33,9 @@ statements! {
             ORDER BY c.relname LIMIT 1";
     }
 
-    // The length of a payload stands in front of it, so that none is read: it is asked for where the row is, because a subquery hands its
-    // columns up whole.
-    /// Of the first ?1 rows to be removed, how many begin within ?2 bytes: the first whatever its size.
+    // The length of a payload is stored in front of it, so the payload is not read. The length is computed at the row, because a
+    // subquery returns whole columns.
+    /// Of the first ?1 rows to remove, how many begin within ?2 bytes: always including the first.
     expired {
         sqlite: "
             SELECT count(*), count(*) FILTER (WHERE coalesce(bytes_before, 0) < ?2)
@@ -50,7 +50,7 @@ statements! {
             )";
     }
 
-    /// Of the history, at most so many rows; on PostgreSQL what lies in the default partition, and no day partition that could fall whole.
+    /// Removes from the history, up to a number of rows. On PostgreSQL only from the default partition: day partitions are dropped whole.
     prune {
         postgres: "
             DELETE FROM outbox_history_default WHERE ctid = ANY (ARRAY (
@@ -85,9 +85,9 @@ statements! {
             )";
     }
 
-    /// Writes marks to their messages and removes them.
+    /// Copies marks to their messages and removes them.
     apply_processed_marks {
-        // By an array, of which the planner expects few: joined with as many as LIMIT allows it reads the whole history.
+        // By an array, of which the planner expects few elements: joined with as many as LIMIT allows, it would read the whole history.
         postgres: "
             WITH l AS MATERIALIZED (
               SELECT message_id, marked_at FROM outbox_processed_marks
@@ -97,7 +97,7 @@ statements! {
               WHERE h.message_id = ANY (ARRAY (SELECT message_id FROM l)) AND h.processed_at IS NULL
             )
             DELETE FROM outbox_processed_marks p USING l WHERE p.message_id = l.message_id";
-        // A mark has no id: a number in its place makes the row like the others.
+        // A mark has no id: a number in its place gives the row the usual shape.
         mysql: "
             SELECT CAST(0 AS SIGNED), message_id FROM outbox_processed_marks FORCE INDEX (outbox_processed_marks_age)
             WHERE marked_at < TIMESTAMPADD(MICROSECOND, -?1, UTC_TIMESTAMP(6)) ORDER BY marked_at LIMIT ?2 FOR UPDATE SKIP LOCKED", "

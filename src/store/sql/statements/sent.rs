@@ -1,7 +1,7 @@
 use crate::store::sql::text::statements;
 
 statements! {
-    /// Sent messages, as people look after them.
+    /// Reads and admin writes of sent messages.
     SentSql
 
     @sent {
@@ -48,7 +48,7 @@ statements! {
 
     @page {
         postgres: "ORDER BY h.sent_at, h.message_id LIMIT $5";
-        // Spelt out, because a comparison of rows uses no index.
+        // Spelled out, because a comparison of rows uses no index.
         mysql: "AND h.sent_at >= TIMESTAMPADD(MICROSECOND, ?3, {epoch}) AND (
             h.sent_at > TIMESTAMPADD(MICROSECOND, ?3, {epoch}) OR h.message_id > UNHEX(?4)
             ) ORDER BY h.sent_at, h.message_id LIMIT ?5";
@@ -108,8 +108,8 @@ statements! {
             )";
     }
 
-    // Three ways to find a message: marked from now on, marked before, or not here yet. A settle that commits meanwhile is not seen:
-    // then the mark waits beside its message, where every reader looks.
+    // Three cases: marked now, marked before, or not in the history yet. A settle that commits meanwhile is not seen: then the mark
+    // is stored separately, where every reader also looks.
     /// Marks messages as processed.
     mark {
         postgres: "
@@ -161,7 +161,7 @@ statements! {
         sqlite: "SELECT message_id, topic, lane, key FROM outbox_history WHERE message_id IN ({ids})";
     }
 
-    // Under a new id in a lane or not: the settle of the copy before may still come, and would take this one for its own.
+    // Under a new id, in a lane or not: a late settle of the previous copy would otherwise remove this one.
     /// Moves messages that are not marked back to the live ones.
     resend {
         postgres: "

@@ -11,11 +11,11 @@ const WAITING: &str = "
     WHERE message_id = UNHEX(?1) AND lane = -1 AND due_at > UTC_TIMESTAMP(6) AND
       IF(epoch = 0, deliver_at IS NOT NULL, due_at > TIMESTAMPADD(MICROSECOND, ?2, UTC_TIMESTAMP(6)))";
 
-// What a claim holds is passed over where it is locked; what one has leased, or held before, has another epoch. Each also tells whether
-// the message is there: all parts of PostgreSQL's see the table as it was before the statement, MySQL's find, lock and write it and look
-// for it where they could not, and SQLite's write and look.
+// Rows that a claim has locked are skipped; rows that one has leased, or has held before, have another epoch. Each statement also
+// returns whether the message exists. In PostgreSQL all parts see the table as it was before the statement. MySQL finds, locks and
+// writes the row, and otherwise checks for it. SQLite writes, then checks.
 statements! {
-    /// What is done to single messages that wait.
+    /// Operations on single messages that wait.
     WaitingSql
 
     /// Removes a delayed message that no claim has taken yet.
@@ -39,10 +39,10 @@ statements! {
             "SELECT topic FROM outbox_messages WHERE message_id = ?1 AND deliver_at IS NOT NULL";
     }
 
-    // A held row is due within a lease, and so is one that will be tried again soon: nothing tells the two apart, and the first
-    // must not be touched. At epoch 0 it is the relay of its process that has it, for as long as its topic says. Without an index on
-    // message_id this reads the live table, which is what people wait for and not relays.
-    /// Makes a message due that nobody holds and nobody would send for longer than a lease.
+    // A held row is due within a lease, and so is one that will be tried again soon. Nothing tells the two apart, and the first
+    // must not be touched. At epoch 0 the relay of the enqueuing process holds it for the topic's staleness. Without an index on
+    // message_id this reads the live table; a person waits for that, not a relay.
+    /// Makes a message due that nobody holds and nobody would send within a lease.
     send_now {
         postgres: "
             WITH l AS MATERIALIZED (

@@ -4,7 +4,7 @@ use crate::store::{Held, InsertOptions, TopicBacklog};
 use crate::testing::store::StoreUnderTest;
 use crate::testing::store::support::*;
 
-/// Above what any case writes.
+/// More than any case writes.
 const ALL: usize = 1_000;
 
 /// The backlog by the names of its topics.
@@ -18,7 +18,7 @@ fn counts(topics: &[TopicBacklog]) -> Vec<(&str, usize, usize, usize)> {
     topics.iter().map(|of| (&*of.topic, of.live, of.due, of.dead)).collect()
 }
 
-/// Every topic that has rows is told, with what is due of them and since when; one without is not.
+/// Every topic that has rows is reported, with how many are due and since when. A topic without rows is not.
 pub async fn backlog_counts_each_topic(under_test: &dyn StoreUnderTest) {
     assert_eq!(backlog(under_test, ALL).await, []);
     insert_due(under_test, 3).await;
@@ -32,7 +32,7 @@ pub async fn backlog_counts_each_topic(under_test: &dyn StoreUnderTest) {
     assert_eq!(topics[1].overdue_by, Duration::ZERO, "nothing of it is due");
 }
 
-/// A row that somebody holds is live, and not due where the hold is a lease.
+/// A row that somebody holds is live. If it is leased, it is not due.
 pub async fn backlog_counts_held_rows(under_test: &dyn StoreUnderTest) {
     insert_held(under_test, 2).await;
     assert_eq!(counts(&backlog(under_test, ALL).await), [(TOPIC, 2, 0, 0)]);
@@ -44,8 +44,7 @@ pub async fn backlog_counts_held_rows(under_test: &dyn StoreUnderTest) {
     assert_eq!(counts(&backlog(under_test, ALL).await), [(TOPIC, 2, 0, 0)]);
 }
 
-/// Dead letters are counted for themselves, also where no row of their topic is left, and wherever its name stands
-/// among the others.
+/// Dead letters are counted separately, even if their topic has no live rows, and wherever its name sorts.
 pub async fn backlog_reports_topics_with_dead_letters_only(under_test: &dyn StoreUnderTest) {
     for topic in ["a-first", TOPIC, "payments", "z-last"] {
         let key = under_test.insert(&message(topic), leased(LEASE)).await;
@@ -56,7 +55,7 @@ pub async fn backlog_reports_topics_with_dead_letters_only(under_test: &dyn Stor
     assert_eq!(counts(&backlog(under_test, ALL).await), expected);
 }
 
-/// Counting stops where it is told to, for each topic by itself; the oldest row is told all the same.
+/// Counting stops at the limit, for each topic separately. The age of the oldest row is reported all the same.
 pub async fn backlog_stops_at_count_max(under_test: &dyn StoreUnderTest) {
     for topic in [TOPIC, "payments"] {
         for _ in 0..4 {
@@ -74,7 +73,7 @@ pub async fn backlog_stops_at_count_max(under_test: &dyn StoreUnderTest) {
     }
 }
 
-/// What is not committed is not there.
+/// Uncommitted rows are not counted.
 pub async fn backlog_sees_no_open_transaction(under_test: &dyn StoreUnderTest) {
     let (_, transaction) = under_test.insert_uncommitted(&message(TOPIC)).await;
     assert_eq!(backlog(under_test, ALL).await, []);
@@ -82,7 +81,7 @@ pub async fn backlog_sees_no_open_transaction(under_test: &dyn StoreUnderTest) {
     assert_eq!(counts(&backlog(under_test, ALL).await), [(TOPIC, 1, 1, 0)]);
 }
 
-/// A row in a lane is live, and never due: it is the lane's owner's.
+/// A row in a lane is live, and never due: it belongs to the lane's owner.
 pub async fn backlog_counts_rows_in_lanes(under_test: &dyn StoreUnderTest) {
     insert_due(under_test, 2).await;
     for lane in [0, 0, 3] {

@@ -11,7 +11,7 @@ async fn insert_delayed(under_test: &dyn StoreUnderTest) -> RowKey {
     insert(under_test, InsertOptions::default().deliver_after(HOUR)).await
 }
 
-/// `None` where the store has no such operations.
+/// `None` if the store has no admin operations.
 async fn cancel(under_test: &dyn StoreUnderTest, message: MessageId) -> Option<CancelOutcome> {
     let admin = under_test.store().admin()?;
     Some(admin.cancel(message).await.expect("cancel"))
@@ -21,7 +21,7 @@ fn cancelled() -> CancelOutcome {
     CancelOutcome::Cancelled { topic: TOPIC.into() }
 }
 
-/// A delayed message is taken back by its id, and no other with it; also one that nobody could send in time.
+/// A delayed message is cancelled by its id, and no other with it. So is one that nobody could send in time.
 pub async fn cancel_removes_a_delayed_row(under_test: &dyn StoreUnderTest) {
     let (gone, kept) = (insert_delayed(under_test).await, insert_delayed(under_test).await);
     let Some(outcome) = cancel(under_test, gone.message_id).await else { return };
@@ -33,7 +33,7 @@ pub async fn cancel_removes_a_delayed_row(under_test: &dyn StoreUnderTest) {
     assert_eq!(claim_and_close(under_test, &spec(TOPIC)).await, []);
 }
 
-/// Messages that were not delayed are sent whatever happens, and are not touched.
+/// Messages that were not delayed cannot be cancelled, and are left alone.
 pub async fn cancel_finds_only_delayed_rows(under_test: &dyn StoreUnderTest) {
     let plain = insert(under_test, leased(LEASE)).await;
     for message in [plain.message_id, MessageId::new()] {
@@ -43,8 +43,8 @@ pub async fn cancel_finds_only_delayed_rows(under_test: &dyn StoreUnderTest) {
     assert_eq!(live_keys(under_test).await, [plain]);
 }
 
-/// Of a claim and a cancel one wins: what a claim has is not taken from it, neither while it is open nor while it is held
-/// or has failed.
+/// Of a claim and a cancel one wins: a claimed row is not cancelled, neither while the claim is open nor while the row is held or
+/// has failed.
 pub async fn cancel_leaves_claimed_rows(under_test: &dyn StoreUnderTest) {
     let key = insert_delayed(under_test).await;
     under_test.advance(HOUR).await;

@@ -6,7 +6,7 @@ use crate::store::{ClaimMode, ClaimSpec, InsertOptions};
 use crate::testing::store::StoreUnderTest;
 use crate::testing::store::support::*;
 
-/// A claim takes the rows that were due first, first.
+/// A claim returns the rows first that were due first.
 pub async fn claim_takes_the_oldest_first(under_test: &dyn StoreUnderTest) {
     let third = insert(under_test, leased(Duration::from_secs(3))).await;
     let first = insert(under_test, leased(Duration::from_secs(1))).await;
@@ -17,7 +17,7 @@ pub async fn claim_takes_the_oldest_first(under_test: &dyn StoreUnderTest) {
     assert_eq!(oldest.len(), 1);
 }
 
-/// The oldest also where not all are taken.
+/// The oldest first, even if not all are taken.
 pub async fn claim_takes_at_most_rows_max(under_test: &dyn StoreUnderTest) {
     let third = insert(under_test, leased(Duration::from_secs(3))).await;
     let first = insert(under_test, leased(Duration::from_secs(1))).await;
@@ -32,7 +32,7 @@ pub async fn claim_takes_at_most_rows_max(under_test: &dyn StoreUnderTest) {
     two.handle.close(&[], &[]).await.expect("close");
 }
 
-/// A claim stays within its bytes of payload; rows it left out for them are free.
+/// A claim stays within its byte limit; the rows left out are free.
 pub async fn claim_takes_at_most_bytes_max(under_test: &dyn StoreUnderTest) {
     let mut large = message(TOPIC);
     large.payload = Some(vec![b'x'; 1_000]);
@@ -50,7 +50,7 @@ pub async fn claim_takes_at_most_bytes_max(under_test: &dyn StoreUnderTest) {
     assert_eq!(sorted(taken.into_iter().chain(rest)), inserted);
 }
 
-/// One row is always taken, or one above the limit would never be.
+/// One row is always taken: otherwise a row above the limit would never be.
 pub async fn claim_takes_one_row_above_bytes_max(under_test: &dyn StoreUnderTest) {
     let mut large = message(TOPIC);
     large.payload = Some(vec![b'x'; 1_000]);
@@ -70,7 +70,7 @@ pub async fn claim_leaves_rows_that_are_not_due(under_test: &dyn StoreUnderTest)
     assert_eq!(under_test.live_rows().await, before);
 }
 
-/// A delayed row is anybody's from its time on, and says when that was.
+/// Anybody may claim a delayed row once its time has come, and the row has that time.
 pub async fn claim_takes_a_delayed_row_in_time(under_test: &dyn StoreUnderTest) {
     let key = insert(under_test, leased(LEASE * 10).deliver_after(LEASE)).await;
     under_test.advance(LEASE).await;
@@ -78,7 +78,7 @@ pub async fn claim_takes_a_delayed_row_in_time(under_test: &dyn StoreUnderTest) 
     assert_eq!(keys(&claim.rows), [key]);
     for envelope in claim.rows.into_iter().map(|row| decoded(row).envelope) {
         let waited = envelope.deliver_at.and_then(|at| at.duration_since(envelope.created_at).ok());
-        // Some databases read their clock for each of the two.
+        // Some databases read their clock for each of the two values.
         assert!(
             waited.is_some_and(|waited| waited.abs_diff(LEASE) < Duration::from_secs(1)),
             "{envelope:?} {waited:?}"
@@ -87,7 +87,7 @@ pub async fn claim_takes_a_delayed_row_in_time(under_test: &dyn StoreUnderTest) 
     claim.handle.close(&[key], &[]).await.expect("close");
 }
 
-/// A claim is of one topic.
+/// A claim takes rows of one topic only.
 pub async fn claim_takes_only_its_topic(under_test: &dyn StoreUnderTest) {
     let order = insert(under_test, DUE).await;
     let payment = under_test.insert(&message("payments"), DUE).await;
@@ -110,7 +110,7 @@ pub async fn claims_share_no_row(under_test: &dyn StoreUnderTest) {
     assert!(under_test.live_rows().await.is_empty());
 }
 
-/// A claim passes over what others hold locked, and what is not committed.
+/// A claim skips rows that others have locked, and uncommitted rows.
 pub async fn claim_skips_locked_rows(under_test: &dyn StoreUnderTest) {
     let inserted = insert_due(under_test, 2).await;
     let Some(lock) = under_test.lock(inserted[0]).await else { return };
@@ -121,8 +121,8 @@ pub async fn claim_skips_locked_rows(under_test: &dyn StoreUnderTest) {
     assert_eq!(claim_and_close(under_test, &spec(TOPIC)).await.len(), 2);
 }
 
-/// A claim holds its rows as it says: locked ones are not written, leased ones are due after the lease and already
-/// under the epoch with which they were read.
+/// A claim holds its rows by its mode: locked rows are not written; leased rows are due after the lease and already have the epoch
+/// that was returned.
 pub async fn claim_holds_rows_by_its_mode(under_test: &dyn StoreUnderTest) {
     let key = insert(under_test, DUE).await;
     let before = live_row(under_test, key).await;
@@ -140,7 +140,7 @@ pub async fn claim_holds_rows_by_its_mode(under_test: &dyn StoreUnderTest) {
     claim.handle.close(&[], &[]).await.expect("close");
 }
 
-/// While a claim is open, the application's transactions go on.
+/// While a claim is open, the application's transactions are not blocked.
 pub async fn open_claim_blocks_no_insert(under_test: &dyn StoreUnderTest) {
     let first = insert(under_test, DUE).await;
     let claim = claim(under_test, &spec(TOPIC)).await;
@@ -149,10 +149,10 @@ pub async fn open_claim_blocks_no_insert(under_test: &dyn StoreUnderTest) {
     assert_eq!(live_keys(under_test).await, [second]);
 }
 
-/// A claim that is dropped gives its rows back: soon where they were locked, at the end of the lease otherwise.
+/// A dropped claim releases its rows: locked ones soon, leased ones when the lease ends.
 pub async fn dropped_claim_releases_its_rows(under_test: &dyn StoreUnderTest) {
     let inserted = insert_due(under_test, 3).await;
-    // Longer than the suite waits, so that it is the drop that gives them back.
+    // Longer than the suite waits, so that only the drop can release them.
     let lock_duration = Duration::from_secs(120);
     let dropped = claim(under_test, &ClaimSpec { lock_duration, ..spec(TOPIC) }).await;
     let mode = dropped.mode;
@@ -171,7 +171,7 @@ pub async fn dropped_claim_releases_its_rows(under_test: &dyn StoreUnderTest) {
     assert_eq!(sorted(back), inserted);
 }
 
-/// The database ends a claim whose process stands still: others get its rows, and it can close nothing any more.
+/// The database ends a claim whose process hangs: others get its rows, and its close has no effect.
 pub async fn stalled_claim_is_ended_by_the_database(under_test: &dyn StoreUnderTest) {
     let key = insert(under_test, DUE).await;
     let lock_duration = Duration::from_millis(50);
@@ -191,7 +191,7 @@ pub async fn stalled_claim_is_ended_by_the_database(under_test: &dyn StoreUnderT
     assert_eq!(closed.held.len(), 1, "the second claim is undisturbed");
 }
 
-/// Claims that run at the same moment share no row either, and together leave none.
+/// Concurrent claims share no row, and together leave none.
 pub async fn concurrent_claims_share_no_row(under_test: &dyn StoreUnderTest) {
     let inserted = insert_due(under_test, 80).await;
     let quarter = ClaimSpec { rows_max: 20, ..spec(TOPIC) };

@@ -4,7 +4,7 @@ use crate::store::{ClaimMode, ClaimSpec, Closed};
 use crate::testing::store::StoreUnderTest;
 use crate::testing::store::support::*;
 
-/// Closing removes what was delivered, and says so.
+/// Close removes delivered rows, and returns them.
 pub async fn close_removes_delivered_rows(under_test: &dyn StoreUnderTest) {
     let inserted = insert_due(under_test, 3).await;
     let claim = claim(under_test, &spec(TOPIC)).await;
@@ -14,7 +14,7 @@ pub async fn close_removes_delivered_rows(under_test: &dyn StoreUnderTest) {
     assert!(under_test.dead_letter_rows().await.is_empty());
 }
 
-/// What is still in flight becomes leased from the close on, under the next epoch.
+/// Rows in flight are leased from the close on, under the next epoch.
 pub async fn close_leases_held_rows(under_test: &dyn StoreUnderTest) {
     let key = insert(under_test, DUE).await;
     let claim = claim(under_test, &spec(TOPIC)).await;
@@ -29,7 +29,7 @@ pub async fn close_leases_held_rows(under_test: &dyn StoreUnderTest) {
     assert!(claim_and_close(under_test, &spec(TOPIC)).await.is_empty(), "a held row was claimed");
 }
 
-/// What was not used is due at once: unwritten where it was locked, under the next epoch where it was leased.
+/// Unused rows are due at once: unwritten if they were locked, under the next epoch if they were leased.
 pub async fn close_releases_unused_rows(under_test: &dyn StoreUnderTest) {
     let key = insert(under_test, DUE).await;
     let before = live_row(under_test, key).await;
@@ -48,7 +48,7 @@ pub async fn close_releases_unused_rows(under_test: &dyn StoreUnderTest) {
     assert_eq!(claim_and_close(under_test, &spec(TOPIC)).await, [key]);
 }
 
-/// What the claim no longer holds, because its lease was over and somebody else took the row, is not its to give back.
+/// If a row's lease expired and somebody else took it, the close does not release it.
 pub async fn close_releases_no_row_of_another_holder(under_test: &dyn StoreUnderTest) {
     let key = insert(under_test, DUE).await;
     let late = claim(under_test, &ClaimSpec { lease_duration: Duration::ZERO, ..spec(TOPIC) }).await;
@@ -63,7 +63,7 @@ pub async fn close_releases_no_row_of_another_holder(under_test: &dyn StoreUnder
     assert_eq!(live_row(under_test, key).await, before);
 }
 
-/// Delivered, held and unused rows of one claim do not get in each other's way.
+/// Delivered, held and unused rows of one claim do not affect each other.
 pub async fn close_treats_each_row_by_itself(under_test: &dyn StoreUnderTest) {
     let inserted = insert_due(under_test, 6).await;
     let claim = claim(under_test, &spec(TOPIC)).await;

@@ -3,7 +3,7 @@ use crate::store::Loaded;
 use crate::testing::store::StoreUnderTest;
 use crate::testing::store::support::*;
 
-/// Every part of a message comes back as it was written, by a claim and by a confirm, with the time it was written.
+/// Every part of a message comes back as written, by a claim and by a confirm, with the time it was written.
 pub async fn message_comes_back_whole(under_test: &dyn StoreUnderTest) {
     let mut message = message(TOPIC);
     message.headers = [("trace", "a"), ("trace", "b"), ("empty", "")].into_iter().collect();
@@ -12,7 +12,7 @@ pub async fn message_comes_back_whole(under_test: &dyn StoreUnderTest) {
     assert_comes_back(under_test, message).await;
 }
 
-/// A key is any text.
+/// A key may be any text.
 pub async fn key_of_any_text_comes_back(under_test: &dyn StoreUnderTest) {
     for key in ["日本語-ключ-\u{1F511}", "a'b\"c\\d", " padded ", "", "null"] {
         let mut message = message(TOPIC);
@@ -21,13 +21,13 @@ pub async fn key_of_any_text_comes_back(under_test: &dyn StoreUnderTest) {
     }
 }
 
-/// A message without key, kind, headers and payload is a message.
+/// A message without key, kind, headers and payload is valid.
 pub async fn bare_message_comes_back(under_test: &dyn StoreUnderTest) {
     let bare = Envelope::new(MessageId::new(), TOPIC.into(), std::time::SystemTime::UNIX_EPOCH);
     assert_comes_back(under_test, bare).await;
 }
 
-/// A tombstone has no payload, which is another thing than an empty one.
+/// A tombstone has no payload, which differs from an empty one.
 pub async fn tombstone_is_no_empty_payload(under_test: &dyn StoreUnderTest) {
     for payload in [None, Some(Vec::new())] {
         let mut message = message(TOPIC);
@@ -36,14 +36,14 @@ pub async fn tombstone_is_no_empty_payload(under_test: &dyn StoreUnderTest) {
     }
 }
 
-/// A payload is bytes, and as many as a broker takes.
+/// A payload may hold any bytes, and as many as a broker accepts.
 pub async fn payload_of_900_kb_comes_back(under_test: &dyn StoreUnderTest) {
     let mut message = message(TOPIC);
     message.payload = Some((0..900_000_u32).map(|position| (position % 251) as u8).collect());
     assert_comes_back(under_test, message).await;
 }
 
-/// A row that cannot be decoded is told as such, in its place, and stops no other.
+/// A row that cannot be decoded is returned as poisoned, in its place, and stops no other.
 pub async fn poisoned_row_stops_no_other(under_test: &dyn StoreUnderTest) {
     let inserted = insert_due(under_test, 3).await;
     let poisoned = inserted[1];
@@ -72,9 +72,9 @@ pub async fn poisoned_row_stops_no_other(under_test: &dyn StoreUnderTest) {
 
 fn assert_poisoned(row: &Loaded, expected: bool) {
     match row {
-        Loaded::Row(_) => assert!(!expected, "a spoiled row was decoded"),
+        Loaded::Row(_) => assert!(!expected, "a poisoned row was decoded"),
         Loaded::Poisoned(row) => {
-            assert!(expected, "a sound row was not decoded: {}", row.error);
+            assert!(expected, "an intact row was not decoded: {}", row.error);
             assert_eq!(&*row.topic, TOPIC);
         }
     }
@@ -98,7 +98,7 @@ async fn assert_comes_back(under_test: &dyn StoreUnderTest, message: Envelope) {
     claim.handle.close(&[key], &[]).await.expect("close");
 }
 
-/// Shows values, which `Debug` of headers does not.
+/// Compares values, which `Debug` of headers does not show.
 fn assert_headers(read: &Headers, written: &Headers) {
     assert_eq!(read.iter().collect::<Vec<_>>(), written.iter().collect::<Vec<_>>());
 }

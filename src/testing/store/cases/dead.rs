@@ -2,7 +2,7 @@ use crate::store::{DeadLetterRow, Held, NewDeadLetter};
 use crate::testing::store::StoreUnderTest;
 use crate::testing::store::support::*;
 
-/// A row that is given up moves to the dead letters, once, with its reason and its history.
+/// A dead-lettered row moves to the dead letters once, with its reason and its failures.
 pub async fn dead_letter_keeps_reason_and_failures(under_test: &dyn StoreUnderTest) {
     let held = insert_held(under_test, 1).await[0];
     under_test.store().fail(&[failed(held, "too large")]).await.expect("fail");
@@ -32,7 +32,7 @@ pub async fn dead_letter_keeps_reason_and_failures(under_test: &dyn StoreUnderTe
     assert_eq!(under_test.dead_letter_rows().await, [expected]);
 }
 
-/// Where the message is a dead letter already, that one stays and the row goes all the same, with its group.
+/// If the message is a dead letter already, that one stays; the row is removed all the same, with the rest of its batch.
 pub async fn dead_letter_of_an_existing_dead_letter_removes_the_row(under_test: &dyn StoreUnderTest) {
     let message = message(TOPIC);
     let first = Held { key: under_test.insert(&message, leased(LEASE)).await, epoch: 0 };
@@ -41,8 +41,8 @@ pub async fn dead_letter_of_an_existing_dead_letter_removes_the_row(under_test: 
 
     let again = Held { key: under_test.insert(&message, leased(LEASE)).await, epoch: 0 };
     let other = Held { key: insert(under_test, leased(LEASE)).await, epoch: 0 };
-    let group = [NewDeadLetter { reason: "again".to_owned(), ..dead(again) }, dead(other)];
-    let moved = under_test.store().dead_letter(&group).await.expect("an existing dead letter is no error");
+    let batch = [NewDeadLetter { reason: "again".to_owned(), ..dead(again) }, dead(other)];
+    let moved = under_test.store().dead_letter(&batch).await.expect("an existing dead letter is no error");
     assert_eq!(sorted(moved), [again.key, other.key]);
     assert!(under_test.live_rows().await.is_empty());
     let mut after = under_test.dead_letter_rows().await;
@@ -50,18 +50,18 @@ pub async fn dead_letter_of_an_existing_dead_letter_removes_the_row(under_test: 
     assert_eq!(after, before);
 }
 
-/// A reason is somebody else's text.
+/// A reason may be any foreign text.
 pub async fn dead_letter_stores_any_reason(under_test: &dyn StoreUnderTest) {
     let held = insert_held(under_test, 1).await[0];
     let new_dead_letter = NewDeadLetter { reason: "nul \0 and 错误".to_owned(), ..dead(held) };
     assert_eq!(
-        under_test.store().dead_letter(&[new_dead_letter]).await.expect("one bad text fails no group"),
+        under_test.store().dead_letter(&[new_dead_letter]).await.expect("one bad text must not fail the batch"),
         [held.key]
     );
     assert_eq!(under_test.dead_letter_rows().await[0].reason, "nul  and 错误");
 }
 
-/// Giving up late, under an epoch that is over, changes nothing.
+/// Dead-lettering under an outdated epoch changes nothing.
 pub async fn dead_letter_requires_its_epoch(under_test: &dyn StoreUnderTest) {
     let held = insert_held(under_test, 1).await[0];
     let before = under_test.live_rows().await;
@@ -71,7 +71,7 @@ pub async fn dead_letter_requires_its_epoch(under_test: &dyn StoreUnderTest) {
     assert!(under_test.dead_letter_rows().await.is_empty());
 }
 
-/// A row that cannot be decoded can be given up.
+/// A row that cannot be decoded can be dead-lettered.
 pub async fn dead_letter_accepts_a_poisoned_row(under_test: &dyn StoreUnderTest) {
     let held = insert_held(under_test, 1).await[0];
     under_test.poison(held.key).await;

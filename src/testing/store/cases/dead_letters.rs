@@ -5,16 +5,16 @@ use crate::store::{AdminStore, DeadLetterCount, DeadLetterCursor, DeadLetterFilt
 use crate::testing::store::StoreUnderTest;
 use crate::testing::store::support::*;
 
-/// Ids of the letters that a filter finds, in their order.
+/// Ids of the dead letters that a filter finds, in their order.
 async fn found(admin: &dyn AdminStore, filter: DeadLetterFilter) -> Vec<MessageId> {
     let letters = admin.dead_letters(&filter, None, 100).await.expect("dead letters");
     let cursors = admin.dead_letter_cursors(&filter, None, 100).await.expect("dead-letter cursors");
     let found: Vec<MessageId> = letters.iter().map(|letter| letter.message_id).collect();
-    assert_eq!(letters.iter().map(|letter| letter.cursor()).collect::<Vec<_>>(), cursors, "both tell the same");
+    assert_eq!(letters.iter().map(|letter| letter.cursor()).collect::<Vec<_>>(), cursors, "both return the same");
     found
 }
 
-/// A dead letter has its message whole, with attempts, errors and times.
+/// A dead letter has its whole message, with attempts, errors and times.
 pub async fn dead_letter_has_the_whole_message(under_test: &dyn StoreUnderTest) {
     let Some(admin) = under_test.store().admin() else { return };
     let began_at = under_test.now().await;
@@ -39,10 +39,10 @@ pub async fn dead_letter_has_the_whole_message(under_test: &dyn StoreUnderTest) 
     }
     assert_eq!(admin.find_dead_letter(MessageId::new()).await.expect("dead letter"), None);
     let live = insert(under_test, DUE).await;
-    assert_eq!(admin.find_dead_letter(live.message_id).await.expect("dead letter"), None, "it lives");
+    assert_eq!(admin.find_dead_letter(live.message_id).await.expect("dead letter"), None, "it is live");
 }
 
-/// Pages join without a gap and without telling one twice, whatever comes and goes behind them.
+/// Pages join without gaps or duplicates, whatever is added or removed meanwhile.
 pub async fn dead_letters_come_in_pages(under_test: &dyn StoreUnderTest) {
     let Some(admin) = under_test.store().admin() else { return };
     let mut dead = Vec::new();
@@ -59,7 +59,7 @@ pub async fn dead_letters_come_in_pages(under_test: &dyn StoreUnderTest) {
         let Some(last) = page.last() else { break };
         after = Some(last.cursor());
         seen.extend(page.iter().map(|letter| (letter.topic.clone(), letter.dead_at, letter.message_id)));
-        assert!(seen.len() <= dead.len(), "a page is told twice");
+        assert!(seen.len() <= dead.len(), "a row is on two pages");
     }
     assert!(seen.is_sorted(), "by topic, time of death and id: {seen:?}");
     let mut ids: Vec<_> = seen.into_iter().map(|(_, _, id)| id).collect();
@@ -68,7 +68,7 @@ pub async fn dead_letters_come_in_pages(under_test: &dyn StoreUnderTest) {
     assert_eq!(ids, dead);
 }
 
-/// Each condition of a filter is looked at, and all of them hold for what it finds.
+/// Each condition of a filter is applied, and a dead letter must meet all of them.
 pub async fn dead_letters_are_found_by_filter(under_test: &dyn StoreUnderTest) {
     let Some(admin) = under_test.store().admin() else { return };
     let refused = insert_dead_letter(under_test, TOPIC, "1", "refused: too large").await.message_id;
@@ -81,7 +81,7 @@ pub async fn dead_letters_are_found_by_filter(under_test: &dyn StoreUnderTest) {
     assert_eq!(found(admin, filter().reason("refused")).await, [other, refused]);
     assert_eq!(found(admin, filter().topic(TOPIC).reason("refused").kind("order.placed")).await, [refused]);
     assert_eq!(found(admin, filter().kind("order.paid")).await, []);
-    assert_eq!(found(admin, filter().reason("re%")).await, [], "a word, and no pattern");
+    assert_eq!(found(admin, filter().reason("re%")).await, [], "a word, not a pattern");
     let now = admin.now().await.expect("now") + Duration::from_secs(1);
     assert_eq!(found(admin, filter().topic(TOPIC).dead_before(now)).await.len(), 2);
     assert_eq!(found(admin, filter().dead_from(now)).await, []);
@@ -91,7 +91,7 @@ pub async fn dead_letters_are_found_by_filter(under_test: &dyn StoreUnderTest) {
     assert_eq!(found(admin, filter().topic("invoices").dead_before(first)).await, [], "and not that moment");
 }
 
-/// Counted by topic and by the word in front of the reason.
+/// Counted by topic and reason word.
 pub async fn dead_letters_are_counted(under_test: &dyn StoreUnderTest) {
     let Some(admin) = under_test.store().admin() else { return };
     assert_eq!(admin.count_dead_letters().await.expect("count"), []);
@@ -105,7 +105,7 @@ pub async fn dead_letters_are_counted(under_test: &dyn StoreUnderTest) {
     assert_eq!(admin.count_dead_letters().await.expect("count"), expected);
 }
 
-/// A letter goes back as it was, due now, with nothing spent, under the next epoch; what is not dead is left alone.
+/// A redriven message is as it was, due now, with nothing spent, under the next epoch. Messages that are not dead letters are left alone.
 pub async fn redrive_requeues_dead_letters(under_test: &dyn StoreUnderTest) {
     let Some(admin) = under_test.store().admin() else { return };
     let held = insert_held(under_test, 1).await[0];
@@ -125,11 +125,11 @@ pub async fn redrive_requeues_dead_letters(under_test: &dyn StoreUnderTest) {
     let sent = decoded(claim.rows.into_iter().next().expect("a row")).envelope;
     assert_eq!((sent.key.as_deref(), sent.payload), (Some("42"), message(TOPIC).payload));
     claim.handle.close(&[held.key], &[]).await.expect("close");
-    assert_eq!(admin.redrive(&asked).await.expect("redrive"), [], "it is dead no more");
+    assert_eq!(admin.redrive(&asked).await.expect("redrive"), [], "it is no longer dead");
     assert_eq!(admin.redrive(&[]).await.expect("redrive"), []);
 }
 
-/// In a lane a letter goes behind everything that is there, and several in the order in which they were enqueued.
+/// In a lane, redriven messages go after everything that is there, in the order in which they were enqueued.
 pub async fn redrive_goes_to_the_tail_of_a_lane(under_test: &dyn StoreUnderTest) {
     let Some(admin) = under_test.store().admin() else { return };
     let mut rows = Vec::new();
@@ -144,9 +144,9 @@ pub async fn redrive_goes_to_the_tail_of_a_lane(under_test: &dyn StoreUnderTest)
     assert_eq!(letter.lane, Some(3));
     let requeues = [second, first, second].map(|row| requeue(row.message_id, Some(3)));
     let moved = admin.redrive(&requeues).await.expect("redrive");
-    assert_eq!(moved.len(), 2, "one that is named twice comes back once");
+    assert_eq!(moved.len(), 2, "a duplicate is requeued once");
     let order: Vec<MessageId> = under_test.live_rows().await.iter().map(|row| row.key.message_id).collect();
     assert_eq!(order, [stays.message_id, first.message_id, second.message_id]);
     let in_1970 = under_test.live_rows().await.iter().all(|row| row.due_at == SystemTime::UNIX_EPOCH);
-    assert!(in_1970, "their owner takes them, and no sweeper");
+    assert!(in_1970, "only their owner takes them");
 }

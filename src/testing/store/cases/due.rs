@@ -5,7 +5,7 @@ use crate::store::{ClaimSpec, DueWatermark, InsertOptions, NextDue};
 use crate::testing::store::StoreUnderTest;
 use crate::testing::store::support::*;
 
-/// Each topic's earliest row is told; a topic without rows is left out.
+/// Each topic's earliest row is reported; a topic without rows is left out.
 pub async fn poll_reports_each_topic(under_test: &dyn StoreUnderTest) {
     insert(under_test, leased(LEASE * 2)).await;
     insert(under_test, leased(LEASE)).await;
@@ -25,7 +25,7 @@ pub async fn poll_reports_each_topic(under_test: &dyn StoreUnderTest) {
     assert_eq!(payment.due_in, Duration::ZERO);
 }
 
-/// Delays of years are as good as any.
+/// Delays may be years long.
 pub async fn poll_reports_delays_of_years(under_test: &dyn StoreUnderTest) {
     let year = Duration::from_secs(365 * 24 * 3_600);
     insert(under_test, InsertOptions::default().deliver_after(year * 10)).await;
@@ -33,7 +33,7 @@ pub async fn poll_reports_delays_of_years(under_test: &dyn StoreUnderTest) {
     assert!(answer[0].due_in > year * 9 && answer[0].due_in <= year * 10, "{answer:?}");
 }
 
-/// Behind a row that is due, the next one is told that is not.
+/// In addition to a due row, the next one is reported that is not due.
 pub async fn poll_reports_the_next_row_not_due(under_test: &dyn StoreUnderTest) {
     insert(under_test, leased(LEASE)).await;
     insert(under_test, leased(LEASE * 2)).await;
@@ -51,7 +51,7 @@ pub async fn poll_reports_the_next_row_not_due(under_test: &dyn StoreUnderTest) 
     assert_eq!(over[0].later_in, None, "everything is due");
 }
 
-/// Every write of `due_at` sets a time that is not over, or a row would have two holders.
+/// No write of `due_at` sets a time in the past, or a row would have two holders.
 pub async fn due_is_never_set_to_the_past(under_test: &dyn StoreUnderTest) {
     let held = insert_held(under_test, 2).await;
     let began_at = under_test.now().await;
@@ -68,8 +68,7 @@ pub async fn due_is_never_set_to_the_past(under_test: &dyn StoreUnderTest) {
     }
 }
 
-/// A claim that found all there was says so, and from where the next need not look; what becomes due later is still
-/// found.
+/// A claim that found all rows says so, and where the next may begin; a row that becomes due later is still found.
 pub async fn watermark_hides_no_later_row(under_test: &dyn StoreUnderTest) {
     let empty = claim(under_test, &spec_without_slack()).await;
     assert!(empty.found_all && empty.watermark.is_some(), "an empty claim found all there was");
@@ -80,7 +79,7 @@ pub async fn watermark_hides_no_later_row(under_test: &dyn StoreUnderTest) {
     assert_eq!(sorted(claim_and_close(under_test, &next).await), inserted);
 }
 
-/// What a claim left because it had enough is still above its watermark, if it tells one.
+/// Rows that a claim left because of its limits are above its watermark, if it returns one.
 pub async fn watermark_hides_no_row_left(under_test: &dyn StoreUnderTest) {
     let inserted = insert_due(under_test, 3).await;
     under_test.advance(Duration::from_secs(1)).await;
@@ -110,7 +109,7 @@ pub async fn successive_claims_take_every_row_once(under_test: &dyn StoreUnderTe
     assert_eq!(sorted(taken), inserted);
 }
 
-/// A claim behind an open one goes by its rows, and they are there again for the next pass.
+/// A claim after an open one skips its rows, and the next claim run finds them again.
 pub async fn successive_claims_may_be_open_at_once(under_test: &dyn StoreUnderTest) {
     let inserted = insert_due(under_test, 4).await;
     under_test.advance(Duration::from_secs(1)).await;
@@ -124,7 +123,7 @@ pub async fn successive_claims_may_be_open_at_once(under_test: &dyn StoreUnderTe
     assert_eq!(sorted(claim_and_close(under_test, &spec_without_slack()).await), sorted(given_back));
 }
 
-/// What a claim takes and gives back is still above its own watermark.
+/// Rows that a claim takes and releases are above its own watermark.
 pub async fn watermark_hides_no_released_row(under_test: &dyn StoreUnderTest) {
     let inserted = insert_due(under_test, 2).await;
     under_test.advance(Duration::from_secs(1)).await;
@@ -132,8 +131,8 @@ pub async fn watermark_hides_no_released_row(under_test: &dyn StoreUnderTest) {
     assert_eq!(sorted(claim_and_close(under_test, &next).await), inserted);
 }
 
-/// A row that another session holds locked while a claim passes it over is above that claim's watermark: if that
-/// session dies, nobody else may have lost sight of the row.
+/// A row that another session has locked, and that a claim skips, is above that claim's watermark: if that session dies, the row
+/// must still be found.
 pub async fn watermark_hides_no_locked_row(under_test: &dyn StoreUnderTest) {
     let key = insert(under_test, DUE).await;
     under_test.advance(Duration::from_secs(1)).await;
@@ -144,10 +143,10 @@ pub async fn watermark_hides_no_locked_row(under_test: &dyn StoreUnderTest) {
     assert_eq!(claim_and_close(under_test, &next).await, [key]);
 }
 
-/// The slack keeps the watermark behind the clock: a row whose transaction commits late is still found.
+/// The slack keeps the watermark below the current time: a row whose transaction commits late is still found.
 pub async fn watermark_hides_no_late_commit(under_test: &dyn StoreUnderTest) {
     let other = under_test.insert(&message("payments"), DUE).await;
-    // Without row locks an open transaction keeps claims out altogether.
+    // Without row locks an open transaction blocks claims altogether.
     let Some(lock) = under_test.lock(other).await else { return };
     lock.roll_back().await;
     let (key, transaction) = under_test.insert_uncommitted(&message(TOPIC)).await;
@@ -157,7 +156,7 @@ pub async fn watermark_hides_no_late_commit(under_test: &dyn StoreUnderTest) {
     assert_eq!(claim_and_close(under_test, &next).await, [key]);
 }
 
-/// With no more slack than the resolution of a clock, so that only the rows themselves hold the watermark back.
+/// With no more slack than a clock's resolution, so that only the rows themselves keep the watermark low.
 fn spec_without_slack() -> ClaimSpec {
     ClaimSpec { watermark_slack_duration: Duration::from_millis(2), ..spec(TOPIC) }
 }

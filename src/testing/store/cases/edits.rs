@@ -6,7 +6,7 @@ use crate::store::InsertOptions;
 use crate::testing::store::StoreUnderTest;
 use crate::testing::store::support::*;
 
-/// The letter is gone, and in its place is a new message, whole, due now, with nothing of the old one's history.
+/// The dead letter is gone, and in its place is a new message, whole, due now, with none of the old failures.
 pub async fn edited_message_replaces_its_dead_letter(under_test: &dyn StoreUnderTest) {
     let Some(admin) = under_test.store().admin() else { return };
     let held = insert_held(under_test, 1).await[0];
@@ -25,7 +25,7 @@ pub async fn edited_message_replaces_its_dead_letter(under_test: &dyn StoreUnder
     let rows = under_test.live_rows().await;
     let [row] = &rows[..] else { panic!("one row: {rows:?}") };
     assert_eq!((row.key.message_id, &*row.topic), (edited.message_id, "invoices"));
-    assert_ne!(row.key.id, held.key.id, "a late settle of the old one spares it");
+    assert_ne!(row.key.id, held.key.id, "a late settle of the old row must not remove it");
     assert_eq!((row.epoch, row.attempts, row.failures, row.errors.len()), (0, 0, 0, 0));
     window.assert_due_after(row, Duration::ZERO);
     let claim = claim(under_test, &spec("invoices")).await;
@@ -36,7 +36,7 @@ pub async fn edited_message_replaces_its_dead_letter(under_test: &dyn StoreUnder
     claim.handle.close(&[row.key], &[]).await.expect("close");
 }
 
-/// In a lane it goes behind everything that is there; without key or payload it has none.
+/// In a lane it goes after everything that is there. It may have no key and no payload.
 pub async fn edited_message_goes_to_the_tail_of_a_lane(under_test: &dyn StoreUnderTest) {
     let Some(admin) = under_test.store().admin() else { return };
     let lane = lane_of("42", 16);
@@ -48,7 +48,7 @@ pub async fn edited_message_goes_to_the_tail_of_a_lane(under_test: &dyn StoreUnd
     let rows = under_test.live_rows().await;
     let order: Vec<MessageId> = rows.iter().map(|row| row.key.message_id).collect();
     assert_eq!(order, [stays.message_id, edited.message_id]);
-    assert!(rows.iter().all(|row| row.due_at == SystemTime::UNIX_EPOCH), "their owner takes them, and no sweeper");
+    assert!(rows.iter().all(|row| row.due_at == SystemTime::UNIX_EPOCH), "only their owner takes them");
 
     let other = insert_dead_letter(under_test, "invoices", "1", "refused").await;
     let mut bare = message("invoices");
@@ -61,7 +61,7 @@ pub async fn edited_message_goes_to_the_tail_of_a_lane(under_test: &dyn StoreUnd
     claim.handle.close(&claimed, &[]).await.expect("close");
 }
 
-/// What is live, or nowhere, is not replaced, and nothing is written.
+/// A live or unknown message is not replaced, and nothing is written.
 pub async fn edit_requires_a_dead_letter(under_test: &dyn StoreUnderTest) {
     let Some(admin) = under_test.store().admin() else { return };
     let live = insert(under_test, leased(LEASE)).await;
@@ -71,6 +71,6 @@ pub async fn edit_requires_a_dead_letter(under_test: &dyn StoreUnderTest) {
     }
     assert_eq!((live_keys(under_test).await, dead_letter_keys(under_test).await), (vec![live], vec![dead]));
     assert!(admin.replace(dead.message_id, &message(TOPIC), None).await.expect("replace"));
-    assert!(!admin.replace(dead.message_id, &message(TOPIC), None).await.expect("replace"), "it is dead no more");
+    assert!(!admin.replace(dead.message_id, &message(TOPIC), None).await.expect("replace"), "it is no longer dead");
     assert_eq!((live_keys(under_test).await.len(), dead_letter_keys(under_test).await.len()), (2, 0));
 }

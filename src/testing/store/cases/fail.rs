@@ -6,7 +6,7 @@ use crate::store::{Failed, Held, RowKey, StoredError};
 use crate::testing::store::StoreUnderTest;
 use crate::testing::store::support::*;
 
-/// A failed row is due after its wait, under the next epoch, with the failure counted and kept.
+/// A failed row is due after its wait, under the next epoch, with the failure counted and stored.
 pub async fn fail_counts_and_backs_off(under_test: &dyn StoreUnderTest) {
     let held = insert_held(under_test, 1).await[0];
     let failure = failed(held, "leader not available");
@@ -26,7 +26,7 @@ pub async fn fail_counts_and_backs_off(under_test: &dyn StoreUnderTest) {
     claim.handle.close(&[], &[]).await.expect("close");
 }
 
-/// An answer that says nothing about the record spends no attempt.
+/// A failure that says nothing about the record spends no attempt.
 pub async fn fail_spends_an_attempt_only_if_asked(under_test: &dyn StoreUnderTest) {
     let held = insert_held(under_test, 2).await;
     let spent = failed(held[0], "too large");
@@ -41,7 +41,7 @@ pub async fn fail_spends_an_attempt_only_if_asked(under_test: &dyn StoreUnderTes
     assert_eq!(counts(held[1].key).await, (0, 1));
 }
 
-/// Each row of a group gets its own wait and its own error.
+/// Each row of a batch gets its own wait and its own error.
 pub async fn fail_records_each_row_separately(under_test: &dyn StoreUnderTest) {
     let held = insert_held(under_test, 2).await;
     let first = failed(held[0], "first");
@@ -56,7 +56,7 @@ pub async fn fail_records_each_row_separately(under_test: &dyn StoreUnderTest) {
     }
 }
 
-/// A wait that no clock reaches counts as the longest that there is, and fails no group.
+/// A wait too long for the clock counts as the longest possible, and fails no batch.
 pub async fn fail_bounds_the_wait(under_test: &dyn StoreUnderTest) {
     let held = insert_held(under_test, 3).await;
     let for_ever = [Duration::MAX, Duration::from_secs(u64::MAX / 1_000_000)];
@@ -64,13 +64,13 @@ pub async fn fail_bounds_the_wait(under_test: &dyn StoreUnderTest) {
     let group: Vec<Failed> =
         held.iter().zip(waits).map(|(held, wait)| Failed { wait, ..failed(*held, "timed out") }).collect();
     let (window, noted) = WriteWindow::of(under_test, under_test.store().fail(&group)).await;
-    assert_eq!(noted.expect("one long wait fails no group").len(), 3);
+    assert_eq!(noted.expect("one long wait must not fail the batch").len(), 3);
     for (held, wait) in held.iter().zip(waits) {
         window.assert_due_after(&live_row(under_test, held.key).await, wait.min(RETRY_WAIT_MAX));
     }
 }
 
-/// The last errors are kept, oldest first, and no more than that.
+/// Only the last errors are stored, oldest first.
 pub async fn fail_keeps_the_last_errors(under_test: &dyn StoreUnderTest) {
     let mut held = insert_held(under_test, 1).await[0];
     for failure in 0..ERRORS_KEPT_MAX + 3 {
@@ -84,13 +84,13 @@ pub async fn fail_keeps_the_last_errors(under_test: &dyn StoreUnderTest) {
     assert_eq!(kept, expected);
 }
 
-/// An error's text is somebody else's: it is cut, cleaned of U+0000, and otherwise kept as it is.
+/// An error may be any foreign text: it is cut, cleaned of U+0000, and otherwise stored as it is.
 pub async fn fail_keeps_any_text(under_test: &dyn StoreUnderTest) {
     let held = insert_held(under_test, 3).await;
     let odd = "\"quoted\" 'and' \\ back\u{1}slashed, \u{1F4E6} 错误\n";
     let long = "é".repeat(ERROR_TEXT_BYTES_MAX);
     let failures = [failed(held[0], "nul \0 inside"), failed(held[1], odd), failed(held[2], long.clone())];
-    let noted = under_test.store().fail(&failures).await.expect("one bad text fails no group");
+    let noted = under_test.store().fail(&failures).await.expect("one bad text must not fail the batch");
     assert_eq!(noted.len(), 3);
     let text = async |held: Held| live_row(under_test, held.key).await.errors[0].error.clone();
     assert_eq!(text(held[0]).await, "nul  inside");
@@ -99,7 +99,7 @@ pub async fn fail_keeps_any_text(under_test: &dyn StoreUnderTest) {
     assert!(long.starts_with(&cut) && cut.len() <= ERROR_TEXT_BYTES_MAX && cut.len() > ERROR_TEXT_BYTES_MAX / 2);
 }
 
-/// A row whose last failure was a refusal says so, until it fails otherwise.
+/// A row whose last failure was a refusal is suspect, until it fails otherwise.
 pub async fn fail_makes_a_suspect_by_a_refusal(under_test: &dyn StoreUnderTest) {
     let held = insert_held(under_test, 3).await;
     let refused = |held| Failed { wait: Duration::ZERO, class: "record_refused", ..failed(held, "too large") };
@@ -118,7 +118,7 @@ pub async fn fail_makes_a_suspect_by_a_refusal(under_test: &dyn StoreUnderTest) 
     assert_eq!(suspects, BTreeMap::from(expected));
 }
 
-/// A failure that comes late, under an epoch that is over, changes nothing.
+/// A late failure, under an outdated epoch, changes nothing.
 pub async fn fail_requires_its_epoch(under_test: &dyn StoreUnderTest) {
     let held = insert_held(under_test, 1).await[0];
     let before = under_test.live_rows().await;

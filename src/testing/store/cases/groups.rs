@@ -2,19 +2,19 @@ use crate::store::{Locking, PollSpec};
 use crate::testing::store::StoreUnderTest;
 use crate::testing::store::support::*;
 
-/// Rows of the largest group that a relay makes with the default limits.
-const GROUP: usize = 1_000;
+/// The largest batch that a relay makes with the default limits.
+const BATCH: usize = 1_000;
 
 /// A thousand rows are confirmed, claimed, held, extended, failed and settled in one call each.
 pub async fn a_thousand_rows_are_settled_in_one_call(under_test: &dyn StoreUnderTest) {
-    let inserted = insert_due(under_test, GROUP).await;
+    let inserted = insert_due(under_test, BATCH).await;
     let store = under_test.store();
     let refs: Vec<_> = inserted.iter().copied().map(row_ref).collect();
     assert_eq!(confirmed_keys(&store.confirm(&refs).await.expect("confirm")), inserted);
 
     let claim = claim(under_test, &spec(TOPIC)).await;
     assert_eq!(sorted(keys(&claim.rows)), inserted);
-    let (delivered, kept) = inserted.split_at(GROUP / 2);
+    let (delivered, kept) = inserted.split_at(BATCH / 2);
     let closed = claim.handle.close(delivered, kept).await.expect("close");
     assert_eq!(sorted(closed.settled), delivered);
     assert_eq!(sorted(closed.held.iter().map(|held| held.key)), kept);
@@ -27,21 +27,21 @@ pub async fn a_thousand_rows_are_settled_in_one_call(under_test: &dyn StoreUnder
     assert!(under_test.live_rows().await.is_empty());
 }
 
-/// A thousand rows are given back, and die, in one call each.
+/// A thousand rows are released, and dead-lettered, in one call each.
 pub async fn a_thousand_rows_are_dead_lettered_in_one_call(under_test: &dyn StoreUnderTest) {
-    let every = insert_due(under_test, GROUP).await;
+    let every = insert_due(under_test, BATCH).await;
     assert_eq!(sorted(claim_and_close(under_test, &spec(TOPIC)).await), every);
     let claim = claim(under_test, &spec(TOPIC)).await;
     assert_eq!(sorted(keys(&claim.rows)), every);
     let held = claim.handle.close(&[], &every).await.expect("close").held;
     let store = under_test.store();
-    let group: Vec<_> = held.into_iter().map(dead).collect();
-    assert_eq!(sorted(store.dead_letter(&group).await.expect("dead_letter")), every);
+    let batch: Vec<_> = held.into_iter().map(dead).collect();
+    assert_eq!(sorted(store.dead_letter(&batch).await.expect("dead_letter")), every);
     assert_eq!(dead_letter_keys(under_test).await, every);
-    assert_eq!(store.settle_dead_letters(&every).await.expect("settle_dead_letters"), GROUP);
+    assert_eq!(store.settle_dead_letters(&every).await.expect("settle_dead_letters"), BATCH);
 }
 
-/// Calls with nothing in them do nothing.
+/// Empty calls do nothing.
 pub async fn empty_calls_do_nothing(under_test: &dyn StoreUnderTest) {
     let inserted = insert_due(under_test, 2).await;
     let before = under_test.live_rows().await;
@@ -58,7 +58,7 @@ pub async fn empty_calls_do_nothing(under_test: &dyn StoreUnderTest) {
     assert_eq!(live_keys(under_test).await, inserted);
 }
 
-/// Freshly made tables are what the store needs.
+/// The store finds nothing wrong with freshly created tables.
 pub async fn check_finds_nothing_wrong(under_test: &dyn StoreUnderTest) {
     under_test.store().check().await.expect("the tables of a store under test are of its version");
 }

@@ -1,4 +1,4 @@
-//! What becomes of half messages, by their marks.
+//! What becomes of half messages, according to their marks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use crate::store::{Decision, HalfStore};
 use crate::testing::store::support::{TOPIC, eventually};
 use crate::testing::store::{Marking, OpenTransaction, StoreUnderTest};
 
-/// How long a broker that asks during a transaction may be kept waiting: it has others to ask.
+/// How long a broker may wait that asks during a transaction: it has others to ask about.
 const ANSWER: Duration = Duration::from_secs(3);
 
 const OLD: Duration = Duration::from_secs(60);
 
-/// The marks of the store; `None` where it keeps none.
+/// The half-message operations; `None` if the store has none.
 async fn halves(under_test: &dyn StoreUnderTest) -> Option<&dyn HalfStore> {
     let halves = under_test.store().halves()?;
     halves.check_marks().await.expect("the table is there");
@@ -29,7 +29,7 @@ async fn decide(halves: &dyn HalfStore, message: MessageId) -> Decision {
     decided.expect("decide")
 }
 
-/// Decides until it is decided: a transaction that was dropped may go on for a moment.
+/// Repeats until there is a decision: a dropped transaction may go on for a moment.
 async fn decided(halves: &dyn HalfStore, message: MessageId) -> Decision {
     eventually("a decision", async || Some(decide(halves, message).await).filter(|it| *it != Decision::Open)).await
 }
@@ -46,7 +46,7 @@ async fn committed(under_test: &dyn StoreUnderTest) -> MessageId {
     message
 }
 
-/// A committed mark says so, however often it is asked.
+/// A committed mark is reported, however often it is checked.
 pub async fn half_message_follows_its_transaction(under_test: &dyn StoreUnderTest) {
     let Some(halves) = halves(under_test).await else { return };
     let message = committed(under_test).await;
@@ -59,8 +59,8 @@ pub async fn half_message_follows_its_transaction(under_test: &dyn StoreUnderTes
     assert_eq!(halves.marked(&[message, lost]).await.expect("marked"), [message], "what is void is not marked");
 }
 
-/// A broker that asks while the transaction is open hears that it is, at once and as often as it asks: rolled back would
-/// lose the message, and waiting for the end would keep others from their answer.
+/// A broker that asks while the transaction is open is told so, at once and as often as it asks. "Rolled back" would lose the
+/// message, and waiting for the end would delay the answers for others.
 pub async fn half_message_of_an_open_transaction_is_open(under_test: &dyn StoreUnderTest) {
     let Some(halves) = halves(under_test).await else { return };
     let before = committed(under_test).await;
@@ -71,7 +71,7 @@ pub async fn half_message_of_an_open_transaction_is_open(under_test: &dyn StoreU
         }
         let asked_at_once = join_all((0..4).map(|_| decide(halves, message))).await;
         assert_eq!(asked_at_once, [Decision::Open; 4]);
-        // And the others are answered.
+        // The others are answered meanwhile.
         let marked = timeout(ANSWER, halves.marked(&[message, before])).await.expect("it waits for nobody");
         assert_eq!(marked.expect("marked"), [before]);
         assert_eq!(decide(halves, before).await, Decision::Committed);
@@ -86,7 +86,7 @@ pub async fn half_message_of_an_open_transaction_is_open(under_test: &dyn StoreU
     }
 }
 
-/// A mark that went with its savepoint is none, though the transaction commits.
+/// A mark that was rolled back with its savepoint does not count, even if the transaction commits.
 pub async fn half_message_of_a_rolled_back_savepoint_is_rolled_back(under_test: &dyn StoreUnderTest) {
     let Some(halves) = halves(under_test).await else { return };
     let (message, transaction) = open(under_test, Marking::InRolledBackSavepoint).await;
@@ -95,7 +95,7 @@ pub async fn half_message_of_a_rolled_back_savepoint_is_rolled_back(under_test: 
     assert_eq!(decided(halves, message).await, Decision::RolledBack);
 }
 
-/// Where nobody has marked yet nobody can any more: the broker was told to drop the message.
+/// A message without a mark can no longer be marked: the broker was told to drop it.
 pub async fn half_message_without_a_mark_is_void_for_good(under_test: &dyn StoreUnderTest) {
     let Some(halves) = halves(under_test).await else { return };
     let message = MessageId::new();
@@ -108,7 +108,7 @@ pub async fn half_message_without_a_mark_is_void_for_good(under_test: &dyn Store
     assert_eq!(halves.marked(&[message]).await.expect("marked"), []);
 }
 
-/// Several who ask at once agree; one that had no time to look is asked again.
+/// Concurrent checks agree; one that had no time gets "open" and asks again.
 pub async fn half_message_is_decided_once_for_concurrent_checks(under_test: &dyn StoreUnderTest) {
     let Some(halves) = halves(under_test).await else { return };
     let (unmarked, marked) = (MessageId::new(), committed(under_test).await);
@@ -119,7 +119,7 @@ pub async fn half_message_is_decided_once_for_concurrent_checks(under_test: &dyn
     }
 }
 
-/// A process that dies leaves what its transaction left.
+/// The transaction of a dead process is rolled back.
 pub async fn half_message_of_a_dead_process_is_rolled_back(under_test: &dyn StoreUnderTest) {
     let Some(halves) = halves(under_test).await else { return };
     let (message, transaction) = open(under_test, Marking::InTransaction).await;
@@ -127,7 +127,7 @@ pub async fn half_message_of_a_dead_process_is_rolled_back(under_test: &dyn Stor
     assert_eq!(decided(halves, message).await, Decision::RolledBack);
 }
 
-/// Marks go when their broker knows, or when no broker asks any more.
+/// Marks are removed when their broker knows the outcome, or when no broker asks any more.
 pub async fn half_marks_are_removed(under_test: &dyn StoreUnderTest) {
     let Some(halves) = halves(under_test).await else { return };
     let [told, old, older] = [committed(under_test).await, committed(under_test).await, committed(under_test).await];

@@ -13,7 +13,7 @@ async fn is_sent(history: &dyn HistoryStore, key: RowKey) -> bool {
     history.sent(key.message_id).await.expect("sent").is_some()
 }
 
-/// A settled message is in the history with everything it had, and in the live table no more.
+/// A settled message is in the history with everything it had, and no longer in the live table.
 pub async fn settle_into_history_moves_the_whole_message(under_test: &dyn StoreUnderTest) {
     let Some(history) = under_test.store().history() else { return };
     history.check_history().await.expect("the tables are there");
@@ -38,7 +38,7 @@ pub async fn settle_into_history_moves_the_whole_message(under_test: &dyn StoreU
     assert_eq!(history.sent(MessageId::new()).await.expect("sent"), None);
 }
 
-/// Settled again, a message stays as it is: once, with its first time.
+/// Settling again changes nothing: there is one message, with its first time.
 pub async fn settle_into_history_again_changes_nothing(under_test: &dyn StoreUnderTest) {
     let Some(history) = under_test.store().history() else { return };
     let key = insert(under_test, DUE).await;
@@ -66,7 +66,7 @@ pub async fn settle_into_history_requires_id_and_message_id(under_test: &dyn Sto
     assert!(!is_sent(history, key).await && !is_sent(history, other_message(key)).await);
 }
 
-/// Rows that others hold locked are passed over, and neither gone nor kept; or they are waited for.
+/// Rows that others have locked are skipped, neither removed nor kept, or the call waits for them.
 pub async fn settle_into_history_respects_locks(under_test: &dyn StoreUnderTest) {
     let Some(history) = under_test.store().history() else { return };
     let inserted = insert_due(under_test, 2).await;
@@ -82,7 +82,7 @@ pub async fn settle_into_history_respects_locks(under_test: &dyn StoreUnderTest)
     assert!(is_sent(history, inserted[0]).await && under_test.live_rows().await.is_empty());
 }
 
-/// A claim whose topic keeps moves what was delivered, and nothing else.
+/// A claim of a topic with a history moves delivered rows, and nothing else.
 pub async fn close_moves_delivered_rows_into_history(under_test: &dyn StoreUnderTest) {
     let Some(history) = under_test.store().history() else { return };
     let inserted = insert_due(under_test, 3).await;
@@ -94,7 +94,7 @@ pub async fn close_moves_delivered_rows_into_history(under_test: &dyn StoreUnder
     assert!(!is_sent(history, inserted[1]).await && !is_sent(history, inserted[2]).await);
 }
 
-/// Without it a close and a settle delete.
+/// Without a history, close and settle delete.
 pub async fn rows_without_history_are_deleted(under_test: &dyn StoreUnderTest) {
     let Some(history) = under_test.store().history() else { return };
     let inserted = insert_due(under_test, 2).await;
@@ -104,7 +104,7 @@ pub async fn rows_without_history_are_deleted(under_test: &dyn StoreUnderTest) {
     assert_eq!(history.count_sent(&TOPIC.into(), 10).await.expect("count").sent, 0);
 }
 
-/// A message that was delivered after all goes from the dead letters to the history.
+/// A message that was delivered after all moves from the dead letters to the history.
 pub async fn settle_dead_letters_into_history_moves_them(under_test: &dyn StoreUnderTest) {
     let Some(history) = under_test.store().history() else { return };
     let keys = insert_due(under_test, 3).await;
@@ -122,7 +122,7 @@ pub async fn settle_dead_letters_into_history_moves_them(under_test: &dyn StoreU
     assert!(!is_sent(history, keys[1]).await);
 }
 
-/// Many rows, of several topics with keeping of their own, go in one call.
+/// Many rows, of several topics with their own numbers of days, move in one call.
 pub async fn a_thousand_rows_move_into_history_in_one_call(under_test: &dyn StoreUnderTest) {
     let Some(history) = under_test.store().history() else { return };
     let rows: Vec<HistoryRow> = insert_due(under_test, 1_000).await.into_iter().map(kept).collect();
@@ -131,7 +131,7 @@ pub async fn a_thousand_rows_move_into_history_in_one_call(under_test: &dyn Stor
     assert_eq!(history.count_sent(&TOPIC.into(), 2_000).await.expect("count").sent, 1_000);
 }
 
-/// Pages of a key join without a gap and without telling one twice, by time of sending.
+/// Pages of a key join without gaps or duplicates, by time of sending.
 pub async fn sent_of_key_comes_in_pages(under_test: &dyn StoreUnderTest) {
     let Some(history) = under_test.store().history() else { return };
     let (mut ours, topic) = (Vec::new(), TOPIC.into());
@@ -151,7 +151,7 @@ pub async fn sent_of_key_comes_in_pages(under_test: &dyn StoreUnderTest) {
         let Some(last) = page.last() else { break };
         after = Some(last.cursor());
         seen.extend(page.iter().map(|sent| (sent.sent_at, sent.message_id)));
-        assert!(seen.len() <= ours.len(), "a page is told twice");
+        assert!(seen.len() <= ours.len(), "a row is on two pages");
     }
     assert!(seen.is_sorted(), "by time and id: {seen:?}");
     let mut seen: Vec<_> = seen.into_iter().map(|(_, id)| id).collect();
@@ -161,7 +161,7 @@ pub async fn sent_of_key_comes_in_pages(under_test: &dyn StoreUnderTest) {
     assert_eq!(history.sent_of_key(&topic, &"3".into(), None, 10).await.expect("sent of a key"), []);
 }
 
-/// Counted by topic, up to the bound.
+/// Counted by topic, up to the limit.
 pub async fn sent_is_counted(under_test: &dyn StoreUnderTest) {
     let Some(history) = under_test.store().history() else { return };
     let awaiting = Keep { awaits_processing: true, ..KEEP };

@@ -4,7 +4,7 @@ use crate::store::Held;
 use crate::testing::store::StoreUnderTest;
 use crate::testing::store::support::*;
 
-/// Extending moves `due_at` to a lease from now, and nothing else: the holder keeps its epoch.
+/// Extend moves `due_at` to a lease from now, and nothing else: the holder keeps its epoch.
 pub async fn extend_renews_the_lease(under_test: &dyn StoreUnderTest) {
     let born = Held { key: insert(under_test, leased(Duration::from_secs(3))).await, epoch: 0 };
     let held = insert_held(under_test, 1).await[0];
@@ -18,7 +18,7 @@ pub async fn extend_renews_the_lease(under_test: &dyn StoreUnderTest) {
     }
 }
 
-/// Under another epoch the row has another holder: extending changes nothing.
+/// A row with another epoch has another holder: extend changes nothing.
 pub async fn extend_requires_its_epoch(under_test: &dyn StoreUnderTest) {
     let held = insert_held(under_test, 1).await[0];
     let before = under_test.live_rows().await;
@@ -27,7 +27,7 @@ pub async fn extend_requires_its_epoch(under_test: &dyn StoreUnderTest) {
     assert_eq!(under_test.live_rows().await, before);
 }
 
-/// Extending never waits: the next tick tries again.
+/// Extend never waits: the next tick tries again.
 pub async fn extend_skips_locked_rows(under_test: &dyn StoreUnderTest) {
     let held = insert_held(under_test, 2).await;
     let Some(lock) = under_test.lock(held[0].key).await else { return };

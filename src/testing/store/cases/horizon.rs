@@ -1,4 +1,4 @@
-//! What a read of lanes tells of transactions that are open.
+//! What a read of lanes reports about open transactions.
 
 use crate::lane::lane_of;
 use crate::limits::LANES;
@@ -14,7 +14,7 @@ async fn horizon(lanes: &dyn LaneStore) -> Option<Horizon> {
     entries.first().expect("a row").horizon
 }
 
-/// A store that tells which transactions are open counts one until it has ended, whichever way, and no longer.
+/// A store that reports open transactions counts one until it has committed or rolled back, and no longer.
 pub async fn lane_horizon_follows_open_transactions(under_test: &dyn StoreUnderTest) {
     let Some(lanes) = under_test.store().lanes() else { return };
     let mut envelope = message(TOPIC);
@@ -25,14 +25,14 @@ pub async fn lane_horizon_follows_open_transactions(under_test: &dyn StoreUnderT
     }
     for commits in [true, false] {
         let (_, transaction) = under_test.insert_uncommitted(&message(TOPIC)).await;
-        let open = horizon(lanes).await.expect("it told before");
+        let open = horizon(lanes).await.expect("it was reported before");
         assert!(open.ended_below < open.begun_below, "{open:?}");
         if commits {
             transaction.commit().await;
         } else {
             transaction.roll_back().await;
         }
-        // Whoever else uses the server has transactions, too.
+        // Other users of the server have transactions, too.
         eventually("it is known to have ended", async || {
             horizon(lanes).await.filter(|now| now.ended_below >= open.begun_below)
         })

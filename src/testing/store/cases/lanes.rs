@@ -1,4 +1,4 @@
-//! Who owns which lane, and what may be written under it.
+//! Who owns which lane, and what its owner may write.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -22,7 +22,7 @@ fn topic() -> Arc<str> {
     TOPIC.into()
 }
 
-/// The lanes of the topic, made; `None` where the store has none.
+/// The lane operations, with the topic's lanes created; `None` if the store has no lanes.
 async fn lanes(under_test: &dyn StoreUnderTest) -> Option<&dyn LaneStore> {
     let lanes = under_test.store().lanes()?;
     lanes.prepare_lanes(&[count(LANES)]).await.expect("prepare the lanes");
@@ -53,9 +53,9 @@ fn owned(view: &LaneView, node: NodeId) -> Vec<OwnedLane> {
 /// A node that owns every lane.
 async fn sole_owner(lanes: &dyn LaneStore) -> (NodeId, Vec<OwnedLane>) {
     let node = NodeId::new();
-    let view = lanes.balance_lanes(&joining(node)).await.expect("keep");
+    let view = lanes.balance_lanes(&joining(node)).await.expect("balance_lanes");
     let held = owned(&view, node);
-    assert_eq!(held.len(), usize::from(LANES), "a node by itself takes every lane");
+    assert_eq!(held.len(), usize::from(LANES), "a single node takes every lane");
     (node, held)
 }
 
@@ -86,11 +86,11 @@ fn dead(row: RowKey, fence: i64) -> WithFence<NewDeadLetter> {
     WithFence { fence, value: NewDeadLetter { held: Held { key: row, epoch: 0 }, reason: "attempts".to_owned() } }
 }
 
-/// Lanes are made once, and their number is theirs from then on.
+/// Lanes are created once, and their number is fixed from then on.
 pub async fn lanes_keep_their_number(under_test: &dyn StoreUnderTest) {
     let Some(lanes) = lanes(under_test).await else { return };
     lanes.prepare_lanes(&[count(LANES)]).await.expect("the same number again");
-    let view = lanes.read_lanes(&topic()).await.expect("look");
+    let view = lanes.read_lanes(&topic()).await.expect("read_lanes");
     let numbers: Vec<u16> = view.lanes.iter().map(|lane| lane.lane).collect();
     assert_eq!(numbers, [0, 1, 2, 3]);
     assert!(view.nodes.is_empty() && view.lanes.iter().all(|lane| lane.owner.is_none()), "{view:?}");
@@ -104,7 +104,7 @@ pub async fn lanes_keep_their_number(under_test: &dyn StoreUnderTest) {
     }
 }
 
-/// Of two nodes that make lanes of different numbers at once, one finds the other's.
+/// If two nodes create different numbers of lanes at once, one finds the other's.
 pub async fn lanes_are_made_by_one_node(under_test: &dyn StoreUnderTest) {
     let Some(lanes) = under_test.store().lanes() else { return };
     for round in 0..10 {
@@ -112,11 +112,15 @@ pub async fn lanes_are_made_by_one_node(under_test: &dyn StoreUnderTest) {
         let count = |lanes| [LaneCount { topic: Arc::clone(&topic), lanes }];
         let (few, many) = (count(LANES), count(LANES * 2));
         let (few, many) = tokio::join!(lanes.prepare_lanes(&few), lanes.prepare_lanes(&many));
-        assert!(few.is_err() || many.is_err(), "both made theirs");
-        let made = lanes.read_lanes(&topic).await.expect("look").lanes.len();
+        assert!(few.is_err() || many.is_err(), "both created their lanes");
+        let made = lanes.read_lanes(&topic).await.expect("read_lanes").lanes.len();
         assert!([0, usize::from(LANES), usize::from(LANES * 2)].contains(&made), "{made} lanes");
-        assert!(few.is_err() || made == usize::from(LANES), "{made} lanes, and {LANES} were told");
-        assert!(many.is_err() || made == usize::from(LANES * 2), "{made} lanes, and {} were told", LANES * 2);
+        assert!(few.is_err() || made == usize::from(LANES), "{made} lanes, but the call for {LANES} succeeded");
+        assert!(
+            many.is_err() || made == usize::from(LANES * 2),
+            "{made} lanes, but the call for {} succeeded",
+            LANES * 2
+        );
     }
 }
 
@@ -124,7 +128,7 @@ pub async fn lanes_are_made_by_one_node(under_test: &dyn StoreUnderTest) {
 pub async fn lanes_are_checked_against_existing_rows(under_test: &dyn StoreUnderTest) {
     let Some(lanes) = under_test.store().lanes() else { return };
     insert(under_test, DUE).await;
-    let has_ordered_rows = async || lanes.has_ordered_rows(&TOPIC.into()).await.expect("look for rows");
+    let has_ordered_rows = async || lanes.has_ordered_rows(&TOPIC.into()).await.expect("has_ordered_rows");
     assert!(!has_ordered_rows().await, "the row is in no lane");
     for key in 0..20 {
         insert_keyed(under_test, &key.to_string()).await;
@@ -137,7 +141,7 @@ pub async fn lanes_are_checked_against_existing_rows(under_test: &dyn StoreUnder
     assert!(has_ordered_rows().await);
 }
 
-/// Also where only few do not fit, behind many that would.
+/// Even if only a few do not fit, after many that do.
 pub async fn lanes_are_checked_against_the_last_rows_too(under_test: &dyn StoreUnderTest) {
     let Some(lanes) = under_test.store().lanes() else { return };
     let in_lane = |lane: u16, of: u16| move |key: &String| lane_of(key, of) == lane;
@@ -152,7 +156,7 @@ pub async fn lanes_are_checked_against_the_last_rows_too(under_test: &dyn StoreU
         answer => panic!("rows of another count in {wanted} lanes: {answer:?}"),
     };
     let few = insert_keyed(under_test, &other).await;
-    assert!(is_refused(LANES * 2).await, "it is in lane 1, and belongs to one behind the {LANES} of then");
+    assert!(is_refused(LANES * 2).await, "it is in lane 1, but belongs to one beyond the old {LANES}");
     under_test.store().settle(&[few], Locking::Skip).await.expect("settle");
     let mut envelope = message(TOPIC);
     envelope.key = Some(other);
@@ -160,7 +164,7 @@ pub async fn lanes_are_checked_against_the_last_rows_too(under_test: &dyn StoreU
     assert!(is_refused(LANES).await, "nobody would read it");
 }
 
-/// Each node takes its share of what is free, and no more.
+/// Each node takes its share of the free lanes, and no more.
 pub async fn lanes_are_shared_fairly(under_test: &dyn StoreUnderTest) {
     let Some(lanes) = lanes(under_test).await else { return };
     let (first, held) = sole_owner(lanes).await;
@@ -170,7 +174,7 @@ pub async fn lanes_are_shared_fairly(under_test: &dyn StoreUnderTest) {
     assert_eq!(view.nodes.len(), 2);
     assert_eq!(view.share_of(first), 2);
     let give_up = LaneBalanceSpec { renew: held[..2].to_vec(), release: held[2..].to_vec(), ..joining(first) };
-    let view = lanes.balance_lanes(&give_up).await.expect("give up");
+    let view = lanes.balance_lanes(&give_up).await.expect("release");
     assert_eq!(owned(&view, first), held[..2]);
     let view = lanes.balance_lanes(&joining(second)).await.expect("take");
     let taken = owned(&view, second);
@@ -178,19 +182,19 @@ pub async fn lanes_are_shared_fairly(under_test: &dyn StoreUnderTest) {
     assert!(taken.iter().zip(&held[2..]).all(|(new, old)| new.fence > old.fence), "every owner has a fence of its own");
     assert!(
         view.lanes.iter().all(|lane| lane.quiet_for.is_zero()),
-        "what was handed over may be sent at once: {view:?}"
+        "rows of a released lane may be sent at once: {view:?}"
     );
-    assert_eq!(lanes.read_lanes(&topic()).await.expect("look").nodes, view.nodes);
+    assert_eq!(lanes.read_lanes(&topic()).await.expect("read_lanes").nodes, view.nodes);
 }
 
-/// Many nodes that keep at once own every lane once.
+/// Many nodes that balance at once own every lane exactly once.
 pub async fn concurrent_balances_share_no_lane(under_test: &dyn StoreUnderTest) {
     let Some(lanes) = lanes(under_test).await else { return };
     let nodes: Vec<NodeId> = (0..3).map(|_| NodeId::new()).collect();
     let keeps = nodes
         .iter()
         .map(|node| async move { lanes.balance_lanes(&joining(*node)).await.map(|view| owned(&view, *node)) });
-    let taken: Vec<OwnedLane> = futures_util::future::try_join_all(keeps).await.expect("keep").concat();
+    let taken: Vec<OwnedLane> = futures_util::future::try_join_all(keeps).await.expect("balance_lanes").concat();
     let mut numbers: Vec<u16> = taken.iter().map(|lane| lane.lane).collect();
     numbers.sort_unstable();
     let given = numbers.len();
@@ -198,40 +202,40 @@ pub async fn concurrent_balances_share_no_lane(under_test: &dyn StoreUnderTest) 
     assert_eq!(numbers.len(), given, "a lane has one owner: {taken:?}");
 }
 
-/// A lane stays its owner's until its lease ends; whoever takes it then is quiet for a while.
+/// A lane stays its owner's until its lease ends. The next owner sends nothing for a while.
 pub async fn lane_is_taken_over_when_its_lease_ends(under_test: &dyn StoreUnderTest) {
     let Some(lanes) = lanes(under_test).await else { return };
     let (first, held) = sole_owner(lanes).await;
     under_test.advance(LEASE / 2).await;
     let renew = LaneBalanceSpec { renew: held[..1].to_vec(), ..joining(first) };
-    // What it does not renew it does not lose by that: it takes it again, under the next fence.
+    // The node does not lose a lane by not renewing it: it takes it again, under the next fence.
     let view = lanes.balance_lanes(&renew).await.expect("renew");
     assert_eq!(view.lanes[0].fence, held[0].fence);
     assert_eq!(owned(&view, first).len(), usize::from(LANES));
     under_test.advance(LEASE + Duration::from_secs(1)).await;
     let second = NodeId::new();
     let view = lanes.balance_lanes(&joining(second)).await.expect("take over");
-    assert_eq!(view.nodes, [second], "a node that keeps nothing is gone");
+    assert_eq!(view.nodes, [second], "a node that does not renew is gone");
     let is_quiet = |lane: &LaneState| lane.quiet_for > QUIET - Duration::from_secs(10) && lane.quiet_for <= QUIET;
     assert!(view.lanes.iter().all(|lane| lane.owner == Some(second) && is_quiet(lane)), "{view:?}");
     let view = lanes.balance_lanes(&LaneBalanceSpec { renew: held, ..joining(first) }).await.expect("renew too late");
-    assert!(owned(&view, first).is_empty(), "another node has them");
+    assert!(owned(&view, first).is_empty(), "another node owns them");
 }
 
-/// What a node is told to own was leased by that very call, also what it no longer knew of and what is beyond its share: it goes by it.
+/// Every lane returned as a node's own was leased by that call, even one it no longer knew of or beyond its share: the node relies on it.
 pub async fn owned_lanes_are_leased_anew_by_each_balance(under_test: &dyn StoreUnderTest) {
     let Some(lanes) = lanes(under_test).await else { return };
     let (node, _) = sole_owner(lanes).await;
     lanes.balance_lanes(&joining(NodeId::new())).await.expect("another joins");
     let longer = LaneBalanceSpec { lease_duration: LEASE * 2, ..joining(node) };
-    let view = lanes.balance_lanes(&longer).await.expect("keep");
+    let view = lanes.balance_lanes(&longer).await.expect("balance_lanes");
     assert!(!owned(&view, node).is_empty(), "{view:?}");
     for lane in view.lanes.iter().filter(|lane| lane.owner == Some(node)) {
-        assert!(lane.expires_in > LEASE, "{lane:?} is told to be the node's, and not renewed");
+        assert!(lane.expires_in > LEASE, "{lane:?} is returned as the node's, but was not renewed");
     }
 }
 
-/// A node that leaves gives its lanes up, and is no longer counted.
+/// A node that leaves releases its lanes, and is no longer counted.
 pub async fn leaving_node_is_no_longer_counted(under_test: &dyn StoreUnderTest) {
     let Some(lanes) = lanes(under_test).await else { return };
     let (node, held) = sole_owner(lanes).await;
@@ -241,7 +245,7 @@ pub async fn leaving_node_is_no_longer_counted(under_test: &dyn StoreUnderTest) 
     assert_eq!(view.share_of(node), 0);
 }
 
-/// Rows of a lane come by id, behind the id asked for, and no more than asked for of each scan.
+/// Rows of a lane come by id, after the given id, and at most as many as each scan asks for.
 pub async fn lane_entries_come_by_id(under_test: &dyn StoreUnderTest) {
     let Some(lanes) = lanes(under_test).await else { return };
     let mut rows = Vec::new();
@@ -269,7 +273,7 @@ pub async fn lane_entries_come_by_id(under_test: &dyn StoreUnderTest) {
     assert_eq!(found, wanted);
 }
 
-/// What a lane's row carries is read by its identity, and only what is still there.
+/// Rows of lanes are read by their identity, and only those that still exist.
 pub async fn lane_rows_are_those_still_there(under_test: &dyn StoreUnderTest) {
     let Some(lanes) = lanes(under_test).await else { return };
     let (envelope, options) = keyed("a");
@@ -289,17 +293,17 @@ pub async fn lane_rows_are_those_still_there(under_test: &dyn StoreUnderTest) {
     assert_eq!((read.envelope.key, read.envelope.payload), (envelope.key, envelope.payload));
 }
 
-/// Nobody but a lane's owner is to send its rows: no claim takes them, and nothing says that they are due.
+/// Only a lane's owner sends its rows: no claim takes them, and no poll reports them as due.
 pub async fn lane_rows_are_no_claims(under_test: &dyn StoreUnderTest) {
     insert_keyed(under_test, "a").await;
     let unordered = insert(under_test, DUE).await;
     assert_eq!(claim_and_close(under_test, &spec(TOPIC)).await, [unordered]);
     under_test.store().settle(&[unordered], Locking::Skip).await.expect("settle");
-    let due = under_test.store().poll(&poll_spec(&[TOPIC])).await.expect("look").due;
+    let due = under_test.store().poll(&poll_spec(&[TOPIC])).await.expect("read_lanes").due;
     assert!(due.is_empty(), "{due:?}");
 }
 
-/// A failure counts under its owner and fence, and moves the row nowhere: its key waits behind it.
+/// A failure is counted under owner and fence, and does not move the row: its key waits behind it.
 pub async fn lane_failure_leaves_the_row_in_its_place(under_test: &dyn StoreUnderTest) {
     let Some(lanes) = lanes(under_test).await else { return };
     let (node, held) = sole_owner(lanes).await;
@@ -318,7 +322,7 @@ pub async fn lane_failure_leaves_the_row_in_its_place(under_test: &dyn StoreUnde
     assert_eq!(entries.expect("entries").len(), 1);
 }
 
-/// Those who write failures of one lane at once, and the lane balancer beside them, wait for each other and pass nothing over.
+/// Concurrent writes of failures in one lane, and a concurrent lane balancer, wait for each other and skip nothing.
 pub async fn concurrent_lane_failures_are_all_recorded(under_test: &dyn StoreUnderTest) {
     let Some(lanes) = lanes(under_test).await else { return };
     let (node, held) = sole_owner(lanes).await;
@@ -335,11 +339,11 @@ pub async fn concurrent_lane_failures_are_all_recorded(under_test: &dyn StoreUnd
         let renew = LaneBalanceSpec { renew: held.clone(), ..joining(node) };
         let (failed, kept) = tokio::join!(futures_util::future::try_join_all(fails), lanes.balance_lanes(&renew));
         failed.expect("fail");
-        assert_eq!(owned(&kept.expect("keep"), node), held);
+        assert_eq!(owned(&kept.expect("balance_lanes"), node), held);
     }
 }
 
-/// A failed row stays in the live table or goes to the dead letters only on the word of its lane's owner.
+/// Only its lane's owner can record a row's failure or dead-letter it.
 pub async fn lane_writes_require_owner_and_fence(under_test: &dyn StoreUnderTest) {
     let Some(lanes) = lanes(under_test).await else { return };
     let (node, held) = sole_owner(lanes).await;
@@ -362,7 +366,7 @@ pub async fn lane_writes_require_owner_and_fence(under_test: &dyn StoreUnderTest
     assert_eq!(live_row(under_test, row).await.failures, 0);
 }
 
-/// A given-up row of a lane becomes a dead letter, and the next of its key is free.
+/// A dead-lettered row of a lane becomes a dead letter, and the next one of its key is free.
 pub async fn lane_row_becomes_a_dead_letter(under_test: &dyn StoreUnderTest) {
     let Some(lanes) = lanes(under_test).await else { return };
     let (node, held) = sole_owner(lanes).await;
@@ -376,7 +380,7 @@ pub async fn lane_row_becomes_a_dead_letter(under_test: &dyn StoreUnderTest) {
     assert_eq!((live_keys(under_test).await, dead_letter_keys(under_test).await), (vec![next], vec![row]));
 }
 
-/// Calls about no lane and no row do nothing.
+/// Calls without lanes or rows do nothing.
 pub async fn empty_lane_calls_do_nothing(under_test: &dyn StoreUnderTest) {
     let Some(lanes) = lanes(under_test).await else { return };
     lanes.prepare_lanes(&[]).await.expect("prepare");
@@ -386,6 +390,6 @@ pub async fn empty_lane_calls_do_nothing(under_test: &dyn StoreUnderTest) {
     assert!(
         lanes.dead_letter_from_lanes(&topic(), NodeId::new(), &[]).await.expect("dead_letter_from_lanes").is_empty()
     );
-    let nobody = lanes.read_lanes(&"nobody's".into()).await.expect("look");
+    let nobody = lanes.read_lanes(&"nobody's".into()).await.expect("read_lanes");
     assert_eq!(nobody, LaneView::default());
 }

@@ -1,4 +1,4 @@
-//! The cases, each a function of its own.
+//! The cases, one function each.
 
 mod backlog;
 mod cancel;

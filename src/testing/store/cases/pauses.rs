@@ -2,7 +2,7 @@ use crate::store::PollSpec;
 use crate::testing::store::StoreUnderTest;
 use crate::testing::store::support::*;
 
-/// A look tells which of its topics are paused, with rows or without, beside what is due.
+/// A poll reports which of its topics are paused, with or without rows, in addition to what is due.
 pub async fn pause_is_seen_by_every_poll(under_test: &dyn StoreUnderTest) {
     let (store, asked) = (under_test.store(), topics(&[TOPIC, "invoices", "empty"]));
     let Some(admin) = store.admin() else { return };
@@ -11,16 +11,16 @@ pub async fn pause_is_seen_by_every_poll(under_test: &dyn StoreUnderTest) {
     for topic in topics(&[TOPIC, "empty", "unasked"]) {
         admin.pause(&topic).await.expect("pause");
     }
-    let look = store.poll(&PollSpec::everything(asked.clone())).await.expect("poll");
-    let mut paused = look.paused;
+    let poll = store.poll(&PollSpec::everything(asked.clone())).await.expect("poll");
+    let mut paused = poll.paused;
     paused.sort();
     assert_eq!(paused, topics(&["empty", TOPIC]));
-    assert_eq!(look.due.iter().map(|due| &*due.topic).collect::<Vec<_>>(), [TOPIC], "it is told all the same");
+    assert_eq!(poll.due.iter().map(|due| &*due.topic).collect::<Vec<_>>(), [TOPIC], "a paused topic is still reported");
     assert!(admin.resume(&TOPIC.into()).await.expect("resume"));
     assert_eq!(store.poll(&PollSpec::everything(asked.clone())).await.expect("poll").paused, topics(&["empty"]));
 }
 
-/// A second pause changes nothing of the first, and a second end of it finds none.
+/// A second pause leaves the first as it is, and a second resume finds no pause.
 pub async fn pause_begins_once_and_ends_once(under_test: &dyn StoreUnderTest) {
     let Some(admin) = under_test.store().admin() else { return };
     assert_eq!(admin.paused().await.expect("paused"), []);
@@ -34,11 +34,11 @@ pub async fn pause_begins_once_and_ends_once(under_test: &dyn StoreUnderTest) {
     let names: Vec<_> = admin.paused().await.expect("paused").into_iter().map(|paused| paused.topic).collect();
     assert_eq!(names, topics(&["invoices", TOPIC]), "by name");
     assert!(admin.resume(&TOPIC.into()).await.expect("resume"));
-    assert!(!admin.resume(&TOPIC.into()).await.expect("resume"), "it is paused no more");
+    assert!(!admin.resume(&TOPIC.into()).await.expect("resume"), "it is no longer paused");
     assert_eq!(admin.paused().await.expect("paused").len(), 1);
 }
 
-/// A pause writes nothing of the topic's rows, and neither does its end.
+/// Neither a pause nor a resume writes the topic's rows.
 pub async fn paused_rows_stay_as_they_are(under_test: &dyn StoreUnderTest) {
     let Some(admin) = under_test.store().admin() else { return };
     insert_held(under_test, 1).await;

@@ -1,4 +1,4 @@
-//! What a look goes over, and what it says of that.
+//! The range that a poll reads, and what it reports about it.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::testing::store::support::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// With no slack, so that only the rows hold the watermark back.
+/// Without slack, so that only the rows keep the watermark low.
 async fn poll(under_test: &dyn StoreUnderTest, from: PollFrom, ahead: Duration) -> PollResult {
     poll_with_slack(under_test, from, ahead, Duration::ZERO).await
 }
@@ -22,16 +22,16 @@ async fn poll_with_slack(
     let topics = vec![PollTopic { topic: TOPIC.into(), from }];
     let spec = PollSpec { topics, ahead, watermark_slack_duration: slack };
     let poll = under_test.store().poll(&spec).await.expect("poll");
-    assert_eq!(poll.ranges.len(), 1, "it tells what it looked at: {poll:?}");
+    assert_eq!(poll.ranges.len(), 1, "it returns the range it read: {poll:?}");
     poll
 }
 
-/// What a look found, where it found one row or none.
+/// The result of a poll that finds at most one row.
 async fn overdue_by(under_test: &dyn StoreUnderTest, from: PollFrom, ahead: Duration) -> Option<Duration> {
     poll(under_test, from, ahead).await.due.first().map(|due| due.overdue_by)
 }
 
-/// A look begins behind its mark and ends as far ahead as is said; from its own watermark on, the next one finds what it found.
+/// A poll begins after its watermark and ends at its limit. From the returned watermark on, the next poll finds the same rows.
 pub async fn poll_stays_in_its_range(under_test: &dyn StoreUnderTest) {
     insert(under_test, DUE).await;
     insert(under_test, leased(LEASE)).await;
@@ -47,13 +47,16 @@ pub async fn poll_stays_in_its_range(under_test: &dyn StoreUnderTest) {
     let from = PollFrom::After(first.ranges[0].watermark);
     let nothing = poll(under_test, from, SECOND).await;
     assert_eq!((nothing.due.len(), nothing.ranges[0].after), (0, first.ranges[0].watermark), "{nothing:?}");
-    assert!(nothing.ranges[0].watermark > first.ranges[0].watermark, "what was in its way is gone: {nothing:?}");
+    assert!(
+        nothing.ranges[0].watermark > first.ranges[0].watermark,
+        "the rows that held it back are gone: {nothing:?}"
+    );
     insert(under_test, DUE).await;
     let from = PollFrom::After(nothing.ranges[0].watermark);
-    eventually("what is due later is found behind it", async || overdue_by(under_test, from, SECOND).await).await;
+    eventually("a row that is due later is found after it", async || overdue_by(under_test, from, SECOND).await).await;
 }
 
-/// What fell due before that is not looked at.
+/// Rows that became due earlier are not read.
 pub async fn poll_goes_back_as_far_as_asked(under_test: &dyn StoreUnderTest) {
     insert(under_test, DUE).await;
     under_test.advance(SECOND * 20).await;
@@ -71,7 +74,7 @@ pub async fn poll_goes_back_as_far_as_asked(under_test: &dyn StoreUnderTest) {
     );
 }
 
-/// A row that another session holds locked is above the watermark, as in a claim.
+/// A row that another session has locked is above the watermark, as in a claim.
 pub async fn poll_watermark_hides_no_locked_row(under_test: &dyn StoreUnderTest) {
     let key = insert(under_test, DUE).await;
     under_test.advance(SECOND).await;
@@ -81,10 +84,10 @@ pub async fn poll_watermark_hides_no_locked_row(under_test: &dyn StoreUnderTest)
     assert!(overdue_by(under_test, PollFrom::After(watermark), SECOND).await.is_some());
 }
 
-/// A row whose transaction commits behind the look is found from its watermark on, within the slack; later only from the beginning.
+/// A row that commits after the poll is found from the watermark on, within the slack; later only from the beginning.
 pub async fn poll_watermark_hides_no_late_commit(under_test: &dyn StoreUnderTest) {
     let other = under_test.insert(&message("payments"), DUE).await;
-    // Without row locks an open transaction may keep looks out altogether.
+    // Without row locks an open transaction may block polls altogether.
     let Some(lock) = under_test.lock(other).await else { return };
     lock.roll_back().await;
     let (_, transaction) = under_test.insert_uncommitted(&message(TOPIC)).await;

@@ -30,11 +30,11 @@ async fn mark(history: &dyn HistoryStore, key: RowKey) -> ProcessedOutcome {
     outcome
 }
 
-/// The live row of a message that was sent again.
+/// The live row of a message that was requeued.
 async fn sent_again(under_test: &dyn StoreUnderTest, sent: RowKey) -> LiveRow {
     let rows = under_test.live_rows().await;
     let again = rows.into_iter().find(|row| row.key.message_id == sent.message_id);
-    again.unwrap_or_else(|| panic!("{sent:?} is not on its way"))
+    again.unwrap_or_else(|| panic!("{sent:?} has no live row"))
 }
 
 async fn processed_at(history: &dyn HistoryStore, key: RowKey) -> Option<SystemTime> {
@@ -47,7 +47,7 @@ async fn unprocessed(history: &dyn HistoryStore, age_min: Duration) -> Vec<Messa
     found.into_iter().map(|sent| sent.message_id).collect()
 }
 
-/// A mark stands from the first time on, whoever makes it again.
+/// A mark keeps its first time, whoever repeats it.
 pub async fn processed_mark_is_set_once(under_test: &dyn StoreUnderTest) {
     let Some(history) = under_test.store().history() else { return };
     let (key, other) = (send(under_test, history).await, send(under_test, history).await);
@@ -77,12 +77,12 @@ pub async fn processed_mark_waits_for_its_message(under_test: &dyn StoreUnderTes
     window.assert_at(processed_at(history, key).await.expect("it was marked before it was sent"));
     assert_eq!(unprocessed(history, Duration::ZERO).await, []);
     assert_eq!(mark(history, key).await, ProcessedOutcome::AlreadyProcessed);
-    // The mark went with the settle: nothing of it is left to be written to its message.
+    // The settle applied the mark: nothing is left to copy to its message.
     under_test.advance(DAY).await;
-    assert_eq!(history.apply_processed_marks(Duration::ZERO, 100).await.expect("fold"), 0);
+    assert_eq!(history.apply_processed_marks(Duration::ZERO, 100).await.expect("apply_processed_marks"), 0);
 }
 
-/// A mark and the settle of its message at once: whatever comes first, the message is processed.
+/// Mark and settle at the same time: whichever comes first, the message is processed.
 pub async fn processed_mark_concurrent_with_a_settle_is_not_lost(under_test: &dyn StoreUnderTest) {
     let Some(history) = under_test.store().history() else { return };
     for _ in 0..20 {
@@ -96,12 +96,12 @@ pub async fn processed_mark_concurrent_with_a_settle_is_not_lost(under_test: &dy
     assert_eq!(history.count_sent(&TOPIC.into(), 100).await.expect("count").unprocessed, 0);
 }
 
-/// A mark that was left beside its message is seen by everything that reads, and written to it in time.
+/// Every read includes a mark that is still stored separately, and in time it is copied to its message.
 pub async fn old_processed_marks_are_applied_to_their_messages(under_test: &dyn StoreUnderTest) {
     let Some(history) = under_test.store().history() else { return };
     let key = insert(under_test, DUE).await;
     assert_eq!(mark(history, key).await, ProcessedOutcome::NotSettledYet);
-    // Its topic asked for no marks when it was settled, so that the settle did not look.
+    // Its topic did not await processing when it was settled, so the settle did not look for marks.
     let keep = Keep { awaits_processing: false, ..AWAITING };
     history.settle_into_history(&[HistoryRow { key, keep }], Locking::Skip).await.expect("settle");
     let marked_at = processed_at(history, key).await;
@@ -109,15 +109,15 @@ pub async fn old_processed_marks_are_applied_to_their_messages(under_test: &dyn 
     assert_eq!(history.resend(&[requeue(key.message_id, None)]).await.expect("resend"), [], "it is processed");
     let never_sent = insert(under_test, DUE).await;
     assert_eq!(mark(history, never_sent).await, ProcessedOutcome::NotSettledYet);
-    assert_eq!(history.apply_processed_marks(DAY, 100).await.expect("fold"), 0, "they are young");
+    assert_eq!(history.apply_processed_marks(DAY, 100).await.expect("apply_processed_marks"), 0, "they are young");
     under_test.advance(DAY * 2).await;
-    assert_eq!(history.apply_processed_marks(DAY, 100).await.expect("fold"), 2);
-    assert_eq!(history.apply_processed_marks(DAY, 100).await.expect("fold"), 0);
+    assert_eq!(history.apply_processed_marks(DAY, 100).await.expect("apply_processed_marks"), 2);
+    assert_eq!(history.apply_processed_marks(DAY, 100).await.expect("apply_processed_marks"), 0);
     assert!(processed_at(history, key).await.is_some(), "it is in its message now");
     assert_eq!(mark(history, never_sent).await, ProcessedOutcome::NotSettledYet, "what was never sent is forgotten");
 }
 
-/// What awaits processing, is not marked, and was sent long enough ago; in pages.
+/// Messages that await processing, are not marked and were sent long enough ago; in pages.
 pub async fn unprocessed_comes_in_pages(under_test: &dyn StoreUnderTest) {
     let Some(history) = under_test.store().history() else { return };
     let mut late = Vec::new();
@@ -142,14 +142,14 @@ pub async fn unprocessed_comes_in_pages(under_test: &dyn StoreUnderTest) {
         assert_eq!(page.iter().map(SentMessage::cursor).collect::<Vec<_>>(), cursors);
         after = Some(last.cursor());
         seen.extend(page.iter().map(|sent| (sent.sent_at, sent.message_id)));
-        assert!(seen.len() <= late.len(), "a page is told twice");
+        assert!(seen.len() <= late.len(), "a row is on two pages");
     }
     assert!(seen.is_sorted(), "by time and id: {seen:?}");
     assert_eq!(seen.len(), late.len());
     assert_eq!(history.unprocessed(&"invoices".into(), DAY, None, 10).await.expect("unprocessed"), []);
 }
 
-/// What is sent again is live as it was, under its message id and the next epoch; what is processed stays.
+/// A resent message is live as it was, under its message id and the next epoch; a processed one stays.
 pub async fn resend_requeues_messages(under_test: &dyn StoreUnderTest) {
     let Some(history) = under_test.store().history() else { return };
     let (key, processed) = (send(under_test, history).await, send(under_test, history).await);
@@ -161,8 +161,8 @@ pub async fn resend_requeues_messages(under_test: &dyn StoreUnderTest) {
     let row = sent_again(under_test, key).await;
     window.assert_due_after(&row, Duration::ZERO);
     assert_eq!((row.epoch, row.attempts, row.failures), (1, 0, 0));
-    assert_eq!(history.resend(&asked).await.expect("resend"), [], "it is on its way");
-    // The first copy is processed at last, while the second is under way.
+    assert_eq!(history.resend(&asked).await.expect("resend"), [], "it is live again");
+    // The first copy is processed at last, while the second is in flight.
     assert_eq!(mark(history, key).await, ProcessedOutcome::NotSettledYet);
     let claim = claim(under_test, &crate::store::ClaimSpec { keep: Some(AWAITING), ..spec(TOPIC) }).await;
     assert_eq!(keys(&claim.rows), [row.key]);
@@ -171,7 +171,7 @@ pub async fn resend_requeues_messages(under_test: &dyn StoreUnderTest) {
     assert_eq!(history.resend(&[]).await.expect("resend"), []);
 }
 
-/// The settle of the copy that was sent before may come late, or again because its answer was lost: it is not of this one.
+/// The settle of an earlier copy may come late, or again because its answer was lost: it must not remove the new copy.
 pub async fn resend_survives_a_late_settle(under_test: &dyn StoreUnderTest) {
     let Some(history) = under_test.store().history() else { return };
     for (options, lane) in [(DUE, None), (InsertOptions::default().in_lane(3), Some(3))] {
@@ -186,12 +186,12 @@ pub async fn resend_survives_a_late_settle(under_test: &dyn StoreUnderTest) {
             assert_eq!(under_test.store().settle(&[key], locking).await.expect("settle"), []);
         }
         let again = sent_again(under_test, key).await.key;
-        assert_eq!(history.sent(key.message_id).await.expect("sent"), None, "it is on its way");
+        assert_eq!(history.sent(key.message_id).await.expect("sent"), None, "it is live again");
         settle(history, again).await;
     }
 }
 
-/// In a lane it goes behind everything that is there, and several in the order in which they were enqueued.
+/// In a lane, resent messages go after everything that is there, in the order in which they were enqueued.
 pub async fn resend_goes_to_the_tail_of_a_lane(under_test: &dyn StoreUnderTest) {
     let Some(history) = under_test.store().history() else { return };
     let mut rows = Vec::new();

@@ -17,7 +17,7 @@ async fn prune_all(history: &dyn HistoryStore) {
     while history.prune(100).await.expect("prune").more {}
 }
 
-/// A message stays as long as its topic said when it was sent, and less than a day longer.
+/// A message is kept as long as its topic was configured when it was sent, and less than a day longer.
 pub async fn prune_removes_expired_messages(under_test: &dyn StoreUnderTest) {
     let Some(history) = under_test.store().history() else { return };
     let short = settle_for(under_test, history, 2).await;
@@ -33,7 +33,7 @@ pub async fn prune_removes_expired_messages(under_test: &dyn StoreUnderTest) {
     assert!(!is_there(long).await);
 }
 
-/// A step is bounded, and says when more is left.
+/// A step is bounded, and says whether more is left.
 pub async fn prune_is_bounded(under_test: &dyn StoreUnderTest) {
     let Some(history) = under_test.store().history() else { return };
     for _ in 0..3 {
@@ -47,7 +47,7 @@ pub async fn prune_is_bounded(under_test: &dyn StoreUnderTest) {
     assert_eq!(history.prune(2).await.expect("prune").rows, 0);
 }
 
-/// Several at once remove everything once, and fail for nothing.
+/// Concurrent calls remove every row once, and none fails.
 pub async fn concurrent_prunes_share_the_work(under_test: &dyn StoreUnderTest) {
     let Some(history) = under_test.store().history() else { return };
     for _ in 0..20 {
@@ -61,7 +61,7 @@ pub async fn concurrent_prunes_share_the_work(under_test: &dyn StoreUnderTest) {
     assert_eq!(history.count_sent(&TOPIC.into(), 100).await.expect("count").sent, 0);
 }
 
-/// Room may be made at any time, again and for several times of keeping.
+/// Partitions may be created at any time, repeatedly, and for several numbers of days.
 pub async fn ensure_partitions_can_be_repeated(under_test: &dyn StoreUnderTest) {
     let Some(history) = under_test.store().history() else { return };
     let before = settle_for(under_test, history, 1).await;
@@ -76,7 +76,7 @@ pub async fn ensure_partitions_can_be_repeated(under_test: &dyn StoreUnderTest) 
     assert_eq!(history.count_sent(&TOPIC.into(), 10).await.expect("count").sent, 3);
 }
 
-/// Dead letters of the topic go when they are too old, and no others.
+/// Dead letters of the topic are removed when they are too old, and no others.
 pub async fn old_dead_letters_are_pruned(under_test: &dyn StoreUnderTest) {
     let Some(history) = under_test.store().history() else { return };
     let dead_letter = async |topic: &str| {

@@ -1,4 +1,4 @@
-//! To which lanes messages come back: those that are said, whichever they were in.
+//! Requeued messages go to the given lanes, whichever they were in.
 
 use crate::message::MessageId;
 use crate::store::{HistoryRow, InsertOptions, Keep, LaneScan, Locking, MessageKey, Requeue, RowKey};
@@ -48,7 +48,7 @@ async fn assert_requeued(under_test: &dyn StoreUnderTest, rows: &[RowKey]) {
     assert_eq!(unordered, [rows[1].message_id], "outside of lanes it is due");
 }
 
-/// Of dead letters.
+/// For dead letters.
 pub async fn redrive_requeues_into_the_given_lane(under_test: &dyn StoreUnderTest) {
     let Some(admin) = under_test.store().admin() else { return };
     let rows = inserted(under_test).await;
@@ -61,7 +61,7 @@ pub async fn redrive_requeues_into_the_given_lane(under_test: &dyn StoreUnderTes
     assert_requeued(under_test, &rows).await;
 }
 
-/// Of sent messages.
+/// For sent messages.
 pub async fn resend_requeues_into_the_given_lane(under_test: &dyn StoreUnderTest) {
     let Some(history) = under_test.store().history() else { return };
     let rows = inserted(under_test).await;

@@ -7,7 +7,7 @@ use crate::testing::store::support::*;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// What waits for its time, or for a far attempt, is due at once, under the next epoch.
+/// A row that waits for its delivery time, or for an attempt far ahead, is due at once, under the next epoch.
 pub async fn send_now_makes_a_waiting_row_due(under_test: &dyn StoreUnderTest) {
     let Some(admin) = under_test.store().admin() else { return };
     let delayed = insert(under_test, InsertOptions::default().deliver_after(HOUR)).await;
@@ -29,12 +29,12 @@ pub async fn send_now_makes_a_waiting_row_due(under_test: &dyn StoreUnderTest) {
     assert_eq!(claim_and_close(under_test, &spec(TOPIC)).await, [failure.held.key]);
 }
 
-/// What may be in somebody's hands is not touched: born leased, held, locked, or due already.
+/// A row that somebody may hold is left alone: leased at birth, held, locked, or due already.
 pub async fn send_now_leaves_held_rows(under_test: &dyn StoreUnderTest) {
     let Some(admin) = under_test.store().admin() else { return };
     let held = insert_held(under_test, 1).await[0];
     let born = insert(under_test, leased(Duration::from_secs(3))).await;
-    // Longer than a lease, as the staleness of its topic may be.
+    // Longer than a lease, as a topic's staleness may be.
     let born_for_long = insert(under_test, leased(LEASE * 2)).await;
     let due = insert(under_test, DUE).await;
     for (key, epoch) in [(held.key, held.epoch), (born, 0), (born_for_long, 0), (due, 0)] {

@@ -2,7 +2,7 @@ use crate::store::{Held, HistoryRow, Keep, Locking, RowKey};
 use crate::testing::store::StoreUnderTest;
 use crate::testing::store::support::*;
 
-/// What was delivered goes, under whatever epoch it stands meanwhile.
+/// Delivered rows are removed, whatever their epoch.
 pub async fn settle_removes_whatever_the_epoch(under_test: &dyn StoreUnderTest) {
     let born = insert(under_test, leased(LEASE)).await;
     let failing = insert(under_test, leased(LEASE)).await;
@@ -14,7 +14,7 @@ pub async fn settle_removes_whatever_the_epoch(under_test: &dyn StoreUnderTest) 
     assert!(under_test.dead_letter_rows().await.is_empty());
 }
 
-/// Settle returns what it removed, once, and nothing that was not there.
+/// Settle returns each row that it removed once, and no others.
 pub async fn settle_returns_what_it_removed(under_test: &dyn StoreUnderTest) {
     let [first, second] = [insert(under_test, DUE).await, insert(under_test, DUE).await];
     for locking in [Locking::Skip, Locking::Wait] {
@@ -34,7 +34,7 @@ pub async fn settle_requires_id_and_message_id(under_test: &dyn StoreUnderTest) 
     assert_eq!(live_keys(under_test).await, [key]);
 }
 
-/// With [`Locking::Skip`] nobody is waited for.
+/// [`Locking::Skip`] waits for nobody.
 pub async fn settle_skips_locked_rows(under_test: &dyn StoreUnderTest) {
     let inserted = insert_due(under_test, 2).await;
     let Some(lock) = under_test.lock(inserted[0]).await else { return };
@@ -44,7 +44,7 @@ pub async fn settle_skips_locked_rows(under_test: &dyn StoreUnderTest) {
     assert_eq!(live_keys(under_test).await, [inserted[0]]);
 }
 
-/// With [`Locking::Wait`] rows go as soon as they are free.
+/// [`Locking::Wait`] removes rows as soon as they are free.
 pub async fn settle_waits_for_locked_rows(under_test: &dyn StoreUnderTest) {
     let inserted = insert_due(under_test, 2).await;
     let Some(lock) = under_test.lock(inserted[0]).await else { return };
@@ -56,7 +56,7 @@ pub async fn settle_waits_for_locked_rows(under_test: &dyn StoreUnderTest) {
     assert!(under_test.live_rows().await.is_empty());
 }
 
-/// A message that was delivered after all is no dead letter.
+/// A message that was delivered after all is no longer a dead letter.
 pub async fn settle_dead_letters_removes_them(under_test: &dyn StoreUnderTest) {
     let given_up = insert_held(under_test, 2).await;
     let moved = under_test.store().dead_letter(&[dead(given_up[0]), dead(given_up[1])]).await.expect("dead_letter");
@@ -69,8 +69,8 @@ pub async fn settle_dead_letters_removes_them(under_test: &dyn StoreUnderTest) {
     assert_eq!(live_keys(under_test).await, [live], "a live row is no dead letter");
 }
 
-/// A message that was sent again is another row, and where that one died its letter says so: an acknowledgement that comes late for
-/// the first takes nothing of it.
+/// A requeued message is another row, and its dead letter has that row's id. A late acknowledgement of the first copy does not
+/// remove it.
 pub async fn settle_dead_letters_requires_id_and_message_id(under_test: &dyn StoreUnderTest) {
     let letter = insert_dead_letter(under_test, TOPIC, "42", "attempts").await;
     let first_copy = RowKey { id: letter.id + 1, ..letter };

@@ -6,11 +6,11 @@ use super::refusals::wait_until_delivered;
 use super::{missing_capability, numbers};
 use crate::transport::FailureClass;
 
-/// What calls into a client may take together, for 20,000 messages on a machine that does other things as well.
+/// How long 20,000 calls into a client may take in all, on a machine that does other things as well.
 const SENDS_DURATION_MAX: Duration = Duration::from_secs(5);
 
-/// Without a broker, probes and messages fail as an outage, the latter within the delivery time-out; when it is back,
-/// probes succeed and messages are delivered.
+/// Without a broker, probes and messages fail as an outage, messages within the delivery time-out. When it is back, probes succeed
+/// and messages are delivered.
 pub async fn stopped_broker_is_an_outage_until_restarted(broker: &dyn TransportUnderTest) {
     let (transport, topic) = (broker.transport(), broker.new_topic().await);
     wait_until_delivered(&*transport, &topic, broker.max_wait()).await;
@@ -36,8 +36,8 @@ pub async fn stopped_broker_is_an_outage_until_restarted(broker: &dyn TransportU
     wait_until_delivered(&*transport, &topic, broker.max_wait()).await;
 }
 
-/// A broker that answers nothing, on connections that stay open: every message has an outcome within the delivery time-out, and
-/// none is said to be delivered; when the broker answers again, probes succeed and messages are delivered.
+/// The broker answers nothing, on connections that stay open. Every message has an outcome within the delivery time-out, and none
+/// is "delivered". When the broker answers again, probes succeed and messages are delivered.
 pub async fn frozen_broker_times_out_every_message(broker: &dyn TransportUnderTest) {
     let (transport, topic) = (broker.transport(), broker.new_topic().await);
     wait_until_delivered(&*transport, &topic, broker.max_wait()).await;
@@ -49,7 +49,7 @@ pub async fn frozen_broker_times_out_every_message(broker: &dyn TransportUnderTe
     let seen = outcomes.wait_for(100, transport.delivery_timeout() + Duration::from_secs(1)).await;
     assert_eq!(numbers(&seen).len(), 100);
     let in_time = |seen: &RecordedOutcome| match seen.class() {
-        // What had no turn goes back.
+        // Messages that were not handed over yet are returned.
         None => *seen == RecordedOutcome::Busy,
         Some(class) => matches!(class, FailureClass::Connection | FailureClass::Temporary),
     };
@@ -63,7 +63,7 @@ pub async fn frozen_broker_times_out_every_message(broker: &dyn TransportUnderTe
     wait_until_delivered(&*transport, &topic, broker.max_wait()).await;
 }
 
-/// 20,000 messages without a broker: the calls return at once, and flush says how many have no outcome.
+/// 20,000 messages without a broker: the calls return at once, and flush reports how many have no outcome.
 pub async fn send_never_blocks(broker: &dyn TransportUnderTest) {
     let (transport, outcomes, topic) = (broker.transport(), OutcomeRecorder::new(), broker.new_topic().await);
     if !broker.go_down().await {
@@ -75,13 +75,13 @@ pub async fn send_never_blocks(broker: &dyn TransportUnderTest) {
     let left = transport.flush(Duration::ZERO).await;
     let settled = outcomes.seen().len();
     assert!(taken < SENDS_DURATION_MAX, "20,000 calls of send took {taken:?}");
-    // Outcomes may come between the two looks.
+    // Outcomes may arrive between the two reads.
     assert!(left + settled >= 20_000, "{left} are said to be left, and {settled} have an outcome");
     drop(transport);
     assert_eq!(numbers(&outcomes.wait_for(20_000, broker.max_wait()).await).len(), 20_000);
 }
 
-/// Receipts of messages that a transport held when it was dropped report a failure, once.
+/// When a transport is dropped, the receipts of messages that it held report a failure, once.
 pub async fn dropping_the_transport_fails_held_messages(broker: &dyn TransportUnderTest) {
     let (transport, outcomes, topic) = (broker.transport(), OutcomeRecorder::new(), broker.new_topic().await);
     if !broker.go_down().await {

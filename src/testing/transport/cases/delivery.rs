@@ -7,7 +7,7 @@ use super::{ids_stored, numbers};
 use crate::clock::system_now;
 use crate::topic::Topic;
 
-/// `prepare` may be repeated, and a broker that is there answers a probe.
+/// `prepare` may be repeated, and a running broker answers a probe.
 pub async fn prepare_is_idempotent_and_probe_succeeds(broker: &dyn TransportUnderTest) {
     let transport = broker.transport();
     let topics = [Topic::new(broker.new_topic().await)];
@@ -18,7 +18,7 @@ pub async fn prepare_is_idempotent_and_probe_succeeds(broker: &dyn TransportUnde
     assert!(transport.delivery_timeout() > Duration::ZERO);
 }
 
-/// A thousand messages, with keys and without: one outcome each, "delivered", and each is stored once.
+/// A thousand messages, with and without keys: each has one outcome, "delivered", and is stored once.
 pub async fn each_message_gets_one_outcome(broker: &dyn TransportUnderTest) {
     let (transport, outcomes, topic) = (broker.transport(), OutcomeRecorder::new(), broker.new_topic().await);
     let mut sent = BTreeSet::new();
@@ -38,7 +38,7 @@ pub async fn each_message_gets_one_outcome(broker: &dyn TransportUnderTest) {
     assert_eq!(ids_stored(broker, &topic).await, sent);
 }
 
-/// Five keys, interleaved: what is stored of a key is in the order it was sent.
+/// Five keys, interleaved: messages of a key are stored in the order in which they were sent.
 pub async fn order_per_key_is_kept(broker: &dyn TransportUnderTest) {
     let (transport, outcomes, topic) = (broker.transport(), OutcomeRecorder::new(), broker.new_topic().await);
     for id in 0..2_000 {
@@ -54,11 +54,11 @@ pub async fn order_per_key_is_kept(broker: &dyn TransportUnderTest) {
     }
 }
 
-/// By how much the clock of the broker and that of the test may differ.
+/// How far the clocks of broker and test may differ.
 const CLOCK_SKEW_MAX: Duration = Duration::from_secs(60);
 
-/// Key, payload, headers and times arrive as they are in the row: bytes, empty values, repeated names, a tombstone, an old one that was
-/// delayed. The broker's own time of each is when it was sent, or it would throw away at once what is older than it keeps.
+/// Key, payload, headers and times arrive as they are in the row: bytes, empty values, repeated names, a tombstone, an old message that
+/// was delayed. The broker's own timestamp is when it was sent, or the broker would at once expire messages older than its retention.
 pub async fn stored_messages_match_sent_messages(broker: &dyn TransportUnderTest) {
     let (transport, outcomes, topic) = (broker.transport(), OutcomeRecorder::new(), broker.new_topic().await);
     let mut full = envelope(&topic, Some("schlüssel"), "");
@@ -94,7 +94,7 @@ pub async fn stored_messages_match_sent_messages(broker: &dyn TransportUnderTest
     }
 }
 
-/// `flush` returns 0 when every outcome is there, and may be asked when there is nothing to wait for.
+/// `flush` returns 0 when every outcome has arrived, and may be called when there is nothing to wait for.
 pub async fn flush_waits_for_every_outcome(broker: &dyn TransportUnderTest) {
     let (transport, outcomes, topic) = (broker.transport(), OutcomeRecorder::new(), broker.new_topic().await);
     assert_eq!(transport.flush(Duration::ZERO).await, 0);

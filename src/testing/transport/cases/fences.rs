@@ -13,14 +13,13 @@ async fn fenced(transport: &dyn Transport, topic: &str) -> Arc<dyn FencedLane> {
     transport.fence(lane(topic)).await.unwrap_or_else(|error| panic!("the lane could not be fenced: {error}"))
 }
 
-/// The payloads that a topic holds, in the order in which they are stored.
+/// The payloads in a topic, in the order in which they are stored.
 async fn payloads(broker: &dyn TransportUnderTest, topic: &str) -> Vec<String> {
     let stored = broker.stored(topic).await;
     stored.into_iter().map(|stored| String::from_utf8_lossy(&stored.payload.unwrap_or_default()).into_owned()).collect()
 }
 
-/// What was handed over for a lane, or is handed over later, is refused once the lane is fenced anew: by another client, as in
-/// another process.
+/// Once another client fences a lane anew, as another process would, messages handed over for it before or later are refused.
 pub async fn fencing_a_lane_shuts_out_the_previous_owner(broker: &dyn TransportUnderTest) {
     let [zombie, owner] = [broker.transport(), broker.transport()];
     if !zombie.supports_fencing() {
@@ -50,7 +49,7 @@ pub async fn fencing_a_lane_shuts_out_the_previous_owner(broker: &dyn TransportU
     assert_eq!(payloads(broker, &topic).await, ["0", "1", "4"]);
 }
 
-/// Many messages of one key that are under way at once are stored in their order.
+/// Many messages of one key in flight at once are stored in order.
 pub async fn fenced_lane_keeps_the_order_of_a_sequence(broker: &dyn TransportUnderTest) {
     let transport = broker.transport();
     if !transport.supports_fencing() {
@@ -68,7 +67,7 @@ pub async fn fenced_lane_keeps_the_order_of_a_sequence(broker: &dyn TransportUnd
     assert_eq!(transport.flush(broker.max_wait()).await, 0);
 }
 
-/// A message that the broker refuses takes the later ones of its run with it, and no message of another.
+/// A message that the broker refuses stops the later ones of its sequence, and none of another.
 pub async fn refused_message_stops_only_its_own_sequence(broker: &dyn TransportUnderTest) {
     let transport = broker.transport();
     let Some(bytes) = broker.oversized_payload_bytes().filter(|_| transport.supports_fencing()) else {
@@ -77,7 +76,7 @@ pub async fn refused_message_stops_only_its_own_sequence(broker: &dyn TransportU
     let (topic, outcomes) = (broker.new_topic().await, OutcomeRecorder::new());
     let (lane, runs) = (fenced(&*transport, &topic).await, [KeySequence::new(), KeySequence::new()]);
     let payload = |id: i64| if id == 5 { "x".repeat(bytes) } else { id.to_string() };
-    // Of three partitions they are in two: what is refused with the whole request it was in is of the one.
+    // The two keys are in two of three partitions: a refused request takes only messages of its own partition with it.
     let key = |id: i64| if (10..20).contains(&id) { "another" } else { "key" };
     let message = |id: i64| (id, envelope(&topic, Some(key(id)), &payload(id)));
     outcomes.send_fenced(&*lane, &runs[0], (0..10).map(message));
@@ -85,7 +84,7 @@ pub async fn refused_message_stops_only_its_own_sequence(broker: &dyn TransportU
     let seen = outcomes.wait_for(20, transport.delivery_timeout() + broker.max_wait()).await;
     let delivers = |id: &i64| outcomes.of(*id) == Some(RecordedOutcome::Delivered);
     let class = |id: i64| outcomes.of(id).and_then(|seen| seen.class());
-    // Its neighbours may share its request, and its fate.
+    // Its neighbours may share its request, and so its outcome.
     let refused = (0..10).find(|id| !delivers(id)).filter(|id| *id <= 5).expect("it is not delivered");
     assert_eq!(class(refused), Some(FailureClass::RecordRefused), "{seen:?}");
     for id in refused + 1..10 {

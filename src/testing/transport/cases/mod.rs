@@ -1,4 +1,4 @@
-//! The cases. Each panics where the transport breaks it, and where the broker lacks what it needs.
+//! The cases. Each panics if the transport fails it, or if the broker lacks what the case needs.
 
 mod broker;
 mod delivery;
@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use super::{RecordedOutcome, TransportUnderTest};
 use crate::message::MessageId;
 
-/// Fails, because a case that cannot be run would else be counted as one that holds.
+/// Fails, because a case that cannot run must not count as passed.
 fn missing_capability(case: &str, needs: &str) -> ! {
     panic!(
         "{case} says nothing of this transport, which has no {needs}: give its TransportUnderTest one, or leave the case out, \
@@ -23,7 +23,7 @@ fn missing_capability(case: &str, needs: &str) -> ! {
     )
 }
 
-/// The ids of what a topic holds; each once, or it panics.
+/// The message ids in a topic. Panics if one is stored twice.
 async fn ids_stored(broker: &dyn TransportUnderTest, topic: &str) -> BTreeSet<MessageId> {
     let stored = broker.stored(topic).await;
     let ids: BTreeSet<_> = stored.iter().filter_map(super::StoredMessage::message_id).collect();
@@ -31,7 +31,7 @@ async fn ids_stored(broker: &dyn TransportUnderTest, topic: &str) -> BTreeSet<Me
     ids
 }
 
-/// The numbers of messages, each once, or it panics.
+/// The numbers of messages. Panics if one occurs twice.
 fn numbers(seen: &[(i64, RecordedOutcome)]) -> BTreeSet<i64> {
     let numbers: BTreeSet<i64> = seen.iter().map(|(id, _)| *id).collect();
     assert_eq!(numbers.len(), seen.len(), "one outcome for each message");

@@ -6,7 +6,7 @@ use super::delivery::first_undelivered;
 use super::{ids_stored, missing_capability, numbers};
 use crate::transport::{FailureClass, Transport};
 
-/// One message too large among others is refused for good; a neighbour that shared its request goes through alone.
+/// An oversized message among others is refused for good; a neighbour that shared its request is delivered alone.
 pub async fn only_oversized_messages_are_refused(broker: &dyn TransportUnderTest) {
     let Some(bytes) = broker.oversized_payload_bytes() else {
         missing_capability("only_oversized_messages_are_refused", "limit");
@@ -32,7 +32,7 @@ pub async fn only_oversized_messages_are_refused(broker: &dyn TransportUnderTest
     assert_eq!(ids_stored(broker, &topic).await.len(), 19);
 }
 
-/// An unknown topic says so within the delivery time-out and stops no other; made later, it takes messages.
+/// An unknown topic is reported within the delivery time-out and stops no other; once created, it accepts messages.
 pub async fn unknown_topic_is_a_topic_failure(broker: &dyn TransportUnderTest) {
     let Some(unknown) = broker.unknown_topic().await else {
         missing_capability("unknown_topic_is_a_topic_failure", "unknown topic");
@@ -54,7 +54,7 @@ pub async fn unknown_topic_is_a_topic_failure(broker: &dyn TransportUnderTest) {
     }
 }
 
-/// A client that is full says so at once; what it took is delivered, what it did not is not stored.
+/// A full client says so at once. What it accepted is delivered; what it did not accept is not stored.
 pub async fn full_queue_is_busy(broker: &dyn TransportUnderTest) {
     let Some(transport) = broker.transport_with_queue_max(10) else {
         missing_capability("full_queue_is_busy", "bounded queue");
@@ -71,7 +71,7 @@ pub async fn full_queue_is_busy(broker: &dyn TransportUnderTest) {
     assert_eq!(ids_stored(broker, &topic).await.len(), taken.len());
 }
 
-/// A client that the broker does not let in hears that, in words without the secret it came with.
+/// A client that the broker refuses gets an authentication error, without its secret in the text.
 pub async fn authentication_failure_hides_secrets(broker: &dyn TransportUnderTest) {
     let Some((transport, secrets)) = broker.unauthorized_transport() else {
         missing_capability("authentication_failure_hides_secrets", "login");
@@ -81,7 +81,7 @@ pub async fn authentication_failure_hides_secrets(broker: &dyn TransportUnderTes
     let within = transport.delivery_timeout() + Duration::from_secs(1);
     let (_, seen) = &outcomes.wait_for(1, within).await[0];
     assert_eq!(seen.class(), Some(FailureClass::Authentication), "{seen:?}");
-    // After the message: a probe may be asked otherwise than messages are, and a refusal of it alone says little.
+    // After the message: a probe may be authenticated differently, so its refusal alone says little.
     let probed = transport.probe().await;
     let error = probed.err().unwrap_or_else(|| panic!("a client with a wrong secret was let in"));
     assert_eq!(error.class(), FailureClass::Authentication, "{error}");

@@ -9,7 +9,7 @@ use crate::limits::KAFKA_LANE_DRAIN;
 use crate::transport::kafka::classify::class_of;
 use crate::transport::{FailureClass, TransportError};
 
-/// Why a lane sends nothing more.
+/// Why a lane closed.
 #[derive(Debug, Clone)]
 pub(super) struct EndReason {
     class: FailureClass,
@@ -17,15 +17,15 @@ pub(super) struct EndReason {
 }
 
 impl EndReason {
-    /// Behind a message of its key that failed.
+    /// After a failed message of the same key.
     pub(super) fn behind() -> Self {
-        Self { class: FailureClass::Aborted, text: "a message of its key before it failed".into() }
+        Self { class: FailureClass::Aborted, text: "an earlier message of its key failed".into() }
     }
 
-    /// What ended the client's work: another fenced the lane, the topic is refused, the brokers are away, or it is merely to be begun
-    /// anew.
+    /// The reason for a client error: another owner fenced the lane, the topic is refused, the brokers are unreachable,
+    /// or the client must start again.
     pub(super) fn of(producer: &LaneProducer, error: &KafkaError) -> Self {
-        // What the brokers' connections died of may still be among its events.
+        // The cause of a connection failure may still be among its events.
         producer.poll(KAFKA_LANE_DRAIN);
         let code = code_of(error);
         let fatal = producer.client().fatal_error();
@@ -40,9 +40,9 @@ impl EndReason {
         producer.context().outage().map_or_else(aborted, Self::outage)
     }
 
-    /// Behind an end that may have been sent twice.
+    /// After an end that may have been sent twice.
     pub(super) fn ended_late() -> Self {
-        let text = "a connection broke while it was ended, and a first request to end it may arrive in the next one";
+        let text = "a connection broke while it ended, and a late request to end it could end the next one";
         Self { class: FailureClass::Aborted, text: text.into() }
     }
 
@@ -59,7 +59,7 @@ impl EndReason {
 #[error("the lane's transaction ended: {0}")]
 struct Ended(Arc<str>);
 
-/// Also what a coordinator says that ended a transaction by itself, because its process was stopped for so long.
+/// Includes the code of a coordinator that ended a transaction because its process was stopped for too long.
 pub(super) fn is_fencing_error(code: Code) -> bool {
     matches!(code, Code::Fenced | Code::ProducerFenced | Code::InvalidProducerEpoch)
 }

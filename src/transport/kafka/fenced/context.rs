@@ -16,27 +16,27 @@ const DEBUG: &str = "debug";
 
 pub(super) type LaneProducer = BaseProducer<LaneContext>;
 
-/// What the client of one lane calls back. What became of a message is kept until its transaction asks for it.
+/// The callbacks of one lane's client. A message's result is kept until its transaction reads it.
 pub(super) struct LaneContext {
     pub(super) inner: Context,
-    /// The client of all other topics.
+    /// The client of the topics that are not fenced.
     shared: Arc<Client>,
     reports: Mutex<Vec<Report>>,
-    /// How often a connection broke, or a request was not answered in time.
+    /// How often a connection broke or a request timed out.
     disconnects: AtomicU64,
-    /// Whether the user asked for lines of level debug; otherwise they are there for [`disconnects`](Self::disconnects) alone.
+    /// Whether the user asked for debug lines. Otherwise they are on for [`disconnects`](Self::disconnects) only.
     logs_debug: bool,
 }
 
-/// Has the client log every break of a connection. One that is like the break before it, or planned, or of an idle connection, would
-/// not be told otherwise; and its error events leave out more.
+/// Makes the client log every broken connection. By default it leaves out repeated, expected and idle ones, and its
+/// error events leave out more.
 pub(super) fn log_disconnects(config: &mut ClientConfig) {
     let asked = config.get(DEBUG).filter(|asked| !asked.is_empty());
     let debug = asked.map_or_else(|| "broker".to_owned(), |asked| format!("{asked},broker"));
     config.set(DEBUG, debug);
 }
 
-/// What became of the message at a place of the transaction.
+/// The result of the message at an index of the transaction.
 pub(super) type Report = (usize, Result<(), Code>);
 
 impl LaneContext {
@@ -46,13 +46,13 @@ impl LaneContext {
         Self { inner, shared, reports: Mutex::default(), disconnects: AtomicU64::new(0), logs_debug }
     }
 
-    /// How often a connection broke, or a request was not answered in time, as far as the client's events were polled.
+    /// How often a connection broke or a request timed out, among the client's events polled so far.
     pub(super) fn disconnects(&self) -> u64 {
         self.disconnects.load(Ordering::Relaxed)
     }
 
-    /// Why nothing reaches any broker. One broker that is away is the trouble of its partitions, and this client that broke is
-    /// dropped: neither is of the transport.
+    /// Why no broker is reachable. One unreachable broker affects its own partitions only, and a broken lane client is
+    /// dropped. Neither is an outage of the transport.
     pub(super) fn outage(&self) -> Option<TransportError> {
         let health = &self.inner.health;
         let own = || health.outage().filter(|outage| health.is_all_down() && outage.class() != FailureClass::Fatal);
@@ -75,7 +75,7 @@ impl ProducerContext for LaneContext {
             }
             Err((error, _)) => {
                 let code = error.rdkafka_error_code().unwrap_or(Code::Fail);
-                // It came over the wire; the client's own codes are negative.
+                // A positive code came from a broker; the client's own codes are negative.
                 if code as i32 > 0 {
                     self.inner.health.answered();
                 }

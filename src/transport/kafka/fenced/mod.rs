@@ -1,4 +1,4 @@
-//! Lanes that are fenced: each has a producer of its own with a transactional id.
+//! Fenced lanes: each has its own producer with a transactional id.
 
 mod cause;
 mod context;
@@ -27,12 +27,14 @@ use crate::injected_bugs::{InjectedBug, is_injected};
 use crate::limits::{KAFKA_COMMIT_TIMEOUT, KAFKA_FENCE_TIMEOUT, KAFKA_LANE_DRAIN};
 use crate::transport::{FailureClass, FencedLane, FencedMessage, TransportError};
 
-/// Whether the client of a lane can be made with these settings: it refuses some that the plain one takes. Blocks, for no broker.
+/// Checks that a lane's client accepts these settings: it refuses some that the plain client accepts. Blocks, but
+/// contacts no broker.
 pub(super) fn check(client: &Arc<Client>, delivery_timeout: Duration) -> Result<(), TransportError> {
     producer(client, "diesel-outbox-check", delivery_timeout).map(drop)
 }
 
-/// Makes the producer of a lane, which has the brokers refuse those before it and end what they left open. Blocks.
+/// Creates a lane's producer. The brokers then refuse earlier producers of the lane and abort their open transactions.
+/// Blocks.
 pub(super) fn fence(
     partitioner: Arc<Partitioner>,
     id: String,
@@ -59,27 +61,27 @@ fn producer(client: &Arc<Client>, id: &str, delivery_timeout: Duration) -> Resul
     }
     log_disconnects(&mut config);
     let context = LaneContext::new(Arc::clone(client));
-    // Of the fenced topics alone: plain ones go on.
+    // An error of the fenced topics only: plain topics go on.
     let refused = |error| TransportError::new(FailureClass::Topic, LaneConfigError(client.config_problem(error)));
     config.create_with_context(context).map_err(refused)
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("a fenced topic's client, which has a transactional id, takes no such settings: {0}")]
+#[error("the client of a fenced topic, which has a transactional id, refuses the Kafka settings: {0}")]
 struct LaneConfigError(#[source] KafkaConfigError);
 
 /// Why a lane could not be fenced.
 fn failed(producer: &LaneProducer, error: &KafkaError) -> TransportError {
-    // What the brokers' connections died of is among its events.
+    // The cause of a connection failure is among its events.
     producer.poll(KAFKA_LANE_DRAIN);
     let code = code_of(error);
     let class = match class_of(code) {
-        // Said of the id: a right that is missing, or a time-out above the cluster's. It breaks this client as well, which is no
-        // outage.
+        // About the transactional id: a missing right, or a time-out above the cluster's. It breaks this client as
+        // well, which is no outage.
         FailureClass::Record | FailureClass::RecordRefused | FailureClass::Topic => FailureClass::Topic,
         class => match producer.context().outage() {
             Some(outage) => return outage,
-            // This client is dropped, and no other is the worse for it.
+            // This client is dropped, and no other is affected.
             None if class == FailureClass::Fatal || class == FailureClass::Connection => FailureClass::Temporary,
             None => class,
         },

@@ -24,7 +24,7 @@ pub(super) struct Job {
     pub(super) sequence: KeySequence,
     pub(super) partition: Option<i32>,
     pub(super) place: Option<PartitionPermit>,
-    /// Was before the one that failed of its run: it may go all the same.
+    /// It came before the failed message of its sequence: it may still be sent.
     pub(super) precedes_failure: bool,
 }
 
@@ -40,11 +40,11 @@ impl Job {
     }
 }
 
-/// Messages whose lane ended before they were delivered, and why it did.
+/// Messages whose lane closed before they were delivered, and the reason.
 pub(super) type Ending = (Vec<Job>, EndReason);
 
-/// Delivers messages in their order, all that can be. One that is refused is reported, with those of its run behind it; the
-/// others go again without it at once: they wait for its refusal, and for none of the waits that it has then.
+/// Delivers messages in their order, as many as it can. A refused message is reported, with the later ones of its
+/// sequence. The others are sent again at once: they wait for the refusal, but not for the refused message's retry.
 pub(super) fn deliver(producer: &LaneProducer, mut jobs: Vec<Job>, within: Duration) -> Result<(), Ending> {
     loop {
         let (next, stopped): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(Job::can_send);
@@ -56,10 +56,10 @@ pub(super) fn deliver(producer: &LaneProducer, mut jobs: Vec<Job>, within: Durat
     }
 }
 
-/// Whether a request to end the transaction may still be on its way, now that the transaction has ended.
+/// Whether a request to end the transaction may still be in transit after the transaction has ended.
 ///
-/// The client repeats one that it has no answer to. In the versions it speaks nothing says which transaction is meant: a late one ends
-/// whatever transaction its producer is in then.
+/// The client repeats a request that got no answer. In the protocol versions it uses, the request does not name its
+/// transaction. A late one ends whatever transaction its producer is in then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     Certain,
@@ -71,19 +71,19 @@ struct Transaction<'a> {
     ends_at: Instant,
 }
 
-/// What the client told of a message.
+/// What the client reported about a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum MessageResult {
     Pending,
-    /// The brokers have it.
+    /// The brokers stored it.
     Accepted,
     Refused(Code),
-    /// It was not handed over, because one of its run was refused.
+    /// It was not handed over, because an earlier message of its sequence was refused.
     Skipped,
 }
 
 impl MessageResult {
-    /// What purges a transaction's other messages is no answer.
+    /// A message that was purged with its transaction got no answer.
     fn of(answer: Result<(), Code>) -> Self {
         match answer {
             Ok(()) => Self::Accepted,
@@ -93,7 +93,8 @@ impl MessageResult {
     }
 }
 
-/// Hands the messages to the client; returns how many it took, where it did not end the transaction meanwhile.
+/// Hands the messages to the client. Returns how many it accepted; `None` if the client ended the transaction
+/// meanwhile.
 fn hand_over(
     jobs: &[Job],
     results: &mut [MessageResult],
@@ -101,17 +102,17 @@ fn hand_over(
 ) -> Option<usize> {
     let (mut handed, mut refused) = (0, HashSet::new());
     for (place, job) in jobs.iter().enumerate() {
-        // Nor one that was before the message of its run that failed at first, and is behind one that does now.
+        // Also skips a message that came before the first failure of its sequence, but comes after a new one.
         if !job.can_send() || refused.contains(&job.sequence) {
             results[place] = MessageResult::Skipped;
             continue;
         }
         match hand(job, place) {
             Ok(()) => handed += 1,
-            // Said of the transaction, or of the client; of the message it says nothing.
+            // An error of the transaction or the client. It says nothing about the message.
             Err(Code::State | Code::Fatal | Code::Fenced) => return None,
             Err(code) => {
-                // Said of this message alone, which is not in the transaction.
+                // An error of this message alone, which is not in the transaction.
                 job.sequence.fail();
                 refused.insert(job.sequence.clone());
                 results[place] = MessageResult::Refused(code);
@@ -121,7 +122,8 @@ fn hand_over(
     Some(handed)
 }
 
-/// Nothing is sent behind an end that may come again, before the lane is fenced anew: the broker refuses it then.
+/// Nothing is sent after an end that may be repeated until the lane is fenced again: then the broker refuses the
+/// repeated request.
 fn retry_or_end(again: Vec<Job>, end: End) -> Result<Vec<Job>, Ending> {
     match end {
         End::Certain => Ok(again),
@@ -130,7 +132,7 @@ fn retry_or_end(again: Vec<Job>, end: End) -> Result<Vec<Job>, Ending> {
 }
 
 impl Transaction<'_> {
-    /// Returns those that are to go again.
+    /// Runs one transaction. Returns the messages to send again.
     fn run(&self, jobs: Vec<Job>) -> Result<Vec<Job>, Ending> {
         if let Err(error) = self.producer.begin_transaction() {
             return Err((jobs, EndReason::of(self.producer, &error)));
@@ -147,7 +149,7 @@ impl Transaction<'_> {
             crash_point!(LANE_COMMITTED);
             return retry_or_end(self.report(jobs, results, None)?, end);
         }
-        // Afterwards it is forgotten.
+        // The code is lost after the abort.
         let why = self.end_code();
         match self.abort(&jobs, &mut results) {
             Ok(end) => retry_or_end(self.report(jobs, results, (handed != Some(0)).then_some(why))?, end),
@@ -169,14 +171,14 @@ impl Transaction<'_> {
         }
     }
 
-    /// Waits until the client has told of all that it took; says whether the brokers have all of it.
+    /// Waits until the client has reported every accepted message. Returns whether the brokers stored all of them.
     fn await_answers(&self, handed: usize, jobs: &[Job], results: &mut [MessageResult]) -> bool {
         let mut answered = 0;
         while answered < handed && Instant::now() < self.ends_at {
             self.producer.poll(KAFKA_LANE_POLL);
             let (answers, is_whole) = self.take_answers(jobs, results);
             answered += answers;
-            // One that is refused spoils the transaction, and the others are not waited for.
+            // A refused message spoils the transaction, so the others are not waited for.
             if !is_whole {
                 return false;
             }
@@ -201,11 +203,11 @@ impl Transaction<'_> {
         (answers, is_whole)
     }
 
-    /// What the client says of a transaction that is only to be aborted. Of one that may go on it says nothing.
+    /// The client's error for a transaction that can only be aborted. If the transaction can go on, there is none.
     fn end_code(&self) -> Code {
         match self.producer.begin_transaction().map_err(|error| code_of(&error)) {
             Err(code) if code != Code::State => code,
-            // Not in time, then.
+            // The transaction can go on, so it was too late.
             Ok(()) | Err(_) => Code::OperationTimedOut,
         }
     }
@@ -217,7 +219,7 @@ impl Transaction<'_> {
             let Err(error) = self.producer.commit_transaction(KAFKA_COMMIT_TIMEOUT) else {
                 return Ok(self.end(disconnects));
             };
-            // Asked again, the coordinator says what became of it.
+            // When it is asked again, the coordinator reports the result.
             let is_retriable = matches!(&error, KafkaError::Transaction(error) if error.is_retriable());
             if !is_retriable || Instant::now() >= ends_at {
                 return Err(EndReason::of(self.producer, &error));
@@ -225,7 +227,7 @@ impl Transaction<'_> {
         }
     }
 
-    /// What is under way is waited for before, because the client wants it so, and counts: with it there may be another reason.
+    /// Waits for messages in flight first: the client requires that, and their results may show another reason.
     fn abort(&self, jobs: &[Job], results: &mut [MessageResult]) -> Result<End, EndReason> {
         self.producer.purge(PurgeConfig::default().queue());
         let ends_at = Instant::now() + KAFKA_COMMIT_TIMEOUT;
@@ -239,7 +241,7 @@ impl Transaction<'_> {
         aborted.map(|()| self.end(disconnects)).map_err(|error| EndReason::of(self.producer, &error))
     }
 
-    /// Breaks of connections, with those that are among the client's events; `None` where it has too many of them.
+    /// Broken connections so far, including those in pending client events; `None` if too many events are pending.
     fn disconnects(&self) -> Option<u64> {
         let ends_at = Instant::now() + KAFKA_LANE_EVENTS_TIMEOUT;
         while self.producer.in_flight_count() > 0 {
@@ -251,8 +253,8 @@ impl Transaction<'_> {
         Some(self.producer.context().disconnects())
     }
 
-    /// The transaction has ended, and before its end so many connections had broken. Those of other brokers are not told apart: that
-    /// would rest upon the wording of a log, and costs no more than to fence anew.
+    /// Compares the connection breaks before and after the transaction's end. It does not tell the brokers apart: that
+    /// would depend on the wording of a log line, and would only save fencing the lane again.
     fn end(&self, disconnects_before: Option<u64>) -> End {
         match (disconnects_before, self.disconnects()) {
             (Some(before), Some(after)) if before == after => End::Certain,
@@ -260,15 +262,15 @@ impl Transaction<'_> {
         }
     }
 
-    /// Reports what is decided. Of a transaction that was aborted, for this reason where no message has one, that is what was refused,
-    /// and what comes behind it.
+    /// Reports what is decided. For an aborted transaction these are the refused messages and those that follow them.
+    /// `aborted` is the reason if no message has one.
     fn report(&self, jobs: Vec<Job>, results: Vec<MessageResult>, aborted: Option<Code>) -> Result<Vec<Job>, Ending> {
         let refused = results.iter().find_map(|results| match results {
             MessageResult::Refused(code) => Some(*code),
             MessageResult::Pending | MessageResult::Accepted | MessageResult::Skipped => None,
         });
         if let Some(why) = aborted {
-            // The reason is the lane's, and no message's.
+            // The reason concerns the lane, not a message.
             let ended = refused.map_or(Some(why), |code| is_fencing_error(code).then_some(code));
             if let Some(code) = ended {
                 return Err((jobs, EndReason::of(self.producer, &KafkaError::MessageProduction(code))));
@@ -300,7 +302,7 @@ impl Transaction<'_> {
     fn refusal(&self, code: Code, job: &Job) -> TransportError {
         match class_of(code) {
             class if is_broker_answer(class) => self.producer.context().inner.failure(code, &job.envelope.topic),
-            // There is no outage, as was asked before: one broker that is away is the trouble of its partitions.
+            // There was no outage, as checked before: one unreachable broker affects its own partitions only.
             FailureClass::Connection => TransportError::new(FailureClass::Temporary, BrokerError { code }),
             class => TransportError::new(class, BrokerError { code }),
         }
@@ -331,7 +333,8 @@ pub(super) mod tests {
         Job { envelope, receipt, sequence: run.clone(), partition: None, place: None, precedes_failure: false }
     }
 
-    /// One that goes again, because it was before the one of its run that failed, is not to pass one that fails now.
+    /// A message that is sent again, because it came before the first failure of its sequence, must not overtake a new
+    /// failure.
     #[test]
     fn nothing_is_sent_after_a_refused_message_of_its_sequence() {
         let (run, other) = (KeySequence::new(), KeySequence::new());

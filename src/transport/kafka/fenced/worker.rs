@@ -9,7 +9,7 @@ use super::context::LaneProducer;
 use super::transaction::{Job, deliver};
 use crate::limits::{KAFKA_LANE_IDLE, KAFKA_LANE_POLL, KAFKA_TRANSACTION_BYTES_MAX, KAFKA_TRANSACTION_MESSAGES_MAX};
 
-/// Sends what a lane is given, one transaction after the other, on a thread of its own: the client's calls wait.
+/// Sends a lane's messages, one transaction after the other, on its own thread: the client's calls block.
 pub(super) struct Worker {
     pub(super) producer: LaneProducer,
     pub(super) jobs: Receiver<Vec<Job>>,
@@ -18,7 +18,7 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// Ends when nobody has the lane any more and all that it was given is reported.
+    /// Ends when the lane is dropped and all its messages are reported.
     pub(super) fn run(self) {
         let mut waiting = VecDeque::new();
         while self.gather(&mut waiting) {
@@ -29,12 +29,12 @@ impl Worker {
         }
     }
 
-    /// Takes in what is there, and waits for something where nothing is; says whether there is any.
+    /// Collects what is queued, and waits if nothing is. Returns whether there is a message.
     fn gather(&self, waiting: &mut VecDeque<Job>) -> bool {
         while waiting.is_empty() {
             match self.jobs.recv_timeout(KAFKA_LANE_IDLE) {
                 Ok(jobs) => waiting.extend(jobs),
-                // Errors of connections and log lines, which nobody hears otherwise.
+                // Serves connection errors and log lines, which nobody else polls here.
                 Err(RecvTimeoutError::Timeout) => self.producer.poll(KAFKA_LANE_POLL),
                 Err(RecvTimeoutError::Disconnected) => return false,
             }
@@ -45,16 +45,16 @@ impl Worker {
         true
     }
 
-    /// Refuses all that is here and whatever comes until nobody has the lane any more.
+    /// Refuses all remaining and later messages until the lane is dropped.
     fn close(self, left: impl Iterator<Item = Job>, cause: &EndReason) {
-        tracing::warn!(error = %cause.error(), "a fenced lane sends nothing more before it is fenced anew");
-        // Before the first outcome that says so.
+        tracing::warn!(error = %cause.error(), "a fenced lane closed; it sends nothing until it is fenced again");
+        // Before the first outcome that shows it.
         self.is_open.store(false, Ordering::Release);
         left.for_each(|job| job.fail(cause.error()));
         loop {
             match self.jobs.recv_timeout(KAFKA_LANE_IDLE) {
                 Ok(jobs) => jobs.into_iter().for_each(|job| job.fail(cause.error())),
-                // Or they would pile up.
+                // Otherwise the events would pile up.
                 Err(RecvTimeoutError::Timeout) => self.producer.poll(KAFKA_LANE_POLL),
                 Err(RecvTimeoutError::Disconnected) => return,
             }
@@ -63,7 +63,7 @@ impl Worker {
 }
 
 impl Drop for Worker {
-    /// After a panic, too.
+    /// Also runs after a panic.
     fn drop(&mut self) {
         self.is_open.store(false, Ordering::Release);
     }
@@ -73,7 +73,7 @@ fn transaction_of(waiting: &mut VecDeque<Job>) -> Vec<Job> {
     let (mut count, mut bytes) = (0, 0);
     for job in waiting.iter().take(KAFKA_TRANSACTION_MESSAGES_MAX) {
         bytes += job.envelope.size_bytes();
-        // One goes whatever its size.
+        // The first message is sent whatever its size.
         if count > 0 && bytes > KAFKA_TRANSACTION_BYTES_MAX {
             break;
         }
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
     use crate::transport::KeySequence;
 
-    /// How many go with each transaction, of messages of these sizes.
+    /// How many messages of these sizes go with each transaction.
     fn transactions(sizes: &[usize]) -> Vec<usize> {
         let mut waiting: VecDeque<Job> = sizes.iter().map(|bytes| job(*bytes, &KeySequence::new())).collect();
         let mut counts = Vec::new();

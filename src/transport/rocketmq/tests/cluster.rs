@@ -1,4 +1,4 @@
-//! Name servers and brokers of which some are gone, or know nothing yet.
+//! Name servers and brokers, some of which are down or know nothing yet.
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicUsize;
@@ -29,7 +29,7 @@ const TWO_BROKERS: &str = r#"{"brokerAddrTable":{
     "b":{"brokerAddrs":{0:"b:1"},"cluster":"one"}}}"#;
 const TOPIC: Option<&str> = Some(r#"{"readQueueNums":8,"writeQueueNums":8}"#);
 
-/// What is at each address; somebody who says nothing is at those called silent, and nobody at any other.
+/// What runs at each address. The silent ones never answer; any other address has no server.
 struct Nodes {
     answers: HashMap<&'static str, Option<&'static str>>,
     asked: Mutex<Vec<(String, i32)>>,
@@ -75,7 +75,7 @@ impl Connection for Nodes {
 async fn a_name_server_without_brokers_is_not_final() {
     let nodes = Nodes::new([("new:1", Some("{}")), ("torn:1", Some("<html>")), ("names:1", Some(TWO_BROKERS))]);
     let masters = async |servers: &'static str| masters(&*nodes, servers, &AtomicUsize::new(0)).await;
-    let found = masters("gone:1;new:1;torn:1;names:1;never:1").await.expect("the last but one knows them");
+    let found = masters("gone:1;new:1;torn:1;names:1;never:1").await.expect("the last but one knows the masters");
     assert_eq!(found.iter().map(|node| &*node.name).collect::<Vec<_>>(), ["a", "b"]);
     assert_eq!(masters("gone:1;new:1;torn:1").await.expect("an answer"), []);
     let class = async |servers: &'static str| masters(servers).await.map_err(|call_error| call_error.class);
@@ -90,14 +90,14 @@ async fn a_topic_is_found_behind_silent_name_servers() {
     let topic = client.topics.of(&"orders".into(), &client.config);
     for asked in [0, 1, 2] {
         work::read(Arc::clone(&client), Arc::clone(&topic)).await;
-        assert!(!topic.hand_over(Vec::new(), &client.health).reads, "its queues are known");
+        assert!(!topic.hand_over(Vec::new(), &client.health).reads, "the queues are known");
         assert_eq!(nodes.times("names:1", LIST_BROKERS), asked);
     }
     let silent = ["silent:1", "silent:2", "silent:3"].map(|address| nodes.times(address, LIST_BROKERS));
     assert_eq!(silent, [1, 1, 1], "each of them costs its time-out once");
 }
 
-/// One whose only life has these nodes.
+/// A client whose only connection has these nodes.
 fn client(nodes: &Arc<Nodes>, name_servers: &str) -> Arc<Client> {
     let life = Arc::clone(nodes);
     let open: Connect = Box::new(move || {
@@ -107,7 +107,7 @@ fn client(nodes: &Arc<Nodes>, name_servers: &str) -> Arc<Client> {
     Arc::new(Client::new(RocketMqConfig::new(name_servers), Handle::current(), open))
 }
 
-/// Makes, or only checks, two topics of 8 queues on brokers a and b.
+/// Creates, or only checks, two topics of 8 queues on brokers a and b.
 async fn prepared(nodes: &Arc<Nodes>, create: bool) -> Result<(), FailureClass> {
     let client = client(nodes, "names:1");
     let wanted = ["orders", "bills"].map(|name| TopicSpec { topic: RocketMqTopic::new(name).queues(8), create });
@@ -119,12 +119,12 @@ async fn topics_are_created_and_checked_while_a_broker_is_gone() {
     let with_b = |answer| Nodes::new([("names:1", Some(TWO_BROKERS)), ("b:1", answer)]);
     let nodes = with_b(None);
     assert_eq!(prepared(&nodes, true).await, Ok(()));
-    assert_eq!(nodes.times("b:1", MAKE_TOPIC), 2, "there they are made");
+    assert_eq!(nodes.times("b:1", MAKE_TOPIC), 2, "the topics are created there");
     assert_eq!(nodes.asked.lock().expect("no panic").iter().filter(|(address, _)| address == "a:1").count(), 1);
     assert_eq!(prepared(&with_b(TOPIC), false).await, Ok(()));
-    assert_eq!(prepared(&with_b(None), false).await, Err(FailureClass::Topic), "nobody has them");
+    assert_eq!(prepared(&with_b(None), false).await, Err(FailureClass::Topic), "no broker has them");
     let other = Some(r#"{"readQueueNums":4,"writeQueueNums":4}"#);
     assert_eq!(prepared(&with_b(other), false).await, Err(FailureClass::Topic), "they have 4 queues");
     let alone = Nodes::new([("names:1", Some(TWO_BROKERS))]);
-    assert_eq!(prepared(&alone, true).await, Err(FailureClass::Connection), "nobody is left");
+    assert_eq!(prepared(&alone, true).await, Err(FailureClass::Connection), "no broker is left");
 }

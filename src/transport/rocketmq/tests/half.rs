@@ -1,4 +1,4 @@
-//! Half messages on a broker that moves, or that does not keep them safely.
+//! Half messages on a broker that moves, or that does not store them safely.
 
 use std::sync::{Arc, Mutex};
 
@@ -21,7 +21,7 @@ use crate::message::{Envelope, MessageId};
 use crate::transport::FailureClass;
 use crate::transport::rocketmq::connection::{Connect, Connection, Fields, StoredHalf};
 
-/// A broker `a` that the name server lists at one address, and that is there, or not.
+/// A broker `a` that the name server lists at one address, and that may run at another.
 struct MovingBroker {
     keeps: SendStatus,
     listed: Mutex<&'static str>,
@@ -91,10 +91,10 @@ async fn a_broker_with_a_new_address_gets_the_decision() {
     let life = MovingBroker::new(SendStatus::SendOk, true);
     let halves = halves(&life, config());
     let half = halves.send(envelope()).await.expect("a broker");
-    halves.end(&half, true).await.expect("it is where it was");
+    halves.end(&half, true).await.expect("the broker has not moved");
     life.move_to("a:2");
-    halves.end(&half, true).await.expect("it is elsewhere");
-    halves.end(&half, true).await.expect("which is known by now");
+    halves.end(&half, true).await.expect("the broker has moved");
+    halves.end(&half, true).await.expect("the new address is known");
     assert_eq!(*life.asked_addresses.lock().expect("no panic"), ["a:1", "a:1", "a:2", "a:2"]);
 }
 
@@ -104,7 +104,7 @@ async fn a_broker_that_is_gone_is_tried_once() {
     let halves = halves(&life, config());
     let half = halves.send(envelope()).await.expect("a broker");
     for told in 1..3 {
-        let error = halves.end(&half, true).await.expect_err("it is gone");
+        let error = halves.end(&half, true).await.expect_err("the broker is down");
         assert_eq!(error.class(), FailureClass::Connection);
         assert_eq!(life.asked_addresses.lock().expect("no panic").len(), told);
     }
@@ -114,7 +114,7 @@ async fn a_broker_that_is_gone_is_tried_once() {
 async fn a_half_message_is_sent_when_it_is_as_durable_as_configured() {
     for keeps in [SendStatus::FlushDiskTimeout, SendStatus::FlushSlaveTimeout, SendStatus::SlaveNotAvailable] {
         let life = MovingBroker::new(keeps, true);
-        let error = halves(&life, config()).send(envelope()).await.expect_err("not as safe");
+        let error = halves(&life, config()).send(envelope()).await.expect_err("stored less safely than asked");
         assert_eq!(error.class(), FailureClass::Temporary, "{keeps:?}");
         let accepts = halves(&life, config().accept_unreplicated()).send(envelope()).await;
         let is_flushed = keeps != SendStatus::FlushDiskTimeout;

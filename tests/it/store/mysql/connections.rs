@@ -1,4 +1,4 @@
-//! What a connection leaves open goes with it, over both kinds of pool.
+//! State that a connection leaves open ends with it, over both kinds of pool.
 
 use std::time::Duration;
 
@@ -72,7 +72,7 @@ async fn dropped_claim_closes_its_connection(test: MysqlUnderTest<impl Connectio
     assert_eq!(claim.handle.close(&[key], &[]).await.expect("close").settled, [key]);
 }
 
-/// T12: one row that the server refuses fails its group, and nothing of the group is taken for done.
+/// T12: one row that the server refuses fails its batch, and no row of the batch counts as settled.
 async fn refused_row_fails_its_whole_batch(test: MysqlUnderTest<impl ConnectionPool<Mysql>>) {
     let keys = [insert(&test).await, insert(&test).await];
     let own = test.names.schema_name().expect("a database");
@@ -107,7 +107,7 @@ async fn dead_connections_cost_one_call(test: MysqlUnderTest<impl ConnectionPool
     test.store.claim(&spec()).await.expect("claim").handle.close(&[], &[]).await.expect("close");
 }
 
-/// The server would go on waiting for a lock after its client gave up: it gives up first, and says why.
+/// The server would go on waiting for a lock after its client stopped: it times out first, and says why.
 async fn lock_wait_ends_before_the_deadline(mut test: MysqlUnderTest<impl ConnectionPool<Mysql>>) {
     test.store = test.store.statement_timeout(Duration::from_secs(3));
     let key = insert(&test).await;

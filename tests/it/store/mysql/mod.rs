@@ -1,4 +1,4 @@
-//! MySQL, by MariaDB.
+//! MySQL, tested with MariaDB.
 
 mod async_pool;
 mod connections;

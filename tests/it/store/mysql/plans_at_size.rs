@@ -1,4 +1,4 @@
-//! What claims read of a table that has grown, in rows as the server counted them for their session.
+//! What claims read of a table that has grown, in rows as the server counted them for the session.
 
 use diesel_outbox::store::PollSpec;
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ use crate::store::{insert, spec};
 
 const CALLS: usize = 8;
 
-/// A fifth of a million loads in seconds; were one claim to walk over them, it would be seen.
+/// 200,000 rows load in seconds; if one claim read them all, it would show.
 const DELAYED: u32 = 200_000;
 
 const FEW: u32 = 1_000;
@@ -25,13 +25,13 @@ struct Counter {
     value: String,
 }
 
-/// What each session has read in all: told when it ends, because the store keeps it until then.
+/// What each session has read in all, recorded when it ends: the store keeps it until then.
 #[derive(Debug, Clone, Default)]
 struct Tally(Arc<Mutex<Vec<u64>>>);
 
 impl CustomizeConnection<MysqlConnection, diesel::r2d2::Error> for Tally {
     fn on_release(&self, mut session: MysqlConnection) {
-        // The last are index entries that the engine passed over by itself, and counts as read by nobody.
+        // The last counter is of index entries that the engine skipped by itself and does not count as read.
         let counters =
             "SHOW SESSION STATUS WHERE Variable_name LIKE 'Handler_read%' OR Variable_name = 'Handler_icp_attempts'";
         let counters: Vec<Counter> = diesel::sql_query(counters).load(&mut session).expect("counters");
@@ -40,7 +40,7 @@ impl CustomizeConnection<MysqlConnection, diesel::r2d2::Error> for Tally {
     }
 }
 
-/// What looks and claims of a few rows read beside so many that are due next month.
+/// What polls and claims of a few rows read while many are due next month.
 async fn rows_read_beside(delayed: u32) -> Option<u64> {
     let tally = Tally::default();
     let customizer = tally.clone();
@@ -66,7 +66,8 @@ async fn rows_read_beside(delayed: u32) -> Option<u64> {
         nothing.handle.close(&[], &[]).await.expect("close");
     }
     drop(test);
-    let read = crate::store::eventually("the session has told", || tally.0.lock().expect("unpoisoned").pop());
+    let read =
+        crate::store::eventually("the session has recorded its reads", || tally.0.lock().expect("unpoisoned").pop());
     Some(read.await)
 }
 
@@ -75,5 +76,5 @@ async fn delayed_messages_cost_a_sweeper_no_row() {
     let Some(alone) = rows_read_beside(FEW).await else { return };
     let Some(beside) = rows_read_beside(DELAYED).await else { return };
     assert!(alone > 0, "nothing was counted");
-    assert!(beside <= alone * 2, "{beside} rows in place of {alone}");
+    assert!(beside <= alone * 2, "{beside} rows instead of {alone}");
 }

@@ -1,4 +1,4 @@
-//! Failures that were seen once, by the trace that showed them.
+//! Failures that occurred, named by the trace that showed them.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ impl CustomizeConnection<MysqlConnection, diesel::r2d2::Error> for FiveHoursEast
     }
 }
 
-/// T8: the session's time zone moves nothing. NOW(6) follows it, and rows were due hours off.
+/// T8: the session's time zone has no effect. NOW(6) follows it, and rows were due hours off.
 #[tokio::test]
 async fn time_zone_of_the_session_moves_nothing() {
     let east = |url: &str| {
@@ -69,8 +69,8 @@ async fn time_zone_of_the_session_moves_nothing() {
     assert!(lease_left(row.due_at, now).is_ok_and(|left| left <= Duration::from_secs(60)), "{row:?}");
 }
 
-/// T9: a claim of fewer rows than its limit locked the gap behind them at REPEATABLE READ, the server's default, and with
-/// it the application's INSERTs.
+/// T9: at REPEATABLE READ, the server's default, a claim of fewer rows than its limit locked the gap after them, and so blocked the
+/// application's INSERTs.
 #[tokio::test]
 async fn claim_locks_no_gap() {
     let Some(test) = MysqlUnderTest::open(deadpool) else { return };
@@ -104,7 +104,7 @@ fn fill(test: &MysqlUnderTest<impl ConnectionPool<Mysql>>, rows: u32, due_at: &s
     ));
 }
 
-/// T6 and I10: what a statement reads depends on its rows, not on those that are not due.
+/// T6 and I10: a statement reads its own rows, not those that are not due.
 #[tokio::test]
 async fn backlog_that_is_not_due_is_not_read() {
     const BACKLOG: i32 = 20_000;
@@ -142,7 +142,7 @@ fn failed(held: Held) -> Failed {
 async fn problem(store: &MysqlStore<impl ConnectionPool<Mysql>>) -> SchemaProblem {
     match store.check().await {
         Err(StoreError::Schema(problem)) => problem,
-        other => panic!("no problem of the schema: {other:?}"),
+        other => panic!("not a schema problem: {other:?}"),
     }
 }
 
@@ -167,7 +167,7 @@ async fn check_reports_schema_problems() {
     assert_eq!(problem(&test.store).await, missing);
 }
 
-/// READ COMMITTED cannot write with a binlog of statements; and a server can be told to lose commits.
+/// READ COMMITTED cannot write with a statement binlog; and a server can be configured to lose commits.
 #[tokio::test]
 async fn check_sees_settings_that_lose_commits_or_refuse_writes() {
     let settings = [("log-bin", "binlog"), ("binlog-format", "STATEMENT")];

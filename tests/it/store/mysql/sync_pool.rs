@@ -12,7 +12,7 @@ async fn open() -> Option<MysqlUnderTest<Pool<ConnectionManager<MysqlConnection>
 
 diesel_outbox::store_conformance_tests!(open);
 
-/// It does not tell which transactions are open, so a lane is read back for a time.
+/// MySQL does not report which transactions are open, so a lane is read again for some time.
 #[tokio::test]
 async fn supports_everything_but_horizons() {
     let Some(test) = open().await else { return };

@@ -20,7 +20,7 @@ use crate::store::columns::{DeadLetterColumns, Instant, KeyRow, LiveColumns};
 use crate::store::eventually;
 use crate::store::marks::{statement_before_mark, was_marked};
 
-/// A store over a database of its own in the shared server, which is thrown away as a whole.
+/// A store over its own database in the shared server, which is dropped as a whole.
 pub(crate) struct MysqlUnderTest<P: ConnectionPool<Mysql>> {
     pub(crate) store: MysqlStore<P>,
     pub(crate) names: TableNames,
@@ -47,7 +47,7 @@ impl<P: ConnectionPool<Mysql>> MysqlUnderTest<P> {
         self.control.lock().expect("no test panicked with it")
     }
 
-    /// `{m}` and `{d}` stand for the tables.
+    /// Replaces `{m}` and `{d}` by the table names.
     pub(crate) fn sql(&self, text: &str) -> String {
         text.replace("{m}", &self.names.messages()).replace("{d}", &self.names.dead_letters())
     }
@@ -84,7 +84,7 @@ impl<P: ConnectionPool<Mysql>> MysqlUnderTest<P> {
     }
 }
 
-/// The numbers that a query has in its column of that name.
+/// The values of a query's column `number`.
 fn numbers(control: &Mutex<MysqlConnection>, sql: &str) -> Vec<i32> {
     let rows: Vec<Number> = sql_query(sql).load(&mut *control.lock().expect("unpoisoned")).expect("read numbers");
     rows.into_iter().map(|row| row.number).collect()

@@ -1,4 +1,4 @@
-//! Calls that are given up: how many connections the server has of a store meanwhile, whatever they wait for.
+//! How many connections the server has of a store while calls are abandoned, whatever they wait for.
 
 use std::collections::HashSet;
 use std::fs;
@@ -26,7 +26,7 @@ use crate::store::spec;
 const DEADLINE: Duration = Duration::from_millis(300);
 const OBSERVED_FOR: Duration = Duration::from_secs(4);
 const POOL_SIZE: usize = 6;
-/// More calls at once than places.
+/// More concurrent calls than the pool has places.
 const CALLERS: usize = 8;
 /// The connection of a cancel request.
 const CANCEL_CONNECTIONS: usize = 1;
@@ -52,7 +52,7 @@ fn mobc(url: &str) -> mobc::Pool<AsyncPgConnection> {
     mobc::Pool::builder().max_open(u64::try_from(POOL_SIZE).expect("few")).build(manager(url))
 }
 
-/// Calls that follow each other without end, some in transactions and some not, while `meanwhile` goes on.
+/// Runs calls continuously, some in transactions and some not, during `meanwhile`.
 async fn with_callers<P: ConnectionPool<Pg>, T>(store: PostgresStore<P>, meanwhile: impl Future<Output = T>) -> T {
     let store = Arc::new(store.statement_timeout(DEADLINE));
     let callers: Vec<_> = (0..CALLERS)
@@ -61,7 +61,7 @@ async fn with_callers<P: ConnectionPool<Pg>, T>(store: PostgresStore<P>, meanwhi
             tokio::spawn(async move {
                 let rows = [RowKey { id: 1, message_id: MessageId::new() }];
                 loop {
-                    // Whatever comes of it.
+                    // The result does not matter.
                     let _ = match number % 4 {
                         0 => match store.claim(&spec()).await {
                             Ok(claim) => claim.handle.close(&[], &[]).await.map(drop),
@@ -83,12 +83,12 @@ async fn with_callers<P: ConnectionPool<Pg>, T>(store: PostgresStore<P>, meanwhi
     told
 }
 
-/// The most of what `look` sees twice in a row while `OBSERVED_FOR` goes by: what its client has closed is there for a moment longer.
-async fn most<T: Hash + Eq>(mut look: impl FnMut() -> HashSet<T>) -> usize {
+/// The maximum that `observe` sees twice in a row during `OBSERVED_FOR`: a connection that its client has closed remains for a moment.
+async fn most<T: Hash + Eq>(mut observe: impl FnMut() -> HashSet<T>) -> usize {
     let end = Instant::now() + OBSERVED_FOR;
     let (mut most, mut before) = (0, HashSet::new());
     while Instant::now() < end {
-        let now = look();
+        let now = observe();
         most = most.max(now.intersection(&before).count());
         before = now;
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -126,8 +126,8 @@ mod a_locked_table {
     over!(r2d2, deadpool, bb8, mobc);
 }
 
-/// A server that stands still is asked nothing: the kernel tells which connections it still has to serve, those that it has not accepted yet
-/// among them.
+/// A frozen server cannot be asked. The kernel reports which connections it still has to serve, including those it has not accepted
+/// yet.
 fn connections_at(port: u16) -> HashSet<String> {
     let ends = ["/proc/net/tcp", "/proc/net/tcp6"].map(|file| fs::read_to_string(file).unwrap_or_default());
     let mut found = HashSet::new();
@@ -152,7 +152,7 @@ fn signal(server: &Postgres, signal: Signal) {
         pids.filter(|pid| fs::read_to_string(format!("/proc/{pid}/status")).is_ok_and(|text| text.contains(&of_it)));
     for pid in std::iter::once(first).chain(children) {
         let pid = Pid::from_raw(i32::try_from(pid).expect("a pid")).expect("not 0");
-        // One may have ended.
+        // It may have ended.
         let _ = kill_process(pid, signal);
     }
 }

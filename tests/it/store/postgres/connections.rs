@@ -1,4 +1,4 @@
-//! The connections that a store keeps: few, warm, and gone after anything that leaves their state open.
+//! The connections that a store caches: few, prepared, and closed after anything that leaves their state open.
 
 use std::time::Duration;
 
@@ -74,7 +74,7 @@ over_every_pool! {
     dropped_store_closes_its_connections,
 }
 
-/// A store whose connections carry a name of their own at the server.
+/// A store whose connections have their own name at the server.
 pub(super) struct NamedStore<P: ConnectionPool<Pg>> {
     pub(super) inner: PostgresUnderTest<P>,
     pub(super) name: String,
@@ -207,7 +207,7 @@ async fn dropped_store_closes_its_connections(test: NamedStore<impl ConnectionPo
     .await;
 }
 
-/// With fewer connections than calls, calls wait for each other instead of for a pool that has none left.
+/// With fewer connections than calls, calls wait for each other instead of for an exhausted pool.
 async fn one_connection_is_enough(test: NamedStore<impl ConnectionPool<Pg>>) {
     let key = test.insert().await;
     let claim = test.inner.store.claim(&spec()).await.expect("claim");

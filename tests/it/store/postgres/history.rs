@@ -22,7 +22,7 @@ fn rows_in(test: &PostgresUnderTest<impl ConnectionPool<Pg>>, partition: &str) -
     test.numbers(&format!("SELECT count(*)::int AS number FROM {table}"))[0]
 }
 
-/// Makes a partition of a day that is long over and moves everything there.
+/// Creates a partition for a day that is long over and moves everything there.
 fn expire_all(test: &PostgresUnderTest<impl ConnectionPool<Pg>>) {
     let history = test.names.history();
     test.run(&format!(
@@ -54,7 +54,7 @@ async fn an_expired_day_is_dropped_as_a_whole() {
     assert!(!test.store.prune(100).await.expect("prune").more);
 }
 
-/// A reader has the history for as long as it likes: the fall waits for a moment and no longer, and settles go on.
+/// A reader may lock the history for as long as it likes: dropping a partition waits only a moment, and settles go on.
 #[tokio::test]
 async fn a_reader_blocks_dropping_a_day_and_no_settle() {
     let Some(test) = PostgresUnderTest::open(deadpool) else { return };
@@ -68,7 +68,7 @@ async fn a_reader_blocks_dropping_a_day_and_no_settle() {
     assert!(test.store.prune(100).await.expect("prune").more);
 }
 
-/// A writer of the default partition keeps the days ahead from being made: that gives up soon, so that no settle waits for long.
+/// A writer of the default partition blocks creating the days ahead. That times out soon, so no settle waits for long.
 #[tokio::test]
 async fn a_writer_blocks_making_days_and_no_settle() {
     let Some(test) = PostgresUnderTest::open(deadpool) else { return };
@@ -83,7 +83,7 @@ async fn a_writer_blocks_making_days_and_no_settle() {
     assert!(partitions(&test) > before);
 }
 
-/// Rule of the protocol: an open claim has no lock on the history before its last statement.
+/// Protocol rule: an open claim has no lock on the history before its last statement.
 #[tokio::test]
 async fn an_open_claim_blocks_dropping_no_day() {
     let Some(test) = PostgresUnderTest::open(deadpool) else { return };
@@ -96,7 +96,7 @@ async fn an_open_claim_blocks_dropping_no_day() {
     assert!(test.store.sent(key.message_id).await.expect("sent").is_some());
 }
 
-/// A day of which rows are in the default partition already cannot be attached, and keeps none of the others from it.
+/// A day with rows in the default partition cannot be attached, but the other days can.
 #[tokio::test]
 async fn a_late_day_blocks_no_other() {
     let Some(test) = PostgresUnderTest::open(deadpool) else { return };

@@ -8,8 +8,8 @@ use super::connections::deadpool;
 use super::under_test::PostgresUnderTest;
 use crate::store::{insert, spec};
 
-/// A predicate lock that stays behind a statement is what makes an application's serializable transaction beside it fail with 40001.
-/// Each statement that is a transaction by itself states its own isolation, whatever the default.
+/// A predicate lock left by a statement makes an application's concurrent serializable transaction fail with 40001. So each single
+/// statement sets its own isolation level, whatever the default.
 #[tokio::test]
 async fn statements_take_no_predicate_locks_where_serializable_is_the_default() {
     let serializable = "options=-c%20default_transaction_isolation%3Dserializable";
@@ -18,7 +18,7 @@ async fn statements_take_no_predicate_locks_where_serializable_is_the_default() 
     for _ in 0..4 {
         held.push(Held { key: insert(&test).await, epoch: 0 });
     }
-    // Keeps those of transactions that ended meanwhile.
+    // Keeps the predicate locks of transactions that ended meanwhile.
     let application = test.begin("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE; SELECT 1");
     let (store, keys) = (&test.store, [held[0].key, held[1].key]);
     let refs = keys.map(RowRef::from);

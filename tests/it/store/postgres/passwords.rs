@@ -1,4 +1,4 @@
-//! What people may read of a store holds no password. Needs no server: nobody listens where it connects to.
+//! Readable text about a store contains no password. Needs no server: nobody listens where it connects to.
 
 use std::error::Error;
 use std::time::Duration;
@@ -17,7 +17,7 @@ fn manager() -> AsyncDieselConnectionManager<AsyncPgConnection> {
     AsyncDieselConnectionManager::new(URL)
 }
 
-/// The error, and everything that it was made of, in both ways to print it.
+/// The error and its sources, printed in every format.
 fn printed(error: &(dyn Error + 'static)) -> String {
     let (mut printed, mut next) = (String::new(), Some(error));
     while let Some(error) = next {
@@ -43,7 +43,7 @@ async fn unreachable(pool: impl ConnectionPool<Pg>, within: Duration) -> StoreEr
     error
 }
 
-/// These pools hand on what the driver says.
+/// These pools pass on the driver's error.
 #[tokio::test]
 async fn a_store_over_deadpool_or_mobc_hides_its_password() {
     let within = Duration::from_secs(10);
@@ -53,7 +53,7 @@ async fn a_store_over_deadpool_or_mobc_hides_its_password() {
     }
 }
 
-/// These try until the time is over.
+/// These pools retry until the time-out.
 #[tokio::test]
 async fn a_store_over_r2d2_or_bb8_hides_its_password() {
     let within = Duration::from_millis(500);

@@ -1,4 +1,4 @@
-//! What the statements read, as the server counted it: a plan can be right for an empty table and wrong for a backlog.
+//! What the statements read, as the server counted it: a plan can suit an empty table and fail for a backlog.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -19,27 +19,27 @@ use super::under_test::{PostgresUnderTest, numbers};
 use crate::store::eventually;
 use crate::store::{insert, spec};
 
-/// More calls than those after which PostgreSQL keeps a plan.
+/// More calls than PostgreSQL needs to keep a plan.
 const CALLS: usize = 8;
 
-/// So many rows of the topic are not due.
+/// Rows of the topic that are not due.
 const BACKLOG: i32 = 20_000;
 
-/// What was read of the tables.
+/// What was read from the tables.
 pub(super) struct Reads {
     pub(super) table_scans: i32,
-    /// Rows that scans of whole tables went over: of an empty partition that is the way to read it.
+    /// Rows read by scans of whole tables: an empty partition is read that way.
     pub(super) scanned_rows: i32,
     pub(super) due_entries: i32,
     dead_entries: i32,
     /// Pages of the live messages and their indexes, in shared buffers or not.
     pub(super) live_pages: i32,
-    /// Of the history, of each partition.
+    /// Pages of the history, in all partitions.
     pub(super) history_pages: i32,
 }
 
 impl Reads {
-    /// By all sessions that have ended: a session tells its counts then.
+    /// Read by all sessions that have ended: a session reports its counts at its end.
     fn read_now(control: &Mutex<PgConnection>, schema: &str) -> Self {
         let number = |column: &str, view: &str, which: &str| {
             let sql = format!("SELECT {column}::int AS number FROM {view} WHERE schemaname = '{schema}' AND {which}");
@@ -57,13 +57,13 @@ impl Reads {
     }
 }
 
-/// A store whose reads are counted from here on.
+/// A store whose reads are counted from now on.
 pub(super) async fn counted(
     fill: impl FnOnce(&PostgresUnderTest<Pool<AsyncPgConnection>>),
 ) -> Option<(MeasuredStore, Reads)> {
     let test = NamedStore::open(deadpool)?;
     fill(&test.inner);
-    // Making an index scans the table, too.
+    // Creating an index scans the table, too.
     let migrated = test.inner.numbers("SELECT pg_backend_pid() AS number")[0];
     test.inner.reconnect();
     eventually("the session of the migration ends", || {
@@ -119,8 +119,8 @@ async fn sweep(test: &PostgresUnderTest<impl ConnectionPool<Pg>>) {
     }
 }
 
-/// T6: rows that are not due cost a claim nothing. With `clock_timestamp()` in place of `statement_timestamp()` each
-/// claim walks over all of them.
+/// T6: rows that are not due cost a claim nothing. With `clock_timestamp()` instead of `statement_timestamp()` each claim reads all
+/// of them.
 #[tokio::test]
 async fn claim_reads_only_what_is_due() {
     let Some((counted, before)) = counted(insert_backlog).await else { return };
@@ -130,7 +130,7 @@ async fn claim_reads_only_what_is_due() {
     assert!(due_entries < BACKLOG / 10, "{CALLS} claims of a row each read {due_entries} entries of the index");
 }
 
-/// Left to itself the planner reads all of a topic, whatever the bound of the count.
+/// By default the planner reads all of a topic, whatever the limit of the count.
 #[tokio::test]
 async fn backlog_reads_no_more_than_it_counts() {
     let filled = counted(|test| {
@@ -152,7 +152,7 @@ async fn backlog_reads_no_more_than_it_counts() {
     assert!(most < BACKLOG / 10, "{CALLS} counts of 100 rows each read {most} entries of an index");
 }
 
-/// A plan made while the table was empty is not kept for the backlog.
+/// A plan made while the table was empty is not used for the backlog.
 #[tokio::test]
 async fn claim_of_a_backlog_after_an_empty_table_uses_the_index() {
     let Some((counted, before)) = counted(|_| ()).await else { return };
@@ -164,8 +164,8 @@ async fn claim_of_a_backlog_after_an_empty_table_uses_the_index() {
     assert!(due_entries < BACKLOG / 10, "{due_entries}");
 }
 
-/// While somebody's snapshot keeps what a drain removed, the next claim does not walk over it again: each would read
-/// all index entries from the beginning on.
+/// While an old snapshot keeps the rows that a drain removed, the next claim does not read them again. Otherwise each claim would
+/// read all index entries from the beginning.
 #[tokio::test]
 async fn drain_beside_an_old_snapshot_reads_each_row_a_few_times() {
     const ROWS: i32 = 5_000;
@@ -193,7 +193,7 @@ async fn drain_beside_an_old_snapshot_reads_each_row_a_few_times() {
     assert!((ROWS..ROWS * 5).contains(&due_entries), "{due_entries} index entries for {ROWS} rows");
 }
 
-/// So does one of rows that are too young for the watermark: the pass remembers where it is.
+/// The same holds for rows that are too young for the watermark: the claim run remembers its position.
 #[tokio::test]
 async fn successive_claims_read_young_rows_once() {
     const ROWS: i32 = 5_000;
@@ -223,7 +223,7 @@ async fn successive_claims_read_young_rows_once() {
     assert!((ROWS..ROWS * 5).contains(&due_entries), "{due_entries} index entries for {ROWS} rows");
 }
 
-/// For the watermark and for what is locked there is one walk: the second begins where the first came to a row.
+/// The watermark and the rows to lock are found in one walk: the second part begins where the first found a row.
 #[tokio::test]
 async fn a_claim_reads_dead_index_entries_once() {
     const GONE: i32 = 5_000;
@@ -247,7 +247,7 @@ async fn a_claim_reads_dead_index_entries_once() {
     assert!((GONE..GONE + GONE / 2).contains(&due_entries), "{due_entries} index entries for {GONE} that are gone");
 }
 
-/// I10: by primary key, whatever else is in the table.
+/// I10: rows are found by primary key, whatever else is in the table.
 #[tokio::test]
 async fn rows_are_found_by_primary_key() {
     let filled = counted(|test| {
@@ -268,17 +268,17 @@ async fn rows_are_found_by_primary_key() {
         assert_eq!(store.settle(&[held[1].key], Locking::Skip).await.expect("settle"), [held[1].key]);
         assert_eq!(store.settle(&[held[1].key], Locking::Wait).await.expect("settle"), []);
         assert_eq!(store.poll(&PollSpec::everything(["orders".into()])).await.expect("poll").due.len(), 1);
-        let admin = store.admin().expect("what people need");
+        let admin = store.admin().expect("admin operations");
         assert_eq!(admin.cancel(MessageId::new()).await.expect("cancel"), CancelOutcome::NotFound);
     }
     let Reads { table_scans, due_entries, .. } = counted.since(before).await;
     assert_eq!(table_scans, 0);
-    // Each look goes over what is left of the rows before, as long as a snapshot of another test may see them.
+    // Each poll reads index entries of removed rows while a snapshot of another test may see them.
     assert!(due_entries < BACKLOG / 10, "{due_entries}");
 }
 
-/// A plan that was made for a few rows is not kept for a backlog, where a settle of 500 rows took 16 s with it. An idle
-/// store looks for the next due row by one statement, and has nothing to renew.
+/// A plan made for a few rows is not kept for a backlog, where it made a settle of 500 rows take 16 s. An idle store only polls,
+/// and has nothing to renew.
 #[tokio::test]
 async fn plans_are_renewed_before_a_write_and_not_by_polling() {
     let sent = Arc::new(Mutex::new(Vec::new()));
@@ -291,7 +291,7 @@ async fn plans_are_renewed_before_a_write_and_not_by_polling() {
         assert!(tokio::time::Instant::now() < end, "no renewal in 15 s of writes");
         store.settle(&absent, Locking::Skip).await.expect("settle");
     }
-    store.poll(&PollSpec::everything(["orders".into()])).await.expect("a first look, which finds the tables");
+    store.poll(&PollSpec::everything(["orders".into()])).await.expect("a first poll, which checks the tables");
     let polled_until = tokio::time::Instant::now() + Duration::from_millis(1_200);
     sent.lock().expect("unpoisoned").clear();
     let mut polls = 0;
@@ -304,7 +304,7 @@ async fn plans_are_renewed_before_a_write_and_not_by_polling() {
     assert_eq!(renewals(), 1);
 }
 
-/// A pool whose connections note the texts that they send.
+/// A pool whose connections record the texts that they send.
 fn logging_pool(url: &str, sent: &Arc<Mutex<Vec<String>>>) -> Pool<AsyncPgConnection> {
     let mut config = ManagerConfig::default();
     let sent = Arc::clone(sent);

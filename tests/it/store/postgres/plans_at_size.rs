@@ -1,4 +1,4 @@
-//! What claims and the history read of tables that have grown, in rows and pages as the server counted them.
+//! What claims and the history read of large tables, in rows and pages as the server counted them.
 
 use std::time::Duration;
 
@@ -9,20 +9,20 @@ use super::plans::counted;
 use super::under_test::PostgresUnderTest;
 use crate::store::{insert, spec};
 
-/// More calls than those after which PostgreSQL keeps a plan.
+/// More calls than PostgreSQL needs to keep a plan.
 const CALLS: i32 = 8;
 
 const DELAYED: i32 = 1_000_000;
 
-/// So many that the table is worth an index, and no more.
+/// Just enough for the table to be worth an index.
 const FEW: i32 = 10_000;
 
-/// Rows of the history, a tenth of them in each of ten days, and of a key each hundredth.
+/// Rows of the history: a tenth in each of ten days, every hundredth of the same key.
 const SENT: i32 = 100_000;
 
 const DAYS: i32 = 10;
 
-/// Of the due topic as of the delayed messages, pages that looks and claims of a few rows read beside so many that are due later.
+/// Pages that polls and claims of a few rows read while many other rows are due later, of the due topic and of the delayed one.
 async fn pages_read_beside(delayed: i32) -> Option<i32> {
     let filled = counted(|test| {
         test.run(&format!(
@@ -49,13 +49,13 @@ async fn pages_read_beside(delayed: i32) -> Option<i32> {
     Some(reads.live_pages)
 }
 
-/// Their index is a level deeper, and that is all.
+/// The index is a level deeper, and that is all.
 #[tokio::test]
 async fn a_million_delayed_messages_cost_a_sweeper_no_page() {
     let Some(alone) = pages_read_beside(FEW).await else { return };
     let Some(beside) = pages_read_beside(DELAYED).await else { return };
     assert!(alone > 0, "nothing was counted");
-    assert!(beside <= alone * 2, "{beside} pages in place of {alone}");
+    assert!(beside <= alone * 2, "{beside} pages instead of {alone}");
 }
 
 fn fill_history(test: &PostgresUnderTest<impl diesel_outbox::store::ConnectionPool<diesel::pg::Pg>>) {
@@ -76,7 +76,7 @@ fn fill_history(test: &PostgresUnderTest<impl diesel_outbox::store::ConnectionPo
     test.run(&format!("ANALYZE {history}"));
 }
 
-/// By id and by key, whatever else is kept; and moving a message there, or back, reads none of the others.
+/// By id and by key, whatever else is kept. Moving a message there or back reads none of the others.
 #[tokio::test]
 async fn the_history_is_read_by_its_indexes() {
     let filled = counted(fill_history);
@@ -100,11 +100,11 @@ async fn the_history_is_read_by_its_indexes() {
             1
         );
         assert_eq!(store.prune(100).await.expect("prune").rows, 0);
-        assert_eq!(store.apply_processed_marks(Duration::ZERO, 100).await.expect("fold"), 0);
+        assert_eq!(store.apply_processed_marks(Duration::ZERO, 100).await.expect("apply_processed_marks"), 0);
     }
     let reads = counted.since(before).await;
     assert!(reads.scanned_rows < SENT / DAYS / 10, "{} rows by scans of whole tables", reads.scanned_rows);
-    // Of each of the partitions a few pages of an index, in each of a dozen calls.
+    // A few index pages per partition, in each of a dozen calls.
     let most = CALLS * 12 * (DAYS + 1) * 10;
     assert!(reads.history_pages < most, "{} pages, of {most} at most", reads.history_pages);
 }

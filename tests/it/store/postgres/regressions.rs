@@ -1,4 +1,4 @@
-//! Failures that were seen once, by the trace that showed them.
+//! Failures that occurred, named by the trace that showed them.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::under_test::PostgresUnderTest;
 use crate::store::edited::assert_edits_are_isolated;
 use crate::store::{assert_works_without_pauses, insert, spec};
 
-/// T5: an id can be given again, and a late settle then names another message's row.
+/// T5: an id can be reused, and a late settle then names another message's row.
 #[tokio::test]
 async fn late_settle_removes_no_row_with_a_reused_id() {
     let Some(test) = PostgresUnderTest::open(deadpool) else { return };
@@ -28,8 +28,8 @@ async fn late_settle_removes_no_row_with_a_reused_id() {
     assert_eq!(test.live_rows().await.len(), 1);
 }
 
-/// T9: at REPEATABLE READ a claim fails on every row that changed since it began. It is READ COMMITTED whatever the
-/// role's default is, ends by itself, and like a settle does not wait for the disk.
+/// T9: at REPEATABLE READ a claim fails on every row that changed since it began. A claim is READ COMMITTED whatever the role's
+/// default, ends by itself, and like a settle does not wait for the disk.
 #[tokio::test(flavor = "multi_thread")]
 async fn claim_brings_its_own_settings() {
     let with_default =
@@ -53,8 +53,8 @@ async fn claim_brings_its_own_settings() {
     assert_eq!(seen("true"), 2);
 }
 
-/// T10: two relays settle the same rows, each in its own order. Where rows are locked in the order of the list, a third
-/// of the rounds deadlocks.
+/// T10: two relays settle the same rows, each in its own order. If rows are locked in the order of the batch, a third of the runs
+/// deadlock.
 #[tokio::test(flavor = "multi_thread")]
 async fn settles_in_any_order_do_not_deadlock() {
     let Some(test) = PostgresUnderTest::open(r2d2) else { return };
@@ -70,7 +70,7 @@ async fn settles_in_any_order_do_not_deadlock() {
     }
 }
 
-/// T12: one row that the database refuses fails its group, and nothing of the group is taken for done.
+/// T12: one row that the database refuses fails its batch, and no row of the batch counts as settled.
 #[tokio::test]
 async fn refused_row_fails_its_whole_batch() {
     let Some(test) = PostgresUnderTest::open(deadpool) else { return };
@@ -88,7 +88,7 @@ async fn refused_row_fails_its_whole_batch() {
     assert!(test.store.settle(&[keys[1]], Locking::Wait).await.is_err());
 }
 
-/// What a trigger keeps in silence is told as kept, and the others of its claim as settled.
+/// A row that a trigger silently keeps is reported as kept, and the others of its claim as settled.
 #[tokio::test]
 async fn row_kept_by_a_trigger_is_not_reported_as_settled() {
     let Some(test) = PostgresUnderTest::open(deadpool) else { return };
@@ -104,7 +104,7 @@ async fn row_kept_by_a_trigger_is_not_reported_as_settled() {
     assert_eq!(test.live_rows().await.len(), 1);
 }
 
-/// A lease is a difference of instants, and one of them can be infinite: one such row is not to keep its group.
+/// A lease is a difference of instants, and one of them can be infinite: one such row must not block its batch.
 #[tokio::test]
 async fn row_that_is_never_due_blocks_no_confirm_of_others() {
     let Some(test) = PostgresUnderTest::open(deadpool) else { return };
@@ -117,7 +117,7 @@ async fn row_that_is_never_due_blocks_no_confirm_of_others() {
     assert_eq!(of(keys[0]), Duration::ZERO);
 }
 
-/// A lock time-out or a deadlock passes; the relay tries the same group again.
+/// A lock time-out or a deadlock is transient; the relay tries the same batch again.
 #[tokio::test]
 async fn lock_timeout_is_retriable() {
     let impatient = |url: &str| deadpool(&format!("{url}?options=-c%20lock_timeout%3D50"));
@@ -132,7 +132,7 @@ async fn lock_timeout_is_retriable() {
 async fn problem(store: &PostgresStore<impl ConnectionPool<Pg>>) -> SchemaProblem {
     match store.check().await {
         Err(StoreError::Schema(problem)) => problem,
-        other => panic!("no problem of the schema: {other:?}"),
+        other => panic!("not a schema problem: {other:?}"),
     }
 }
 
@@ -160,7 +160,7 @@ async fn check_sees_settings_that_lose_commits_or_refuse_writes() {
     let Some(test) = PostgresUnderTest::open(lossy) else { return };
     let warning = StoreWarning::NotDurable { setting: "synchronous_commit = off" };
     assert!(test.store.check().await.expect("check").contains(&warning));
-    // The server itself may run without fsync, which is a warning of its own.
+    // The server itself may run without fsync, which gives a separate warning.
     let Some(test) = PostgresUnderTest::open(deadpool) else { return };
     assert!(!test.store.check().await.expect("check").contains(&warning));
 
@@ -169,7 +169,7 @@ async fn check_sees_settings_that_lose_commits_or_refuse_writes() {
     assert!(matches!(problem(&test.store).await, SchemaProblem::Setting { .. }));
 }
 
-/// No answer at all is no problem of the schema: the relay starts, and tries again.
+/// An unreachable server is no schema problem: the relay starts, and tries again.
 #[tokio::test]
 async fn absent_database_is_retriable() {
     let store = PostgresStore::new(r2d2("postgres://127.0.0.1:1/nowhere")).statement_timeout(Duration::from_secs(1));

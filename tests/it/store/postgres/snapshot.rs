@@ -1,4 +1,4 @@
-//! A relay beside somebody's old snapshot, which keeps vacuum from the index entries of rows that are gone.
+//! A relay while an old snapshot keeps vacuum from removing the index entries of deleted rows.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::plans::{Reads, counted};
 use super::under_test::{OpenPostgres, PostgresUnderTest};
 use crate::store::insert;
 
-/// So many that a walk over them takes tens of milliseconds.
+/// So many that reading them takes tens of milliseconds.
 const GONE: i32 = 300_000;
 /// Sweeps of one message each, one after the other.
 const SWEEPS: i32 = 20;
@@ -30,8 +30,8 @@ pub(super) fn insert_dead_entries(test: &PostgresUnderTest<impl ConnectionPool<P
     snapshot
 }
 
-/// Each sweep is found by a look and taken by a claim, and none of them walks over what is gone: the look that does, for what was
-/// committed late, rests fifty times as long as it took.
+/// A poll finds each message and a claim takes it, and none of them reads the dead entries. Only the full scan reads them, to find
+/// late commits; it then pauses for fifty times as long as it took.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sweeps_beside_an_old_snapshot_read_no_dead_entries() {
     let mut snapshot = None;
@@ -56,11 +56,11 @@ async fn sweeps_beside_an_old_snapshot_read_no_dead_entries() {
     );
 }
 
-/// A look from the watermark ends where the relay looks next: neither below nor ahead does it walk over what is gone.
+/// A poll from the watermark ends where the next poll begins: it reads no dead entries below or ahead.
 #[tokio::test]
 async fn a_poll_reads_no_entry_outside_of_its_bounds() {
     const GONE: i32 = 5_000;
-    const LOOKS: i32 = 10;
+    const POLLS: i32 = 10;
     let mut snapshot = None;
     let filled = counted(|test| {
         for due_at in [
@@ -80,21 +80,21 @@ async fn a_poll_reads_no_entry_outside_of_its_bounds() {
     let key = insert(test).await;
     let ahead = Duration::from_secs(1);
     let mut from = PollFrom::Beginning;
-    for _ in 0..=LOOKS {
+    for _ in 0..=POLLS {
         let topics = vec![PollTopic { topic: "orders".into(), from }];
-        let look = test
+        let poll = test
             .store
             .poll(&PollSpec { topics, ahead, watermark_slack_duration: Duration::from_secs(3) })
             .await
             .expect("poll");
-        assert_eq!(look.due.len(), 1, "{key:?} is due");
-        from = PollFrom::After(look.ranges[0].watermark);
+        assert_eq!(poll.due.len(), 1, "{key:?} is due");
+        from = PollFrom::After(poll.ranges[0].watermark);
     }
     let Reads { due_entries, .. } = counted.since(before).await;
     drop(snapshot);
     let first = GONE..GONE + GONE / 10;
     assert!(
         first.contains(&due_entries),
-        "{due_entries} index entries of {GONE} on each control, in a look from the beginning and {LOOKS} more"
+        "{due_entries} of {GONE} dead index entries on each side were read, in a poll from the beginning and {POLLS} more"
     );
 }

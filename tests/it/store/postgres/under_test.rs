@@ -19,7 +19,7 @@ use xtask::test_servers;
 use crate::store::columns::{DeadLetterColumns, Instant, KeyRow, LiveColumns};
 use crate::store::marks::{statement_before_mark, was_marked};
 
-/// A store over a schema of its own in the shared server, which is thrown away as a whole.
+/// A store over its own schema in the shared server, which is dropped as a whole.
 pub(crate) struct PostgresUnderTest<P: ConnectionPool<Pg>> {
     pub(crate) store: PostgresStore<P>,
     pub(crate) names: TableNames,
@@ -44,7 +44,7 @@ impl<P: ConnectionPool<Pg>> PostgresUnderTest<P> {
         self.control.lock().expect("no test panicked with it")
     }
 
-    /// `{m}` and `{d}` stand for the tables.
+    /// Replaces `{m}` and `{d}` by the table names.
     pub(crate) fn sql(&self, text: &str) -> String {
         text.replace("{m}", &self.names.messages()).replace("{d}", &self.names.dead_letters())
     }
@@ -57,7 +57,7 @@ impl<P: ConnectionPool<Pg>> PostgresUnderTest<P> {
         numbers(&self.control, &self.sql(text))
     }
 
-    /// Whether a connection of that name waits for a lock.
+    /// Whether a connection of this name waits for a lock.
     pub(crate) fn is_waiting(&self, application_name: &str) -> bool {
         let sql = "SELECT 1 AS number FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = ";
         !self.numbers(&format!("{sql}'{application_name}'")).is_empty()
@@ -68,7 +68,7 @@ impl<P: ConnectionPool<Pg>> PostgresUnderTest<P> {
         *self.control() = PgConnection::establish(&self.url).expect("connect");
     }
 
-    /// Drops the store, and leaves the other session.
+    /// Drops the store, and keeps the other session.
     pub(crate) fn drop_store(self) -> Mutex<PgConnection> {
         drop(self.store);
         self.control
@@ -81,7 +81,7 @@ impl<P: ConnectionPool<Pg>> PostgresUnderTest<P> {
     }
 }
 
-/// The numbers that a query has in its column of that name.
+/// The values of a query's column `number`.
 pub(crate) fn numbers(control: &Mutex<PgConnection>, sql: &str) -> Vec<i32> {
     let rows: Vec<Number> = sql_query(sql).load(&mut *control.lock().expect("unpoisoned")).expect("read numbers");
     rows.into_iter().map(|row| row.number).collect()

@@ -1,4 +1,4 @@
-//! The one write lock: waited for, and never waited for too long.
+//! The one write lock: the store waits for it, but never too long.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::store::{insert, spec};
 
 type Async = SyncConnectionWrapper<SqliteConnection>;
 
-/// Less than the application holds the lock.
+/// Shorter than the application holds the lock.
 const SHORT_TIMEOUT: Duration = Duration::from_millis(50);
 const TIMEOUT: Duration = Duration::from_secs(15);
 
@@ -44,7 +44,7 @@ async fn a_write_waits_for_the_application() {
     let mut application = under_test.begin();
     let mut settle = under_test.store.settle(&keys, Locking::Skip);
     let early = tokio::time::timeout(SHORT_TIMEOUT, &mut settle).await;
-    assert!(early.is_err(), "it wrote beside another writer: {early:?}");
+    assert!(early.is_err(), "it wrote while another connection held the lock: {early:?}");
     application.0.batch_execute("COMMIT").expect("commit");
     assert_eq!(settle.await.expect("settle"), keys);
 }
@@ -70,7 +70,7 @@ async fn reads_do_not_wait_for_the_application() {
     under_test.store.check().await.expect("check");
 }
 
-/// Nobody can say that a mark will never be written while somebody else writes; and nobody who asks may wait for that.
+/// While another connection writes, nobody can tell whether a mark will be written; and a broker's check must not wait for that.
 #[tokio::test]
 async fn a_broker_check_waits_for_no_writer() {
     let under_test = open().await;
@@ -84,12 +84,12 @@ async fn a_broker_check_waits_for_no_writer() {
     assert_eq!(of_unmarked.expect("decide"), Decision::Open);
     drop(application);
     assert_eq!(halves.decide(unmarked, &topic).await.expect("decide"), Decision::RolledBack);
-    // The wait is short for this alone.
+    // Only the broker's check has this short wait.
     let application = under_test.begin();
     let told = [marked];
     let mut removal = halves.remove_marks(&told);
     let early = tokio::time::timeout(Duration::from_millis(500), &mut removal).await;
-    assert!(early.is_err(), "it gave up as soon as a check-back does: {early:?}");
+    assert!(early.is_err(), "it timed out as early as a broker's check: {early:?}");
     drop(application);
     assert_eq!(removal.await.expect("remove_marks"), 1);
 }
@@ -114,7 +114,7 @@ async fn a_call_that_takes_too_long_leaves_the_pool_usable_mobc() {
     assert_usable_after_timeout(SqliteUnderTest::open(one_mobc).await).await;
 }
 
-/// The statement goes on in its thread when its caller has given up: nobody may get its connection before it ends.
+/// A statement goes on in its thread after its caller stops waiting: nobody may get its connection before it ends.
 async fn assert_usable_after_timeout(under_test: SqliteUnderTest<impl ConnectionPool<Sqlite>>) {
     let keys = [insert(&under_test).await, insert(&under_test).await];
     assert_eq!(under_test.store.settle(&keys[..1], Locking::Skip).await.expect("settle"), keys[..1]);
@@ -130,7 +130,7 @@ async fn assert_usable_after_timeout(under_test: SqliteUnderTest<impl Connection
     assert!(under_test.live_rows().await.is_empty(), "settled by one call or the other");
 }
 
-/// A runtime that ends takes what was given up with it, and nothing breaks.
+/// A runtime that ends drops its abandoned calls, and nothing breaks.
 #[test]
 fn a_runtime_may_end_in_the_middle_of_a_call() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");

@@ -1,4 +1,4 @@
-//! How SQLite says that it runs the statements that a store sends: by an index, and over no table as a whole.
+//! The query plans that SQLite reports for a store's statements: each by an index, none over a whole table.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -43,7 +43,7 @@ fn steps(conn: &mut SqliteConnection, text: &str) -> Vec<String> {
     steps.into_iter().map(|step| step.detail).collect()
 }
 
-/// Scans of a table that grows, under any of the names that statements give it.
+/// Scans of a table that grows, under any alias that statements use for it.
 fn scans(conn: &mut SqliteConnection, text: &str) -> Vec<String> {
     let is_ours = |name: &str| ["m", "h", "d", "p"].contains(&name) || name.starts_with("outbox_");
     let scanned =
@@ -51,7 +51,7 @@ fn scans(conn: &mut SqliteConnection, text: &str) -> Vec<String> {
     steps(conn, text).into_iter().filter(scanned).map(|step| format!("{step}: {text}")).collect()
 }
 
-/// A store whose statements are written down.
+/// A store whose statements are recorded.
 async fn open_logged() -> (SqliteUnderTest<R2d2Pool>, SqlLog) {
     let log = SqlLog::default();
     let customizer = log.clone();
@@ -63,7 +63,7 @@ async fn open_logged() -> (SqliteUnderTest<R2d2Pool>, SqlLog) {
 }
 
 impl SqlLog {
-    /// Those about the outbox's tables, each once.
+    /// The statements on the outbox's tables, without duplicates.
     fn statements(&self) -> Vec<String> {
         let mut statements: Vec<String> = self.0.lock().expect("unpoisoned").clone();
         statements.sort();
@@ -98,7 +98,7 @@ async fn history(store: &SqliteStore<R2d2Pool>, test: &SqliteUnderTest<R2d2Pool>
     test.run("UPDATE outbox_history SET falls_on = 0");
     store.prune(10).await.expect("prune");
     store.prune_dead_letters(&orders, Duration::ZERO, 10).await.expect("prune dead letters");
-    store.apply_processed_marks(Duration::from_secs(3_600), 10).await.expect("fold");
+    store.apply_processed_marks(Duration::from_secs(3_600), 10).await.expect("apply_processed_marks");
 }
 
 #[tokio::test]
@@ -112,10 +112,10 @@ async fn no_statement_goes_over_a_whole_table() {
     assert!(scanned.is_empty(), "{}", scanned.join("\n"));
 }
 
-/// So many messages are due next month. A plan that fits them fits any number: what it looks for in the index bounds what it reads.
+/// Messages that are due next month. A plan that handles them handles any number, because its index condition bounds what it reads.
 const DELAYED: i32 = 200_000;
 
-/// A claim reads the index between what it has seen and what is due by now; a look reads the first entry, twice, up to where it ends.
+/// A claim reads the index between its watermark and now. A poll reads the first entry, twice, within its range.
 #[tokio::test]
 async fn delayed_messages_cost_a_sweeper_nothing() {
     let (test, log) = open_logged().await;
@@ -137,17 +137,17 @@ async fn delayed_messages_cost_a_sweeper_nothing() {
         assert!(nothing.rows.is_empty());
         nothing.handle.close(&[], &[]).await.expect("close");
     }
-    let (mut bounded, mut looks) = (0, 0);
+    let (mut bounded, mut polls) = (0, 0);
     for text in log.statements() {
         assert_eq!(scans(&mut test.control(), &text), [""; 0]);
         let steps = steps(&mut test.control(), &text);
         let by_due: Vec<&String> = steps.iter().filter(|step| step.contains("outbox_messages_due")).collect();
         let ends = by_due.iter().filter(|step| step.contains("due_at<?")).count();
         assert_eq!(by_due.len(), ends, "{text}: {steps:?}");
-        // Of a look it is the first entry alone, if nothing has to be sorted for it.
+        // In a poll, each reads only the first entry, as long as nothing must be sorted.
         let firsts = text.matches("ORDER BY due_at LIMIT 1").count();
         assert!(firsts == 0 || !steps.iter().any(|step| step.contains("TEMP B-TREE")), "{text}: {steps:?}");
-        (bounded, looks) = (bounded + ends, looks + firsts);
+        (bounded, polls) = (bounded + ends, polls + firsts);
     }
-    assert!(bounded > looks && looks > 0, "neither a claim nor a look was seen: {:?}", log.statements());
+    assert!(bounded > polls && polls > 0, "neither a claim nor a poll was seen: {:?}", log.statements());
 }

@@ -14,7 +14,7 @@ mod r2d2 {
 
     diesel_outbox::store_conformance_tests!(open);
 
-    /// One writer at a time: it locks no rows, and their ids become visible in their order.
+    /// One writer at a time: there are no row locks, and ids become visible in their order.
     #[tokio::test]
     async fn supports_everything_but_row_locks_and_horizons() {
         let test = open().await.expect("a file");

@@ -1,4 +1,4 @@
-//! What SQLite lets a row be.
+//! What SQLite accepts in a row.
 
 use std::time::{Duration, SystemTime};
 
@@ -10,7 +10,7 @@ use super::open;
 use crate::store::edited::assert_edits_are_isolated;
 use crate::store::{insert, spec};
 
-/// T5: without AUTOINCREMENT the id of the last row is given again as soon as that row is gone.
+/// T5: without AUTOINCREMENT the id of the last row is reused as soon as that row is gone.
 #[tokio::test]
 async fn a_late_settle_removes_no_row_with_a_reused_id() {
     let under_test = open().await;
@@ -19,7 +19,7 @@ async fn a_late_settle_removes_no_row_with_a_reused_id() {
     let next = insert(&under_test).await;
     assert!(next.id > settled.id, "the id {} was given again", next.id);
 
-    // A table made without it, as by a tool that copies tables.
+    // A table without it, as made by a tool that copies tables.
     under_test.run(&format!("UPDATE outbox_messages SET id = {} WHERE id = {}", settled.id, next.id));
     assert!(under_test.store.settle(&[settled], Locking::Skip).await.expect("settle").is_empty());
     assert_eq!(under_test.live_rows().await.len(), 1);
@@ -108,7 +108,7 @@ async fn errors_that_are_no_json_fail_no_batch() {
     }
 }
 
-/// Everybody who writes waits for a step, and what it costs is bytes.
+/// Every writer waits for a removal step, and its cost is in bytes.
 #[tokio::test]
 async fn large_messages_are_removed_few_at_a_time() {
     let under_test = open().await;

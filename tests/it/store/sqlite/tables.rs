@@ -1,4 +1,4 @@
-//! Where the tables are, whether they are ours, and whether the database keeps what it commits.
+//! Where the tables are, whether they belong to the outbox, and whether the database keeps what it commits.
 
 use diesel::connection::SimpleConnection;
 use diesel::migration::MigrationSource;
@@ -19,7 +19,7 @@ use crate::store::spec;
 async fn problem(store: &SqliteStore<R2d2Pool>) -> SchemaProblem {
     match store.check().await {
         Err(StoreError::Schema(problem)) => problem,
-        other => panic!("no problem of the schema: {other:?}"),
+        other => panic!("not a schema problem: {other:?}"),
     }
 }
 
@@ -46,7 +46,7 @@ async fn tables_of_another_version_are_refused() {
     }
 }
 
-/// What an application's pool does to each connection.
+/// What an application's pool runs on each connection.
 #[derive(Debug, Clone)]
 struct ConnectionSetUp(String);
 
@@ -71,7 +71,7 @@ async fn settings_that_lose_commits_are_warned_of() {
         ("PRAGMA synchronous = EXTRA", None),
         ("PRAGMA journal_mode = DELETE; PRAGMA synchronous = NORMAL", None),
     ] {
-        // Only without others can the journal mode be changed.
+        // The journal mode can be changed only without other connections.
         under_test.close_control();
         let store = SqliteStore::new(pool_with(under_test.file(), each));
         let expected: Vec<_> = expected.map(|setting| StoreWarning::NotDurable { setting }).into_iter().collect();

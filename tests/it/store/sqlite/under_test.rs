@@ -19,7 +19,7 @@ use crate::store::marks::{statement_before_mark, was_marked};
 
 const NOW: &str = "CAST((julianday('now') - 2440587.5) * 86400000 AS integer)";
 
-/// A store over a file of its own.
+/// A store over its own file.
 pub(super) struct SqliteUnderTest<P: ConnectionPool<Sqlite>> {
     pub(super) store: SqliteStore<P>,
     control: Mutex<SqliteConnection>,
@@ -42,7 +42,7 @@ impl<P: ConnectionPool<Sqlite>> SqliteUnderTest<P> {
         self.control.lock().expect("no test panicked with it")
     }
 
-    /// Leaves the file to others.
+    /// Closes the control connection, so that others have the file alone.
     pub(super) fn close_control(&self) {
         *self.control() = connect(":memory:");
     }
@@ -59,7 +59,7 @@ impl<P: ConnectionPool<Sqlite>> SqliteUnderTest<P> {
         self.control().batch_execute(text).unwrap_or_else(|error| panic!("{text}: {error}"));
     }
 
-    /// Another connection, which has the write lock.
+    /// Another connection, which holds the write lock.
     pub(super) fn begin(&self) -> OpenSqlite {
         let mut conn = connect(&self.file);
         conn.batch_execute("BEGIN IMMEDIATE").expect("begin");

@@ -1,4 +1,4 @@
-//! What people do to messages beside the running relays, through every failure of the database.
+//! What people do to messages while relays run, through every failure of the database.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,12 +17,12 @@ use tokio::time::{sleep, timeout};
 use crate::truth::REFUSED_AT_FIRST;
 use crate::wire::{Config, Topics};
 
-/// The longest that one act may take.
+/// The longest that one action may take.
 const TIMEOUT: Duration = Duration::from_secs(8);
-/// How long it takes until a topic that could not be resumed is tried again.
+/// The delay before another attempt to resume a topic.
 const RETRY_DELAY: Duration = Duration::from_millis(200);
 
-/// What the driver may ask for.
+/// The driver's requests.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum AdminAction {
     Redrive,
@@ -30,10 +30,10 @@ pub(super) enum AdminAction {
     Resume,
 }
 
-/// What is done, by the names of its counts.
+/// The actions, by the names of their counts.
 pub(crate) const ADMIN_ACTIONS: [&str; 3] = ["(letters redriven)", "(topics paused)", "(messages sent now)"];
 
-/// How often something was done, as far as the database said so.
+/// How often each action was done, as far as the database confirmed it.
 #[derive(Debug, Default)]
 struct Done {
     redriven: AtomicU64,
@@ -41,7 +41,7 @@ struct Done {
     sent_now: AtomicU64,
 }
 
-/// The acts of an application: one after the other, so that a topic is never paused behind its resume.
+/// The actions of an application, one after the other, so that a topic is never paused after its resume.
 #[derive(Debug)]
 pub(super) struct AdminActions {
     admin: Admin,
@@ -52,7 +52,7 @@ pub(super) struct AdminActions {
 impl AdminActions {
     pub(super) fn start(config: &Config, outbox: &Outbox) -> Result<Self> {
         let pool = Pool::builder(AsyncDieselConnectionManager::<AsyncPgConnection>::new(&config.database_url));
-        let pool = pool.max_size(2).build().context("make the pool of the acts")?;
+        let pool = pool.max_size(2).build().context("create the pool of the admin actions")?;
         let lease = Duration::from_millis(config.times.lease_ms);
         let admin = outbox.admin(PostgresStore::new(pool)).lease_duration(lease);
         let (queue, actions) = unbounded_channel();
@@ -62,11 +62,11 @@ impl AdminActions {
     }
 
     pub(super) fn submit(&self, action: AdminAction) {
-        // Its task ends with the process.
+        // The receiving task ends only with the process.
         let _ = self.queue.send(action);
     }
 
-    /// Sends a delayed message now. It may have been sent before, or the database is away: then it comes when it is due.
+    /// Sends a delayed message early. If it was sent already, or the database is down, it is sent when it is due.
     pub(super) async fn send_now(&self, message: MessageId) {
         if let Ok(Ok(SendNowOutcome::Due)) = timeout(TIMEOUT, self.admin.send_now(message)).await {
             self.done.sent_now.fetch_add(1, Ordering::Relaxed);
@@ -99,7 +99,7 @@ async fn run_actions(mut actions: UnboundedReceiver<AdminAction>, admin: Admin, 
     }
 }
 
-/// What could not be redriven is dead still, and another redrive finds it.
+/// A message that could not be redriven stays dead, and another redrive finds it.
 async fn redrive(admin: &Admin, topics: &Topics, done: &Done) {
     let filter = DeadLetterFilter::new().topic(topics.name(crate::wire::PLAIN)).kind(REFUSED_AT_FIRST);
     let rate = RedriveRate::default().rows_max(20).per_second(100);

@@ -1,4 +1,4 @@
-//! A clock that can be made to jump: what a relay sees of a machine that was suspended.
+//! A clock that can jump: what a relay sees of a machine that was suspended.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use diesel_outbox::clock::{BootInstant, Clock, SystemClock};
 
-/// The machine's clock and what it jumped. Forward only: no clock that terms are measured by goes back.
+/// The machine's clock plus its jumps. Forward only: no clock that measures leases goes back.
 #[derive(Debug, Clone, Default)]
 pub(super) struct JumpingClock {
     ahead_ms: Arc<AtomicU64>,

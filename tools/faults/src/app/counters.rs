@@ -1,4 +1,4 @@
-//! What the library counts where faults meet it: a recorder of metrics that knows no others.
+//! The library's counters that faults affect: a metrics recorder for these only.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,21 +13,21 @@ use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, Share
 const COUNTED: [&str; 8] =
     [TERM_MISSED, CLAIM_FAILED, HOOK_LOST, LANE_LOST, LEASE_LOST, RESENT, SETTLE_MISSED, SETTLE_RETRIED];
 
-/// Counts by metric and the values of its labels.
+/// Counts by metric and label values.
 type Counts = BTreeMap<(&'static str, String), Arc<AtomicU64>>;
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Counters(Arc<Mutex<Counts>>);
 
 impl Counters {
-    /// Becomes the recorder of this process: before its relay, which asks for most counters once.
+    /// Becomes the recorder of this process. Must come before the relay, which registers most counters once.
     pub(super) fn install() -> Result<Self> {
         let counters = Self::default();
         metrics::set_global_recorder(counters.clone()).context("become the recorder of metrics")?;
         Ok(counters)
     }
 
-    /// So far: each metric in all, and those with labels by these.
+    /// The counts so far: each metric in total, and those with labels by label.
     pub(super) fn counts(&self) -> Vec<(String, u64)> {
         let mut sums: BTreeMap<String, u64> = COUNTED.iter().map(|metric| ((*metric).to_owned(), 0)).collect();
         for ((metric, labels), count) in self.lock().iter() {

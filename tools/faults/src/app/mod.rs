@@ -1,4 +1,4 @@
-//! An application: an outbox, its relay, and transactions without end, until it is told otherwise or killed.
+//! An application: an outbox, its relay, and endless transactions, until it is told to stop or killed.
 
 mod admin_actions;
 mod clock;
@@ -36,19 +36,19 @@ use self::transport::{FaultyKafka, TransportFault};
 use self::workers::Work;
 use crate::wire::{AGED, AGED_RETENTION_MS, Command, Config, RELAY_CONNECTIONS, RELAY_NAME, Report};
 
-/// How long the orderly end may take.
+/// The longest orderly shutdown.
 const GRACE: Duration = Duration::from_secs(20);
-/// How often a stall is looked for, and how long one is: well below every lease.
+/// How often stalls are checked for, and how long a stall is: well below every lease.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 const STALL: Duration = Duration::from_millis(700);
 /// The lanes of the ordered topic.
 const LANES: u16 = 8;
-/// Those of the fenced one: each is a client of its own.
+/// The lanes of the fenced topic: each has its own client.
 const FENCED_LANES: u16 = 4;
 
-/// Is an application until it is told to end, or until nobody tells anything any more.
+/// Runs an application until it is told to end, or until the driver is gone.
 pub(crate) async fn run(config: Config) -> Result<()> {
-    // The driver cannot leave us behind, however it ends.
+    // The application must not outlive the driver, however that ends.
     set_parent_process_death_signal(Some(Signal::KILL)).context("end with the driver")?;
     inject_bug(config.bug.as_deref())?;
     end_with_the_first_panic();
@@ -117,7 +117,7 @@ fn kafka(config: &Config) -> Result<KafkaTransport> {
     });
     let builder =
         topics.into_iter().fold(KafkaTransport::builder(settings), |builder, topic| builder.create_topic(topic));
-    builder.build().context("make the Kafka transport")
+    builder.build().context("build the Kafka transport")
 }
 
 async fn relay(config: &Config, outbox: &Outbox, transport: FaultyKafka, clock: JumpingClock) -> Result<Relay> {
@@ -125,20 +125,20 @@ async fn relay(config: &Config, outbox: &Outbox, transport: FaultyKafka, clock: 
         lease_duration: Duration::from_millis(config.times.lease_ms),
         lane_lease_duration: Duration::from_millis(config.times.lane_lease_ms),
         topic_back_off_duration: Duration::from_secs(1),
-        // Small, so that a burst is larger.
+        // Small, so that a burst exceeds it.
         queue_refs_max: 256,
         prune_interval: Duration::from_secs(2),
         ..Limits::default()
     };
     let url = format!("{}?application_name={RELAY_NAME}{}", config.database_url, config.process);
     let pool = Pool::builder(AsyncDieselConnectionManager::<AsyncPgConnection>::new(url));
-    let pool = pool.max_size(usize::try_from(RELAY_CONNECTIONS)?).build().context("make the relay's pool")?;
+    let pool = pool.max_size(usize::try_from(RELAY_CONNECTIONS)?).build().context("create the relay's pool")?;
     let relay = outbox.relay().store(PostgresStore::new(pool)).transport(transport).limits(limits).clock(clock);
     relay.start().await.context("start the relay")
 }
 
-/// A relay that begins again behind a panic of its own, and a worker that is missing, would go unseen: nothing here is meant to panic
-/// but policies that were told to.
+/// A relay that restarts after its own panic, or lacks a worker, would go unnoticed: nothing here may panic but
+/// policies that were told to.
 fn end_with_the_first_panic() {
     let default_hook = panic::take_hook();
     panic::set_hook(Box::new(move |panicked| {
@@ -150,8 +150,8 @@ fn end_with_the_first_panic() {
     }));
 }
 
-/// Says when this process did not run, although nobody stopped it: what another holder did meanwhile is no mistake. On a thread of its
-/// own: what blocks the library's threads is the library's mistake.
+/// Reports when this process did not run although nobody stopped it: what another holder did meanwhile is no bug. It
+/// runs on its own thread, because blocking the library's threads would be a bug of the library.
 fn report_stalls() {
     let mut before = now_ms();
     loop {
@@ -164,7 +164,7 @@ fn report_stalls() {
     }
 }
 
-/// Says when the client told of failures.
+/// Reports when the client reported failures.
 async fn report_failures(transport: FaultyKafka) {
     let mut from_ms = now_ms();
     loop {
@@ -177,7 +177,7 @@ async fn report_failures(transport: FaultyKafka) {
     }
 }
 
-/// Milliseconds since 1970: what the broker stamps records with.
+/// Milliseconds since 1970, like the broker's timestamps.
 #[expect(clippy::disallowed_methods, reason = "it is compared with the broker's own, on the same machine")]
 pub(crate) fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A retry policy that panics while it is told to, as one with a mistake of the application's does.
+//! A retry policy that panics on request, like one with a bug of the application.
 
 use std::panic::PanicHookInfo;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,9 +8,9 @@ use std::time::Duration;
 use diesel_outbox::retry::{Fixed, RetryPolicy};
 use tokio::time::Instant;
 
-/// What it panics with, and nothing else does.
-const PANIC_MESSAGE: &str = "the application's retry policy panics, as it was told to";
-/// How often it did, by the name of its count.
+/// Its panic message, which is unique.
+const PANIC_MESSAGE: &str = "the application's retry policy panics on request";
+/// The name of the count of its panics.
 pub(crate) const POLICIES: &str = "(retry policies panicked)";
 
 /// The policy of every topic.
@@ -51,7 +51,7 @@ impl RetryPolicy for PanickingPolicy {
     }
 }
 
-/// Whether a panic is one of these, and so no mistake of the library's or the load's.
+/// Whether a panic is one of these, and so no bug of the library or the load.
 pub(super) fn is_deliberate(panicked: &PanicHookInfo<'_>) -> bool {
     panicked.payload_as_str() == Some(PANIC_MESSAGE)
 }

@@ -1,4 +1,4 @@
-//! The kinds of transactions, each with the truth of what it commits.
+//! The kinds of transactions. Each writes the truth of what it commits.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use super::workers::Work;
 use crate::truth::{MessageName, Note, REFUSED_AT_FIRST, note};
 use crate::wire::{AGED, FENCED, Load, ORDERED, PLAIN};
 
-/// Keys of either topic: few enough that each has an order worth the name.
+/// Keys of each topic: few enough that each has many messages in order.
 const KEYS: u64 = 40;
 /// Longer than the staleness, so that its rows are due when they are committed.
 const LONG: Duration = Duration::from_millis(2_300);
-/// For how long messages are delayed, in milliseconds.
+/// The range of delays, in milliseconds.
 const DELAYS: std::ops::Range<u64> = 200..3_000;
 
 /// The names of all kinds.
@@ -51,7 +51,7 @@ pub(super) enum Kind {
     Cancelled,
     Long,
     Delayed,
-    /// Delayed, and sent now when it is committed.
+    /// Delayed, and sent early after its commit.
     SentNow,
     Fenced,
     /// Its message is old when it is enqueued.
@@ -97,8 +97,8 @@ impl Kind {
         }
     }
 
-    /// Whether it is as good on an ordered topic as on a plain one. `outbox.transaction` is not: it locks the key at its end, when the
-    /// number that tells the order is drawn.
+    /// Whether it works on an ordered topic as well as on a plain one. `outbox.transaction` does not: it locks the key
+    /// at its end, when the number that shows the order is already assigned.
     fn is_of_any_topic(self) -> bool {
         let kinds = [
             Self::Rollback,
@@ -111,7 +111,7 @@ impl Kind {
         kinds.contains(&self)
     }
 
-    /// After how long its future is dropped, somewhere in its middle.
+    /// When its future is dropped, somewhere in the middle.
     pub(super) fn time_limit(self, random: &mut fastrand::Rng) -> Option<Duration> {
         (self == Self::Cancelled).then(|| Duration::from_micros(random.u64(..8_000)))
     }
@@ -123,7 +123,7 @@ struct Draft {
     topic: i16,
     key: Option<String>,
     delay: Option<Duration>,
-    /// Not where it is to be sent now.
+    /// `None` if it is to be sent early.
     not_before_ms: Option<u64>,
 }
 
@@ -133,7 +133,7 @@ impl Draft {
         Self { name: work.name(), topic: PLAIN, key, delay: None, not_before_ms: None }
     }
 
-    /// The first of a transaction.
+    /// The first message of a transaction.
     fn first(work: &Work, random: &mut fastrand::Rng, kind: Kind) -> Self {
         let Load { ordered, all_features, .. } = work.config.load;
         match kind {
@@ -154,7 +154,7 @@ impl Draft {
         Self { name: work.name(), topic, key, delay: None, not_before_ms: None }
     }
 
-    /// Of the same key: two keys in one transaction would lock each other out.
+    /// Another message of the same key: two keys in one transaction could deadlock.
     fn behind(&self, work: &Work) -> Self {
         let key = self.key.clone();
         Self { name: work.name(), topic: self.topic, key, delay: None, not_before_ms: None }
@@ -191,8 +191,8 @@ impl Draft {
         note(connection, Note { name, message_id, topic, key: key.as_deref(), not_before_ms }).await
     }
 
-    /// Enqueues it, and writes that: of an ordered topic behind the lock of its key, of every other one before it as often as after it,
-    /// so that COMMIT comes right behind the enqueue and proves it.
+    /// Enqueues the message and records it: on an ordered topic under the key's lock. Elsewhere it records as often
+    /// before the enqueue as after it, so that COMMIT sometimes follows the enqueue directly and verifies it.
     async fn write(&self, work: &Work, connection: &mut AsyncPgConnection) -> QueryResult<()> {
         if self.topic == PLAIN && self.name.sequence.is_multiple_of(2) {
             self.note(connection, None).await?;
@@ -208,7 +208,7 @@ impl Draft {
     }
 }
 
-/// One transaction. An error is the database's, which the caller looks for anew.
+/// Runs one transaction. An error means that the caller must reconnect to the database.
 pub(super) async fn run(
     work: &Work,
     connection: &mut AsyncPgConnection,
@@ -251,7 +251,7 @@ pub(super) async fn run(
                 .transaction(async |connection| {
                     first.write(work, connection).await?;
                     // Its name is taken: the database aborts the transaction, and the application goes on as if nothing
-                    // had been.
+                    // had happened.
                     let _ = first.note(connection, None).await;
                     Ok(())
                 })
@@ -315,7 +315,7 @@ async fn sent_now(work: &Work, connection: &mut AsyncPgConnection, draft: &Draft
     Ok(())
 }
 
-/// By `outbox.transaction`, which hands the message over without a confirm.
+/// Uses `outbox.transaction`, which hands the message over without a confirm.
 async fn outbox_transaction(work: &Work, connection: &mut AsyncPgConnection, draft: Draft) -> QueryResult<()> {
     let message = draft.message(work);
     work.outbox

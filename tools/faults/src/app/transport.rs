@@ -1,4 +1,4 @@
-//! Kafka, with a mark of who sent a copy, messages that are refused for good, and acknowledgements that get lost.
+//! Kafka that marks each copy with its sender, refuses some messages for good, and loses acknowledgements.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,9 +18,9 @@ use tokio::time::{Instant, sleep};
 use super::now_ms;
 use crate::truth::{MessageName, REFUSED_AT_FIRST};
 
-/// The header that says which process sent a copy.
+/// The header with the process that sent a copy.
 pub(crate) const SENT_BY: &str = "sent-by";
-/// For how long the broker refuses what it takes afterwards, counted from the enqueue.
+/// How long the broker refuses a message that it accepts afterwards, counted from the enqueue.
 const ACCEPTED_AFTER: Duration = Duration::from_secs(4);
 
 #[derive(Debug, Clone)]
@@ -29,18 +29,18 @@ pub(super) struct FaultyKafka {
     runtime: Handle,
     process: u32,
     fault: Arc<Mutex<Option<(TransportFault, Instant)>>>,
-    /// What the client itself said of failures, since somebody asked.
+    /// The failures that the client itself reported since the last report.
     failures: Arc<AtomicU64>,
 }
 
-/// What the way to the broker does to messages.
+/// The faults of the connection to the broker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TransportFault {
     LoseAcks,
     LateAcks {
         by_ms: u64,
     },
-    /// Every other message.
+    /// Fails every other message.
     FailSends,
 }
 
@@ -95,7 +95,7 @@ impl FaultyKafka {
     }
 }
 
-/// Whether the broker takes by now what it refused.
+/// Whether the broker now accepts what it refused.
 fn is_accepted_by_now(envelope: &Envelope) -> bool {
     let since = envelope.created_at.duration_since(UNIX_EPOCH).unwrap_or_default();
     Duration::from_millis(now_ms()) > since + ACCEPTED_AFTER
@@ -142,8 +142,8 @@ impl Transport for FaultyKafka {
     }
 }
 
-/// A fenced lane with a mark of who sent a copy. What it says of messages may be late, and nothing else: a lane has to end a run before
-/// it says that one of it failed.
+/// A fenced lane that marks each copy with its sender. It may delay outcomes, but nothing else: a lane must end a
+/// sequence before it reports that a message of it failed.
 #[derive(Debug)]
 struct FaultyLane {
     lane: Arc<dyn FencedLane>,
@@ -168,7 +168,7 @@ fn timed_out() -> Outcome {
     Outcome::Failed(TransportError::new(FailureClass::Temporary, std::io::Error::other("nothing came back in time")))
 }
 
-/// Passes an outcome on, but for an acknowledgement that is to be lost or late.
+/// Passes an outcome on, unless it is an acknowledgement to lose or delay.
 struct FaultyReceipt {
     receipt: Mutex<Option<Receipt>>,
     is_fenced: bool,
@@ -178,14 +178,14 @@ struct FaultyReceipt {
 impl ReceiptSink for FaultyReceipt {
     fn complete(&self, _row: RowKey, outcome: Outcome) {
         let Some(receipt) = self.receipt.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
-        // What a fence refused was not stored, and comes twice by nothing.
+        // What a fence refused was not stored, and cannot cause a second copy.
         if matches!(&outcome, Outcome::Failed(error) if error.class() != FailureClass::Fenced) {
             self.of.failures.fetch_add(1, Ordering::AcqRel);
         }
         match self.of.now().filter(|_| matches!(outcome, Outcome::Delivered)) {
             Some(TransportFault::LoseAcks) if !self.is_fenced => receipt.complete(timed_out()),
             Some(TransportFault::LateAcks { by_ms }) => {
-                // On a thread of the client's, where no runtime is known.
+                // On a client thread, which has no runtime.
                 self.of.runtime.spawn(async move {
                     sleep(Duration::from_millis(by_ms)).await;
                     receipt.complete(outcome);

@@ -20,11 +20,11 @@ use crate::wire::{Config, Report};
 
 /// Workers with short transactions; one more has long ones.
 const WORKERS: u32 = 4;
-/// How often the counts are told.
+/// How often the counts are reported.
 const REPORT_INTERVAL: Duration = Duration::from_millis(500);
-/// The longest that a worker waits for a statement: a proxy that swallows everything says nothing by itself.
+/// The longest that a worker waits for a statement: a proxy that drops everything does not report an error.
 const TIMEOUT: Duration = Duration::from_secs(8);
-/// How long a worker waits before it looks for the database again.
+/// The delay before a worker reconnects to the database.
 const RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// What the workers of an application share.
@@ -36,7 +36,7 @@ pub(super) struct Work {
     sequence: AtomicU64,
     stopped: AtomicBool,
     burst: AtomicU64,
-    /// By kind, and whether they came to their end.
+    /// By kind, and whether they succeeded.
     counts: Mutex<BTreeMap<(&'static str, bool), u64>>,
     counters: Counters,
     policies: PanickingPolicy,
@@ -76,12 +76,12 @@ impl Work {
         self.burst.fetch_add(messages, Ordering::AcqRel);
     }
 
-    /// What was done so far.
+    /// The counts so far.
     pub(super) fn report(&self) -> Report {
         let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let named = |(kind, has_ended): &(&str, bool)| match has_ended {
             true => (*kind).to_owned(),
-            false => format!("{kind}, in vain"),
+            false => format!("{kind}, failed"),
         };
         let transactions = counts
             .iter()
@@ -99,7 +99,7 @@ impl Work {
         self.stopped.load(Ordering::Acquire)
     }
 
-    /// Takes a part of a burst that was ordered.
+    /// Takes a message of a requested burst.
     fn take_from_burst(&self) -> Option<Kind> {
         let part = 200;
         let taken = self.burst.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| match left {
@@ -115,7 +115,7 @@ impl Work {
 pub(super) struct Workers(JoinSet<()>);
 
 impl Workers {
-    /// Waits for the transactions that are open.
+    /// Waits for the open transactions.
     pub(super) async fn ended(mut self) {
         while self.0.join_next().await.is_some() {}
     }
@@ -151,7 +151,7 @@ async fn run_worker(work: Arc<Work>, number: u32) {
         let time_limit = kind.time_limit(&mut random).unwrap_or(TIMEOUT);
         let ended = timeout(time_limit, run(&work, open, kind, &mut random)).await;
         work.count(kind, matches!(ended, Ok(Ok(()))) || kind == Kind::Cancelled);
-        // Cancelled, or without a database: as a pool does, it is thrown away.
+        // Cancelled, or without a database: the connection is dropped, as a pool does.
         if !matches!(ended, Ok(Ok(()))) {
             connection = None;
         }

@@ -1,4 +1,4 @@
-//! What is to be as it is without any fault: times in a steady state, and what a snapshot that is held and a table that is locked may cost.
+//! What must hold without faults: times in a steady state, and the limits of a held snapshot and a locked table.
 
 use std::collections::HashMap;
 
@@ -10,19 +10,20 @@ use crate::schedule::APPLICATIONS;
 use crate::truth::{Committed, MessageName};
 use crate::wire::{AGED, RELAY_CONNECTIONS};
 
-/// How long a message may take in a steady state from when it is written, in milliseconds: its transaction is open for up to 2.3 s, its delay up to
-/// 3 s for one that could not be sent at once, and a sweep comes each second.
+/// How long a message may take in a steady state, counted from when it is written, in milliseconds. Its transaction is
+/// open for up to 2.3 s, its delay takes up to 3 s, and a sweep comes each second.
 const LATE_MS: u64 = 5_000;
-/// Walks of a relay beyond those that its rests allow: one that was due when the steady state began, one of a relay that has lost its place, and what its lanes and
-/// claims walk over.
+/// Scans of a relay beyond those that its waits allow: one that was due when the steady state began, one of a relay
+/// that lost its position, and those of its lanes and claims.
 const WALKS_MORE: u64 = 3;
-/// Index entries of a steady state beside those that are dead on purpose: the load's own, which nobody may remove either.
+/// Index entries in a steady state besides the deliberately dead ones: the load's own, which cannot be removed either.
 const OWN_ROWS_MAX: u64 = 150_000;
-/// For how long a process may have more connections than its pool, in milliseconds: the server may notice an end a moment later.
+/// How long a process may have more connections than its pool, in milliseconds: the server may notice an end a moment
+/// later.
 const OVERRUN_MAX_MS: u64 = 1_000;
 
 impl Audit {
-    /// Messages that are written in a steady state come as soon as ever, also while a snapshot is held.
+    /// Checks that messages in a steady state arrive as soon as ever, even while a snapshot is held.
     pub(super) fn check_late(&mut self, evidence: &Evidence<'_>, copies: &HashMap<MessageName, Vec<&Record>>) {
         let is_plain =
             |row: &&Committed| row.topic != AGED && row.not_before_ms().is_none() && !row.name().is_refused_at_first();
@@ -52,8 +53,8 @@ impl Audit {
         }
     }
 
-    /// What is dead is not walked through again and again while a snapshot keeps it there. Without one, vacuum removes it, and how much of
-    /// it is read says nothing.
+    /// Checks that dead rows are not scanned again and again while a snapshot keeps them. Without a snapshot, vacuum
+    /// removes them, and the number of reads says nothing.
     pub(super) fn check_dead_row_reads(&mut self, evidence: &Evidence<'_>) {
         for steady_state in evidence.steady_states {
             let Some(dead) = steady_state.dead else { continue };
@@ -71,7 +72,7 @@ impl Audit {
         }
     }
 
-    /// No relay has more connections than its pool, whatever its statements wait for.
+    /// Checks that no relay has more connections than its pool, whatever its statements wait for.
     pub(super) fn check_connections(&mut self, evidence: &Evidence<'_>) {
         for overrun in
             evidence.pool_overruns.iter().filter(|overrun| overrun.until_ms - overrun.from_ms >= OVERRUN_MAX_MS)
@@ -82,7 +83,7 @@ impl Audit {
             };
             if !evidence.windows.iter().any(is_cut) {
                 self.find(Finding::TooManyConnections, || {
-                    format!("of {RELAY_CONNECTIONS}, application {application:?}: {overrun:?}")
+                    format!("limit {RELAY_CONNECTIONS}, application {application:?}: {overrun:?}")
                 });
             }
         }

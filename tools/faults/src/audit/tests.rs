@@ -36,7 +36,7 @@ fn record(sequence: u64, at_ms: u64) -> Record {
     }
 }
 
-/// Three messages of one key, each arrived once.
+/// Three messages of one key, each delivered once.
 fn case() -> Case {
     let row = |n: u64| Committed::new(name(n), n.cast_signed(), Uuid::from_u128(n.into()), ORDERED, "key");
     let records = (1..=3).map(|n| record(n, n * 1_000)).collect();
@@ -125,7 +125,7 @@ fn first_copies_have_to_be_in_order() {
 #[test]
 fn a_delayed_message_does_not_come_before_its_time() {
     let mut delayed = case();
-    // It came when the clock said 2,000.
+    // It was stored when the clock said 2,000.
     for (due_ms, is_found) in [(2_000, false), (2_010, false), (2_500, true)] {
         delayed.committed[1] = delayed.committed[1].clone().delayed_until(due_ms);
         let expected: &[(Finding, usize)] = if is_found { &[(Finding::Early, 1)] } else { &[] };
@@ -154,7 +154,7 @@ fn a_second_copy_needs_a_fault_of_a_sender_in_between() {
     doubled.windows = vec![kill(0, 2_000)];
     assert_eq!(audit(&doubled).lag_ms, 3_000);
     doubled.records[3].at_ms = 2_000 + LAG_MAX_MS + 1;
-    assert_eq!(findings(&doubled), [(Finding::Duplicate, 1)], "too long behind it");
+    assert_eq!(findings(&doubled), [(Finding::Duplicate, 1)], "too long after it");
     doubled.records[3].at_ms = 5_000;
     for (window, explains) in
         [(kill(0, 2_000), true), (kill(1, 2_000), false), (kill(0, 6_000), false), (kill(0, 0), false)]
@@ -167,16 +167,16 @@ fn a_second_copy_needs_a_fault_of_a_sender_in_between() {
 #[test]
 fn downtime_of_a_server_does_not_count_for_a_copy() {
     let kill = FaultWindow::at("kill", 0, 2_000);
-    // Both down for a while, one behind the copy, one before the fault.
+    // Both down for a while, one after the copy, one before the fault.
     let downs = [(1_000, 1_500), (3_000, 6_000), (5_000, 7_000), (9_000, 20_000)];
     let windows: Vec<FaultWindow> = downs.map(|(from_ms, until_ms)| FaultWindow::down(from_ms, until_ms)).into();
     assert_eq!(lag_ms(&kill, 8_000, &windows), 2_000);
     assert_eq!(lag_ms(&kill, 10_000, &windows), 3_000);
-    assert_eq!(lag_ms(&kill, 1_900, &windows), 0, "it came before the end of the fault");
+    assert_eq!(lag_ms(&kill, 1_900, &windows), 0, "the copy came before the end of the fault");
     assert_eq!(lag_ms(&kill, 8_000, &[]), 6_000);
 }
 
-/// What began when the row was settled long ago is no reason.
+/// A fault that begins after the row was settled is no reason.
 #[test]
 fn a_fault_that_explains_a_copy_begins_before_the_row_was_settled() {
     let mut doubled = case();
@@ -185,7 +185,7 @@ fn a_fault_that_explains_a_copy_begins_before_the_row_was_settled() {
         doubled.windows = vec![FaultWindow::at("kill", 0, at)];
         assert_eq!(findings(&doubled).is_empty(), explains, "{at}");
     }
-    // A third copy counts from the second, and one reason does not do for both.
+    // A third copy counts from the second, and one reason does not cover both.
     doubled.records.push(record(1, 20_000));
     doubled.windows = vec![FaultWindow::at("kill", 0, 2_000)];
     assert_eq!(findings(&doubled), [(Finding::Duplicate, 1)]);
@@ -193,7 +193,7 @@ fn a_fault_that_explains_a_copy_begins_before_the_row_was_settled() {
     assert_eq!(findings(&doubled), []);
 }
 
-/// An owner that was stopped, and sends when another has fenced the lane and sent.
+/// An owner that was stopped, and sends after another has fenced the lane and sent.
 #[test]
 fn faults_of_an_earlier_owner_explain_no_copy_after_a_fence() {
     let mut late = case();
@@ -205,7 +205,7 @@ fn faults_of_an_earlier_owner_explain_no_copy_after_a_fence() {
         late.records.iter_mut().for_each(|record| record.topic = topic);
         late.windows = vec![FaultWindow::at("stop", 0, 1_500)];
         assert_eq!(audit(&late).count(Finding::Duplicate), found);
-        // What happened to the sender of the copy before does.
+        // A fault of the previous copy's sender does.
         late.windows = vec![FaultWindow::at("stop", 1, 1_500)];
         assert_eq!(audit(&late).count(Finding::Duplicate), 0);
     }
@@ -231,7 +231,7 @@ fn a_message_of_a_steady_state_that_takes_too_long_is_late_and_one_beside_a_faul
     assert_eq!(findings(&slow), [(Finding::Late, 1)]);
     assert_eq!(audit(&slow).steady_state, BTreeMap::from([(false, (1, 5_500))]));
     slow.windows = vec![FaultWindow::of(Kind::HoldSnapshot, None, [9_000, 20_000])];
-    assert_eq!(findings(&slow), [(Finding::Late, 1)], "a snapshot holds nobody up");
+    assert_eq!(findings(&slow), [(Finding::Late, 1)], "a snapshot delays nothing");
     assert_eq!(audit(&slow).steady_state, BTreeMap::from([(true, (1, 5_500))]));
     slow.windows = vec![FaultWindow::of(Kind::LockTable, None, [12_000, 13_000])];
     assert_eq!(findings(&slow), []);
@@ -240,7 +240,7 @@ fn a_message_of_a_steady_state_that_takes_too_long_is_late_and_one_beside_a_faul
 #[test]
 fn dead_rows_may_be_scanned_as_often_as_a_relay_pauses_between() {
     let mut costly = case();
-    // 8 s, in which a walk of 80 ms is due each 4.08 s: four of each relay, through 400,000.
+    // 8 s, in which a scan of 80 ms is due each 4.08 s: four for each relay, through 400,000.
     let dead = Dead { rows: 250_000, walk: Duration::from_millis(80) };
     costly.steady_states = vec![SteadyState { rows_read: read(6_400_000), dead: Some(dead), ..steady_state(18_000) }];
     assert_eq!(findings(&costly), []);
@@ -254,16 +254,16 @@ fn dead_rows_may_be_scanned_as_often_as_a_relay_pauses_between() {
 fn a_relay_with_more_connections_than_its_pool_is_found_unless_its_network_was_cut() {
     let mut overrun = case();
     overrun.pool_overruns = vec![PoolOverrun { process: 2, from_ms: 5_000, until_ms: 5_900, most: 12 }];
-    assert_eq!(findings(&overrun), [], "the server noticed it a moment later");
+    assert_eq!(findings(&overrun), [], "the server noticed the end a moment later");
     overrun.pool_overruns[0].until_ms = 6_500;
     assert_eq!(findings(&overrun), [(Finding::TooManyConnections, 1)]);
     overrun.windows = vec![FaultWindow::of(Kind::CutDatabase, Some(0), [4_000, 4_500])];
-    assert_eq!(findings(&overrun), [(Finding::TooManyConnections, 1)], "another application's");
+    assert_eq!(findings(&overrun), [(Finding::TooManyConnections, 1)], "the cut was another application's");
     overrun.windows.push(FaultWindow::of(Kind::CutDatabase, Some(1), [4_000, 4_500]));
     assert_eq!(findings(&overrun), []);
 }
 
-/// Its records say when they were given to the client, if anything: no fault can be told from that.
+/// Its records have the sender's timestamps, if any, so no fault can be matched.
 #[test]
 fn a_second_copy_of_the_aged_topic_is_not_judged_and_a_lost_message_is() {
     let mut aged = case();

@@ -1,87 +1,87 @@
-//! Every step of the model, and the source it mirrors: whoever changes the one changes the other.
+//! Every step of the model, and the source it mirrors: change both together.
 
 use crate::relay::RelayId;
 
-/// A step. `message` is its place in [`State::messages`](super::state::State::messages), which is its `id`.
+/// A step. `message` is an index of [`State::messages`](super::state::State::messages), which is its `id`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "`relay` and `message` say the same everywhere")]
 pub enum Action {
-    /// An application writes the row of the next id, in a transaction of its own.
+    /// An application writes the row of the next id, in its own transaction.
     Enqueue { message: usize },
     /// The transaction takes longer than the slack of the front.
     ExceedSlack { message: usize },
-    /// The row becomes visible. Nobody is woken: a wake is a read that comes sooner.
+    /// The row becomes visible. No relay is notified: a wakeup is only an earlier read.
     Commit { message: usize },
     /// The transaction is rolled back.
     Rollback { message: usize },
 
-    /// A node takes a lane that nobody owns, whose lease is over, or which a lost answer left to it.
+    /// A node takes a lane that is free, whose lease is over, or that a lost answer left to it.
     Take { relay: RelayId },
     /// The same, and the answer is lost.
     TakeUnanswered { relay: RelayId },
-    /// The lane is beyond the node's share now: another joined, or this one shuts down, or its broker is down.
+    /// The lane exceeds the node's share now: another node joined, or this one shuts down, or its broker is down.
     BeginHandover { relay: RelayId },
-    /// The other has left again: the lane is kept.
+    /// The other node has left again: the lane is kept.
     CancelHandover { relay: RelayId },
-    /// A lane that was given up is handed over, drained.
+    /// A drained lane is handed over.
     Release { relay: RelayId },
-    /// The node forgets it, and the database does not hear of it.
+    /// The node forgets the lane, but the database does not learn of it.
     ReleaseFails { relay: RelayId },
-    /// The keeper cannot renew the lease, and the node forgets the lane in time.
+    /// The lease renewer cannot renew the lease, and the node forgets the lane in time.
     LeaseEnds,
-    /// A lease ends of which nobody knows any more.
+    /// A lease ends that no process knows of any more.
     LeaseRunsOut,
     /// What the last owner had in flight has arrived, or never will.
     QuietEnds,
 
-    /// The reader reads the lane, from behind what it has read, less the slack.
+    /// The reader reads the lane from its last position, less the slack.
     ReadFront { relay: RelayId },
     /// The reader reads the lane from its beginning.
     ReadLate { relay: RelayId },
-    /// What the next row of a key carries is read by primary key.
+    /// The payload of a key's next row is read by primary key.
     Load { relay: RelayId, message: usize },
-    /// It is handed to the client, where the lane is still owned.
+    /// It is handed to the client, if the lane is still owned.
     Send { relay: RelayId, message: usize },
-    /// A blocked key tries again.
+    /// A blocked key is retried.
     Unblock { relay: RelayId, message: usize },
 
     /// The broker stores a copy.
     Store { relay: RelayId, message: usize },
     /// Its acknowledgement arrives.
     Acknowledge { relay: RelayId, message: usize },
-    /// Its acknowledgement gets lost: the client reports a time-out.
+    /// Its acknowledgement is lost: the client reports a time-out.
     LoseAcknowledgement { relay: RelayId, message: usize },
-    /// The client gives up a message that is still on its way.
+    /// The client times out a message that is still in flight.
     TimeOut { relay: RelayId, message: usize },
     /// The broker refuses the record.
     Refuse { relay: RelayId, message: usize },
-    /// The client reports a message that an outage has caught.
+    /// The client reports a message that failed in an outage.
     Disconnect { relay: RelayId, message: usize },
     /// A record that nobody waits for is stored after all.
     StoreStray { message: usize },
-    /// It is lost.
+    /// Such a record is lost.
     LoseStray { message: usize },
-    /// The broker is gone.
+    /// The broker goes down.
     GoDown,
-    /// The broker is back.
+    /// The broker recovers.
     ComeBack,
 
     /// The settler removes a delivered row, whoever owns its lane.
     Settle { relay: RelayId, message: usize },
-    /// The settler writes a failure, or gives the message up, where the node owns the lane.
+    /// The settler writes a failure or a dead letter, if the node owns the lane.
     RecordFailure { relay: RelayId, message: usize },
-    /// The statement fails.
+    /// The settler's statement fails.
     RecordFailureFails { relay: RelayId, message: usize },
 
-    /// A process stands still past its lease. With a message `in_send`, between the look at the lease and the call into the
-    /// client.
+    /// A process stalls past its lease. With a message `in_send`, it stalls between the check of the lease and the call
+    /// into the client.
     Pause { relay: RelayId, in_send: Option<usize> },
     /// A process dies, and starts again as another node.
     Crash { relay: RelayId },
 }
 
 impl Action {
-    /// The files that do in the library what this step does in the model.
+    /// The library's files that implement this step.
     pub fn mirrors(&self) -> &'static [&'static str] {
         match self {
             Self::Enqueue { .. } | Self::ExceedSlack { .. } | Self::Commit { .. } | Self::Rollback { .. } => {

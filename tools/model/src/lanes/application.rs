@@ -18,7 +18,7 @@ pub(super) fn enabled(model: &Lanes, state: &State, actions: &mut Vec<Action>) {
     }
 }
 
-/// What was committed before it, of its key, is to appear before it.
+/// Earlier committed messages of its key must appear before it.
 pub(super) fn enqueue(model: &Lanes, state: &mut State, message: usize) {
     let is_before = |(other, it): (usize, &Message)| {
         let is_of_key = model.keys[other] == model.keys[message];

@@ -1,4 +1,4 @@
-//! What a step may do, held to each: the state before it is compared with that after it, whatever the step says that it does.
+//! Checks each step by comparing the states before and after it, whatever the step claims to do.
 
 use super::Lanes;
 use super::actions::Action;
@@ -14,8 +14,8 @@ pub(super) fn audit(model: &Lanes, before: &State, after: &mut State, action: &A
     after.breach = after.breach.or(found);
 }
 
-/// A first copy before one that should have come first. One that was given up is waited for by nobody; one whose
-/// transaction took longer than the slack is found late.
+/// A first copy before one that should have come first. A dead letter is not waited for. A message whose transaction
+/// took longer than the slack is found late.
 fn inverted(before: &State, after: &State) -> Option<Breach> {
     let appears = |message: &usize| before.messages[*message].copies == 0 && after.messages[*message].copies > 0;
     let is_missed = |(other, it): (usize, &Message), predecessors: u8| {

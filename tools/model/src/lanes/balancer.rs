@@ -1,7 +1,7 @@
-//! The keeper: who owns the lane.
+//! The lane balancer: who owns the lane.
 //!
-//! Whose share the lane is, is not modelled: it may be given up at any time, and whoever may take it takes it. A lease that
-//! is renewed in time is one that does not end.
+//! The nodes' shares are not modelled: a lane may be released at any time, and any node that may take it takes it. A
+//! lease that is renewed in time is one that does not end.
 
 use super::Lanes;
 use super::actions::Action;
@@ -49,13 +49,13 @@ pub(super) fn enabled(model: &Lanes, state: &State, actions: &mut Vec<Action>) {
 fn may_take(model: &Lanes, lane: &Lane, relay: RelayId) -> bool {
     match lane.owner {
         Owner::Nobody => true,
-        // Taken, or handed over, by a call whose answer was lost; or lost and not taken by the other.
+        // Taken or handed over by a call whose answer was lost; or lost, and not taken by the other.
         Owner::Of(owner) if owner == relay => true,
         Owner::Of(_) | Owner::DeadProcess => !lane.leased || model.has(Bug::TakesBeforeLeaseEnds),
     }
 }
 
-/// Whether nothing of the lane is being read, in flight, or waits to be settled, under whichever fence it was sent.
+/// Whether nothing of the lane is being read, in flight, or waiting to be settled, under any fence.
 fn is_drained(model: &Lanes, state: &State, relay: RelayId) -> bool {
     state.messages.iter().map(|it| it.of(relay)).all(|view| {
         let is_reading = view.lane_row == LaneRow::Read;
@@ -68,7 +68,7 @@ fn is_drained(model: &Lanes, state: &State, relay: RelayId) -> bool {
     })
 }
 
-/// The delivery time-out of what was sent before the take-over bounds the quiet period, except for who stood still.
+/// The delivery time-out of earlier sends bounds the quiet period, except for a process that stalled.
 fn is_anything_in_flight(state: &State) -> bool {
     state.messages.iter().any(|it| {
         let is_orphan = it.stray == Some(super::message::Stray::Orphaned);
@@ -115,7 +115,7 @@ pub(super) fn release_fails(state: &mut State, relay: RelayId) {
     state.disown(relay);
 }
 
-/// The node knows before the database does, by its margin: what it would do in between it has done before.
+/// The node knows it before the database does, by its margin: whatever it would do in between it has done before.
 pub(super) fn lease_ends(model: &Lanes, state: &mut State) {
     state.faults_left -= 1;
     state.lane.leased = false;

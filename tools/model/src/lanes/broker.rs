@@ -46,7 +46,7 @@ pub(super) fn store(state: &mut State, relay: RelayId, message: usize) {
     progress(state, relay, message, Progress::Stored);
 }
 
-/// The next of the key goes on the answer: it need not wait for the row to be settled.
+/// The next message of the key is sent after the answer: it need not wait for the row to be settled.
 pub(super) fn acknowledge(state: &mut State, relay: RelayId, message: usize) {
     let it = &mut state.messages[message];
     it.acknowledged_to[relay as usize] = true;
@@ -76,7 +76,7 @@ pub(super) fn refuse(state: &mut State, relay: RelayId, message: usize) {
     progress(state, relay, message, Progress::Failed(Class::Record));
 }
 
-/// Nothing is written: the message is the next of its key again.
+/// Nothing is written: the message is again the next one of its key.
 pub(super) fn disconnect(state: &mut State, relay: RelayId, message: usize) {
     let it = &mut state.messages[message];
     it.duplicate_allowed |= it.of(relay).progress() == Some(Progress::Stored);

@@ -1,40 +1,41 @@
-//! Mistakes to plant: each takes one rule out of the protocol, and the checker has to find what it breaks.
+//! Bugs to inject: each removes one rule of the protocol, and the checker must find what that breaks.
 
-/// A protocol with one mistake.
+/// A protocol with one bug.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bug {
     /// A node that could not renew its lease goes on sending after it.
     KeepsLanePastLease,
-    /// Leases are measured by a clock that stands still while the process is stopped.
+    /// Leases are measured by a clock that stops while the process is stopped.
     ClockStopsInSuspend,
-    /// Whether the lease runs is looked at when a row is read, and not when it is sent.
+    /// The lease is checked when a row is read, but not when it is sent.
     LeaseNotLookedAtBySend,
-    /// A lane is taken although the lease of its owner runs.
+    /// A lane is taken although its owner's lease still runs.
     TakesBeforeLeaseEnds,
-    /// Who takes a lane over begins at once, with records of the last owner still on their way.
+    /// A new owner sends at once, while records of the last owner are still in flight.
     NoQuietPeriod,
     /// A lane is handed over with messages in flight.
     HandsOverUndrained,
     /// A lane is handed over with messages that are acknowledged and not yet settled.
     HandsOverUnsettled,
-    /// A lane is handed over with messages in flight from an earlier time as its owner.
+    /// A lane is handed over with messages in flight from an earlier ownership.
     HandsOverWhatIsOlder,
     /// Failures and dead letters are written without owner and fence.
     FailureWithoutFence,
-    /// The next message of a key goes while the one before is in flight.
+    /// The next message of a key is sent while the previous one is in flight.
     NextBeforeOutcome,
-    /// A key goes on behind a message that failed.
+    /// A key goes on past a failed message.
     FailedKeyGoesOn,
-    /// What this process has in flight from an earlier time as the lane's owner stands in no key's way.
+    /// What this process has in flight from an earlier ownership of the lane does not block its keys.
     RetakeForgetsInFlight,
-    /// What this process knows delivered, and has not settled yet, is sent again.
+    /// What this process knows to be delivered, but has not settled yet, is sent again.
     RetakeForgetsDelivered,
-    /// What this process has in flight from an earlier time is looked for only when it is sent, and not before it is read.
+    /// What this process has in flight from an earlier ownership is checked only before the send, and not before the
+    /// read.
     LoadsWhatIsInFlight,
-    /// A page goes past rows of transactions that are still open, and what follows them is sent.
+    /// A page skips rows of transactions that are still open, and the rows after them are sent.
     FrontPassesOpen,
-    /// A message that is refused for good becomes a dead letter, and its key was to hold.
+    /// A message that is refused for good becomes a dead letter although its key should hold.
     DeadLettersHeldKey,
-    /// Rows that became visible late are never looked for.
+    /// Rows that became visible late are never read.
     NoLateRead,
 }

@@ -1,4 +1,4 @@
-//! States that nobody can tell apart are made one. Only what no step and no property asks for is dropped.
+//! Merges states that nothing can tell apart. It drops only what no step and no property uses.
 
 use std::cmp::min;
 
@@ -27,7 +27,7 @@ pub(super) fn forget(state: &mut State) {
     }
 }
 
-/// What waits for its turn, and is gone, is found gone when it comes.
+/// A waiting row that is gone is found gone when its turn comes.
 fn finish(it: &mut Message) {
     it.exceeds_slack = false;
     it.passed = [false; 2];
@@ -39,7 +39,7 @@ fn finish(it: &mut Message) {
     }
 }
 
-/// What is left are the figures that break a property.
+/// Only values that break a property are left.
 fn clear_finished(it: &mut Message) {
     match it.row {
         Row::Settled => it.copies = min(it.copies, 1),
@@ -50,7 +50,7 @@ fn clear_finished(it: &mut Message) {
     it.acknowledged_to = [false; 2];
 }
 
-/// The state of its class that stands for both: relays are alike.
+/// The representative of both equivalent states: relays are interchangeable.
 pub(super) fn representative(state: &State) -> State {
     min(*state, state.swapped())
 }

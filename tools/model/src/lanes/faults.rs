@@ -1,4 +1,4 @@
-//! The faults of a process. There are no clock values: a process that stands still does so past its lease.
+//! The faults of a process. There are no clock values: a process that stalls does so past its lease.
 
 use super::actions::Action;
 use super::bugs::Bug;
@@ -24,7 +24,7 @@ pub(super) fn enabled(state: &State, actions: &mut Vec<Action>) {
     }
 }
 
-/// It wakes up with what it had in the client, and with what it was about to give to it.
+/// It resumes with what it had in the client, and with what it was about to hand over.
 pub(super) fn pause(model: &Lanes, state: &mut State, relay: RelayId, in_send: Option<usize>) {
     state.faults_left -= 1;
     if let Some(message) = in_send {
@@ -48,7 +48,7 @@ pub(super) fn pause(model: &Lanes, state: &mut State, relay: RelayId, in_send: O
     }
 }
 
-/// What is in the client dies with it, or is on the wire already; what the broker has is not settled.
+/// What is in the client dies with it, or is already in flight. What the broker stored is not settled.
 pub(super) fn crash(state: &mut State, relay: RelayId) {
     state.faults_left -= 1;
     state.disown(relay);
@@ -60,7 +60,7 @@ pub(super) fn crash(state: &mut State, relay: RelayId) {
         it.duplicate_allowed |= view.entry.is_some();
         it.acknowledged_to[relay as usize] = false;
         if view.progress() == Some(Progress::InClient) {
-            // What stood still once is bounded by no time-out any more.
+            // After a stall, no time-out bounds it any more.
             let is_bounded = view.is_still_in_flight();
             it.stray = Some(if is_bounded { Stray::Orphaned } else { Stray::TimedOut });
         }

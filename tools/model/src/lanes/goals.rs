@@ -1,4 +1,4 @@
-//! What some run has to reach: a model in which these things cannot happen would keep every promise.
+//! States that some execution must reach: a model in which they cannot happen would satisfy every property.
 
 use stateright::Property;
 
@@ -6,7 +6,7 @@ use super::message::{LaneRow, Message, Progress, RelayView, Row, Stray};
 use super::state::{Owned, Owner, State};
 use super::{Lanes, Policy};
 
-/// A state to reach, and how much it takes.
+/// A state to reach, and the scope it takes.
 struct Goal {
     name: &'static str,
     policy: Option<Policy>,
@@ -26,17 +26,17 @@ impl Goal {
 /// Within two faults and one hand-over.
 const GOALS: &[Goal] = &[
     Goal::new("two keys are in flight at once", |_, state| sending(state) == 2),
-    Goal::new("the next of a key goes before the one before is settled", |model, state| {
+    Goal::new("the next message of a key is sent before the previous one is settled", |model, state| {
         pairs(model).any(|(first, then)| {
             is(state, first, |view| view.progress() == Some(Progress::Delivered))
                 && is(state, then, |view| view.lane_row == LaneRow::Sending)
         })
     }),
-    Goal::new("a row becomes visible behind a higher id", |_, state| {
+    Goal::new("a row becomes visible after a higher id", |_, state| {
         state.messages[0].row == Row::Live && state.messages[1].copies > 0 && state.messages[0].copies == 0
     }),
-    Goal::new("a row is passed by", |_, state| some(state, |it| it.row == Row::Live && it.passed[0])),
-    Goal::new("a lane is given up with a message in flight", |_, state| {
+    Goal::new("a row is skipped", |_, state| some(state, |it| it.row == Row::Live && it.passed[0])),
+    Goal::new("a lane is released with a message in flight", |_, state| {
         state.owned.contains(&Some(Owned { draining: true })) && sending(state) > 0
     }),
     Goal::new("a lane is handed over to the other, with messages", |model, state| {
@@ -58,18 +58,18 @@ const GOALS: &[Goal] = &[
             })
         })
     }),
-    Goal::new("a key waits for what is in flight from an earlier time", |_, state| {
+    Goal::new("a key waits for what is in flight from an earlier ownership", |_, state| {
         some(state, |it| view(it, |view| view.lane_row == LaneRow::Blocked && view.entry.is_some()))
     }),
     Goal::new("a paused node sends what another has taken over", |_, state| {
         some(state, |it| it.view.iter().all(|view| view.progress() == Some(Progress::InClient)))
     }),
-    Goal::new("a message that timed out arrives behind the next of its key", |model, state| {
+    Goal::new("a message that timed out arrives after the next message of its key", |model, state| {
         pairs(model).any(|(first, then)| {
             state.messages[first].stray == Some(Stray::TimedOut) && state.messages[then].copies > 0
         })
     }),
-    Goal::new("a failure comes when the lane is another's", |_, state| {
+    Goal::new("a failure arrives when another node owns the lane", |_, state| {
         some(state, |it| {
             view(it, |view| {
                 matches!(view.progress(), Some(Progress::Failed(_)))
@@ -85,7 +85,7 @@ const GOALS: &[Goal] = &[
     Goal::new("the answer to a take is lost", |_, state| {
         state.lane.leased && matches!(state.lane.owner, Owner::Of(_)) && state.owned == [None; 2]
     }),
-    Goal::new("a message is given up, and the next of its key goes", |model, state| {
+    Goal::new("a message becomes a dead letter, and the next one of its key is sent", |model, state| {
         pairs(model)
             .any(|(first, then)| state.messages[first].row == Row::DeadLetter && state.messages[then].copies > 0)
     })

@@ -2,26 +2,26 @@
 
 use crate::relay::RelayId;
 
-/// A message. Its place among the others is its `id`: ids are given in the order of the enqueues.
+/// A message. Its index is its `id`: ids are assigned in the order of the enqueues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Message {
     /// Where the database has it.
     pub row: Row,
-    /// What the relays know.
+    /// The relays' knowledge.
     pub view: [RelayView; 2],
     /// How many copies the broker has stored; two stand for more.
     pub copies: u8,
-    /// Whether a second copy has a reason: a crash, a pause, a lost acknowledgement, a lane that was lost.
+    /// Whether a second copy has a reason: a crash, a pause, a lost acknowledgement, a lost lane.
     pub duplicate_allowed: bool,
-    /// Messages of its key that were committed before it was enqueued, and have not appeared yet: a bit for each.
+    /// Messages of its key that were committed before it was enqueued, and have not appeared yet, as a bit set.
     pub predecessors: u8,
     /// Whether its transaction took longer than the slack of the front.
     pub exceeds_slack: bool,
-    /// Whether the front of a relay has passed it, so that only a late read finds it.
+    /// Whether a relay's front has skipped it, so that only a late read finds it.
     pub passed: [bool; 2],
-    /// Whom the broker has told that it has the message, and who has not died since.
+    /// The relays that got the broker's acknowledgement and have not died since.
     pub acknowledged_to: [bool; 2],
-    /// A record that is on its way and that nobody waits for any more.
+    /// A record in flight that nobody waits for any more.
     pub stray: Option<Stray>,
 }
 
@@ -30,7 +30,7 @@ pub struct Message {
 pub enum Row {
     /// Not enqueued yet.
     Unwritten,
-    /// In an open transaction, which nobody else can see.
+    /// In an open transaction, visible to nobody else.
     Uncommitted,
     /// In the table.
     Live,
@@ -38,11 +38,11 @@ pub enum Row {
     Settled,
     /// In the dead letters.
     DeadLetter,
-    /// Its transaction was rolled back: it was never there.
+    /// Its transaction was rolled back.
     RolledBack,
 }
 
-/// Why nobody waits for a record on its way.
+/// Why nobody waits for a record in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Stray {
     /// The client gave it up.
@@ -51,27 +51,27 @@ pub enum Stray {
     Orphaned,
 }
 
-/// What a relay's memory has of one message. All of it is lost when its process dies.
+/// A relay's memory of one message. It is lost when its process dies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RelayView {
     /// Its place in the lane that the relay owns.
     pub lane_row: LaneRow,
-    /// Its entry in the ledger, which outlives the ownership of the lane.
+    /// Its entry in the ledger, which survives the loss of the lane.
     pub entry: Option<Entry>,
 }
 
-/// `relay::lanes::lane::Lane`, of one row.
+/// `relay::lanes::lane::Lane`, for one row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum LaneRow {
     /// Not read yet, or done.
     No,
-    /// Read without what it carries; waits for its turn.
+    /// Read without its payload; waits for its key.
     Waiting,
-    /// Read by primary key: to be sent.
+    /// Read by primary key, and ready to be sent.
     Read,
     /// In the ledger, sent from this lane.
     Sending,
-    /// Its key waits behind it.
+    /// Its key waits for it.
     Blocked,
 }
 
@@ -80,9 +80,9 @@ pub enum LaneRow {
 pub struct Entry {
     /// How far the send has come.
     pub progress: Progress,
-    /// Whether the relay owns the lane under the fence under which it sent this.
+    /// Whether the relay still owns the lane under the fence of this send.
     pub is_current: bool,
-    /// Whether its process stood still with it and its lease is over: what it sends now, nobody can keep from the broker.
+    /// Whether its process stalled with it past its lease: then nothing keeps its send from the broker.
     pub past_lease: bool,
 }
 
@@ -91,7 +91,7 @@ pub struct Entry {
 pub enum Progress {
     /// In the client: its buffer, or the wire.
     InClient,
-    /// The broker has it; the acknowledgement is on its way.
+    /// The broker stored it; the acknowledgement is in flight.
     Stored,
     /// Acknowledged.
     Delivered,
@@ -99,17 +99,17 @@ pub enum Progress {
     Failed(Class),
 }
 
-/// `transport::FailureClass`, by its treatment. An outage writes nothing, and needs no name here.
+/// `transport::FailureClass`, by its handling. An outage writes nothing, so it needs no name here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Class {
-    /// An answer about the record.
+    /// A failure of the record.
     Record,
-    /// Says nothing.
+    /// Says nothing about the record.
     Temporary,
 }
 
 impl Message {
-    /// A message that is yet to be enqueued.
+    /// A message that is not enqueued yet.
     pub const UNWRITTEN: Self = Self {
         row: Row::Unwritten,
         view: [RelayView::NOTHING; 2],
@@ -122,22 +122,22 @@ impl Message {
         stray: None,
     };
 
-    /// What a relay knows of it.
+    /// A relay's knowledge of it.
     pub fn of(&self, relay: RelayId) -> &RelayView {
         &self.view[relay as usize]
     }
 
-    /// As [`of`](Self::of), to be changed.
+    /// Like [`of`](Self::of), mutable.
     pub fn of_mut(&mut self, relay: RelayId) -> &mut RelayView {
         &mut self.view[relay as usize]
     }
 
-    /// Whether its way has ended.
+    /// Whether it is settled, dead or rolled back.
     pub fn is_finished(&self) -> bool {
         matches!(self.row, Row::Settled | Row::DeadLetter | Row::RolledBack)
     }
 
-    /// Whether its way has ended, and neither a relay nor the wire keeps anything of it.
+    /// Whether it is finished, and neither a relay nor the network still holds anything of it.
     pub fn has_ended(&self) -> bool {
         self.is_finished() && self.view == [RelayView::NOTHING; 2] && self.stray.is_none()
     }
@@ -154,7 +154,7 @@ impl RelayView {
     /// Nothing.
     pub const NOTHING: Self = Self { lane_row: LaneRow::No, entry: None };
 
-    /// Whether its key waits for what becomes of it.
+    /// Whether its key waits for its outcome.
     pub fn is_head(&self) -> bool {
         matches!(self.lane_row, LaneRow::Read | LaneRow::Sending | LaneRow::Blocked)
     }
@@ -164,13 +164,13 @@ impl RelayView {
         self.entry.map(|entry| entry.progress)
     }
 
-    /// Whether a record of it may still come from this relay, and its delivery time-out bounds when.
+    /// Whether this relay may still send a record of it, within its delivery time-out.
     pub fn is_still_in_flight(&self) -> bool {
         let is_in_flight = matches!(self.progress(), Some(Progress::InClient | Progress::Stored));
         is_in_flight && self.entry.is_some_and(|entry| !entry.past_lease)
     }
 
-    /// The lane is no longer this relay's, or not under that fence.
+    /// The relay lost the lane, or its fence changed.
     pub(super) fn lose_lane(&mut self) {
         self.lane_row = LaneRow::No;
         if let Some(entry) = &mut self.entry {

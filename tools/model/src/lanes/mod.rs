@@ -1,30 +1,30 @@
 //! Messages of ordered topics: one lane, two nodes that may own it, one broker.
 //!
-//! | file | what happens there |
+//! | file | contents |
 //! |---|---|
 //! | `application` | transactions: enqueue, commit, rollback |
-//! | `keeper` | who owns the lane: taken, given up, handed over, lost, taken over |
+//! | `balancer` | who owns the lane: taken, released, handed over, lost, taken over |
 //! | `reader` | pages, the second read, and the send |
 //! | `broker` | the broker, and the client's answers |
 //! | `settler` | settle, failures, blocked keys |
-//! | `faults` | processes that stand still or die |
-//! | `audit` | what a step may do, held to each |
-//! | `normal` | which states are the same |
+//! | `faults` | processes that stall or die |
+//! | `audit` | checks what each step may do |
+//! | `canonical` | which states are equivalent |
 //!
-//! A message's place is its id. A page is of any size, and a key keeps all of its rows in memory: what is dropped and read
-//! again is that of a blocked key.
+//! A message's index is its id. A page is of any size. A key keeps all of its rows in memory; only those of a blocked
+//! key are dropped and read again.
 //!
 //! # Faults
 //!
-//! What has to go wrong for a step to happen is counted, and a run has so many of them: a crash, a pause past the lease, a
-//! lease that cannot be renewed, a lane taken or handed over by a call whose answer is lost, a lost acknowledgement, a
-//! time-out, a refusal, an outage, a failure that cannot be written, a transaction longer than the slack of the front. How
-//! often a lane is given up in health has a bound of its own. A rollback is free, and so is a row that becomes visible behind
-//! a higher id.
+//! Steps that need something to go wrong are counted, and an execution has a limited number of them: a crash, a pause
+//! past the lease, a lease that cannot be renewed, a lane taken or handed over by a call whose answer is lost, a lost
+//! acknowledgement, a time-out, a refusal, an outage, a failure that cannot be written, a transaction longer than the
+//! slack of the front. Releasing a lane without a fault has its own limit. A rollback is free, and so is a row that
+//! becomes visible after a higher id.
 //!
 //! # What ends
 //!
-//! A step leads nowhere that was there before, so each run ends, and "everything ends" means what it says.
+//! No step leads back to an earlier state, so each execution ends, and "everything ends" is meaningful.
 
 pub mod actions;
 mod application;
@@ -57,20 +57,20 @@ pub enum Policy {
     DeadLetter,
 }
 
-/// The protocol, how much of it to explore, and what is wrong with it.
+/// The protocol, the scope to explore, and the injected bug.
 #[derive(Debug, Clone, Copy)]
 pub struct Lanes {
     /// The key of each message, by id; at most [`MESSAGES_MAX`].
     pub keys: &'static [u8],
     /// What a failed message does to its key.
     pub policy: Policy,
-    /// How many faults may happen in one run.
+    /// How many faults may happen in one execution.
     pub faults: u8,
-    /// How often a lane may be given up in health.
+    /// How often a lane may be released without a fault.
     pub moves: u8,
-    /// The planted mistake.
+    /// The injected bug.
     pub bug: Option<Bug>,
-    /// Whether to look for what some run has to reach, in place of what has to hold.
+    /// Whether to search for the goals instead of checking the properties.
     pub goals: bool,
 }
 
@@ -157,7 +157,7 @@ impl Model for Lanes {
 }
 
 impl State {
-    /// The state that stands for both that differ in the relays' names only.
+    /// The representative of two states that differ only in the relays' names.
     pub fn representative(&self) -> Self {
         canonical::representative(self)
     }

@@ -1,4 +1,4 @@
-//! What has to hold in every state, and what every run has to come to.
+//! What must hold in every state, and how every execution must end.
 
 use stateright::Property;
 
@@ -7,29 +7,29 @@ use super::message::{Message, Progress, Row};
 use super::state::{Breach, State};
 use crate::relay::RelayId;
 
-/// I1: what was removed as delivered has been stored by the broker.
+/// I1: the broker stored what was removed as delivered.
 pub const NOTHING_LOST: &str = "I1: nothing is lost";
-/// I1: nobody ever sees a message that was not committed.
+/// I1: no consumer ever sees an uncommitted message.
 pub const NO_PHANTOM: &str = "I1: no phantom";
-/// I6, the promise: of two messages of a key, the one that was committed before the other was enqueued appears first.
+/// I6, the guarantee: of two messages of a key, the one that was committed before the other was enqueued appears first.
 pub const IN_ORDER: &str = "I6: keys appear in order";
-/// I6, the means: of messages that nobody else has settled, and no process stood still with.
+/// I6, the mechanism: for messages that nobody else has settled, and that no process stalled with.
 pub const ONE_IN_FLIGHT: &str = "I6: one message of a key is in flight in a process";
 /// I4.
-pub const FENCED: &str = "I4: only a lane's owner writes of failures";
+pub const FENCED: &str = "I4: only a lane's owner writes failures";
 /// I5, for lanes.
-pub const ONE_OWNER: &str = "I5: one node believes to own the lane";
-/// I5, as it is meant: the one node is the one the database knows.
-pub const OWNER_OWNS: &str = "I5: who believes to own the lane owns it";
-/// What the quiet period is for.
-pub const ONE_SENDER: &str = "I5: nothing is sent beside what another owner sent";
-/// I5: second sends. A lane that is handed over in health makes none.
+pub const ONE_OWNER: &str = "I5: at most one node believes that it owns the lane";
+/// I5, as intended: the database agrees that the node is the owner.
+pub const OWNER_OWNS: &str = "I5: a node that believes that it owns the lane owns it";
+/// The purpose of the quiet period.
+pub const ONE_SENDER: &str = "I5: nothing is sent next to what another owner has in flight";
+/// I5: second sends. Handing over a lane without a fault makes none.
 pub const COPIES_EXPLAINED: &str = "I5: every second copy has a reason";
-/// What a process knows delivered it sends never again, also where it lost the lane meanwhile.
-pub const SENT_ONCE: &str = "I5: nothing is sent again by who knows it delivered";
-/// The policy `hold`.
-pub const HELD: &str = "no message is given up whose key holds";
-/// What is committed ends settled or dead, and no relay keeps anything of it.
+/// A process never sends again what it knows to be delivered, even if it lost the lane meanwhile.
+pub const SENT_ONCE: &str = "I5: nothing sends again what it knows to be delivered";
+/// The policy `Hold`.
+pub const HELD: &str = "no message becomes a dead letter whose key holds";
+/// Every committed message ends settled or dead, and no relay holds anything of it.
 pub const EVERYTHING_ENDS: &str = "everything ends";
 
 pub(super) fn all() -> Vec<Property<Lanes>> {

@@ -1,4 +1,4 @@
-//! The reader: which message of a key goes, and when.
+//! The reader: decides which message of a key is sent, and when.
 
 use super::actions::Action;
 use super::bugs::Bug;
@@ -11,7 +11,7 @@ pub(super) fn enabled(model: &Lanes, state: &State, actions: &mut Vec<Action>) {
     for relay in RelayId::BOTH {
         for (message, it) in state.messages.iter().enumerate() {
             match it.of(relay).lane_row {
-                // What was taken is sent, also where the lane is given up meanwhile.
+                // What was read is sent, even if the lane is being released.
                 LaneRow::Read => actions.push(Action::Send { relay, message }),
                 LaneRow::Blocked if it.of(relay).entry.is_none() => actions.push(Action::Unblock { relay, message }),
                 _ => {}
@@ -30,7 +30,7 @@ pub(super) fn enabled(model: &Lanes, state: &State, actions: &mut Vec<Action>) {
     }
 }
 
-/// The first of its key that waits, with none of its key under way or in the way.
+/// The first waiting message of its key, with no other one in flight or blocking.
 fn is_its_turn(model: &Lanes, state: &State, relay: RelayId, message: usize) -> bool {
     let of_key = |other: &usize| model.keys[*other] == model.keys[message];
     let view = |other: usize| state.messages[other].of(relay);
@@ -47,7 +47,7 @@ fn blocks_key(model: &Lanes, view: &RelayView) -> bool {
     }
 }
 
-/// One statement, so one state of the table: where a row is seen, so is every row that was committed before it.
+/// One statement, so one snapshot of the table: if a row is visible, so is every row that was committed before it.
 pub(super) fn read(model: &Lanes, state: &mut State, relay: RelayId, is_late: bool) {
     let last = state.messages.iter().rposition(|it| it.row == Row::Live);
     for (message, key) in model.keys.iter().enumerate() {
@@ -61,7 +61,7 @@ pub(super) fn read(model: &Lanes, state: &mut State, relay: RelayId, is_late: bo
         *passed |= is_open && last.is_some_and(|last| message < last);
         let is_seen = it.row == Row::Live && !*passed;
         let view = it.of_mut(relay);
-        // Rows of a blocked key are read again when it is free.
+        // Rows of a blocked key are read again when the key is unblocked.
         if is_seen && view.lane_row == LaneRow::No && !is_blocked && !is_left_out(model, view) {
             view.lane_row = LaneRow::Waiting;
         }
@@ -75,8 +75,8 @@ pub(super) fn read(model: &Lanes, state: &mut State, relay: RelayId, is_late: bo
     }
 }
 
-/// What is delivered and waits to be settled is left out. What is in flight from an earlier time as the lane's owner is
-/// taken in: it stands in its key's way.
+/// A delivered message that waits to be settled is left out. One that is in flight from an earlier ownership is kept:
+/// it blocks its key.
 fn is_left_out(model: &Lanes, view: &RelayView) -> bool {
     match view.progress() {
         Some(Progress::Delivered) => !model.has(Bug::RetakeForgetsDelivered),
@@ -85,8 +85,8 @@ fn is_left_out(model: &Lanes, view: &RelayView) -> bool {
     }
 }
 
-/// What the ledger knows is not even read: it might be settled between this read and the send. A row that was settled
-/// before it is not there any more.
+/// A message in the ledger is not even read: it might be settled between this read and the send. A row that was settled
+/// before is gone.
 pub(super) fn load(model: &Lanes, state: &mut State, relay: RelayId, message: usize) {
     let it = &mut state.messages[message];
     let is_there = it.row == Row::Live;

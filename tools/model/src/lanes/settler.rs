@@ -1,4 +1,4 @@
-//! The settler: what is written about rows of the lane.
+//! The settler: writes to rows of the lane.
 
 use super::actions::Action;
 use super::bugs::Bug;
@@ -24,7 +24,7 @@ pub(super) fn enabled(state: &State, actions: &mut Vec<Action>) {
     }
 }
 
-/// Names no owner and no fence: the broker has the message, whoever owns its lane.
+/// Uses no owner and no fence: the broker has the message, whoever owns its lane.
 pub(super) fn settle(state: &mut State, relay: RelayId, message: usize) {
     let it = &mut state.messages[message];
     it.of_mut(relay).entry = None;
@@ -33,7 +33,7 @@ pub(super) fn settle(state: &mut State, relay: RelayId, message: usize) {
     }
 }
 
-/// One refusal is one for good here, whose treatment is the topic's policy.
+/// One refusal is final here; the topic's policy decides what follows.
 pub(super) fn record_failure(model: &Lanes, state: &mut State, relay: RelayId, message: usize) {
     let is_of_relay = state.lane.is_of(relay);
     let it = &mut state.messages[message];
@@ -54,7 +54,7 @@ pub(super) fn record_failure(model: &Lanes, state: &mut State, relay: RelayId, m
     }
 }
 
-/// It is a failure all the same: its key waits, and only the row does not know.
+/// It is still a failure: its key waits, only the row does not show it.
 pub(super) fn record_failure_fails(model: &Lanes, state: &mut State, relay: RelayId, message: usize) {
     state.faults_left -= 1;
     let view = state.messages[message].of_mut(relay);
@@ -65,7 +65,7 @@ pub(super) fn record_failure_fails(model: &Lanes, state: &mut State, relay: Rela
     }
 }
 
-/// What else of the key was kept is read again when it is free.
+/// Other waiting rows of the key are read again when it is unblocked.
 pub(super) fn drop_waiting_rows_of_key(model: &Lanes, state: &mut State, relay: RelayId, message: usize) {
     if model.has(Bug::FailedKeyGoesOn) {
         return;

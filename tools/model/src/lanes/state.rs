@@ -1,50 +1,50 @@
-//! Everything the model knows: the lane, its owners, the broker, and the messages.
+//! The whole state of the model: the lane, its owners, the broker, and the messages.
 
 use super::message::Message;
 use crate::relay::RelayId;
 
-/// Messages a state has room for.
+/// The number of messages in a state.
 pub const MESSAGES_MAX: usize = 3;
 
-/// Everything.
+/// The whole state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct State {
-    /// The lane as the database has it.
+    /// The lane in the database.
     pub lane: Lane,
-    /// The lane as each relay believes to own it.
+    /// Each relay's belief to own the lane.
     pub owned: [Option<Owned>; 2],
-    /// The messages, those not yet enqueued included.
+    /// The messages, including those not enqueued yet.
     pub messages: [Message; MESSAGES_MAX],
     /// Whether the broker can be reached.
     pub broker_up: bool,
     /// How many faults may still happen.
     pub faults_left: u8,
-    /// How often a lane may still be given up.
+    /// How often the lane may still be released.
     pub moves_left: u8,
-    /// What a step did that no step may do.
+    /// A violation by the last step.
     pub breach: Option<Breach>,
 }
 
-/// The row of `outbox_lanes`. A fence is compared with this row's and with no other: who owns under the fence that is there
-/// says [`Entry::is_current`](super::message::Entry::is_current).
+/// The row of `outbox_lanes`. A fence is only ever compared with this row's.
+/// [`Entry::is_current`](super::message::Entry::is_current) says whether a relay owns the lane under the current fence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Lane {
-    /// Who owned it last.
+    /// The last owner.
     pub owner: Owner,
-    /// Whether the lease runs.
+    /// Whether the lease is running.
     pub leased: bool,
-    /// Whether its owner is to send nothing: what the last one had in flight may still arrive.
+    /// Whether the owner must not send yet: records of the last owner may still arrive.
     pub quiet: bool,
 }
 
-/// Who owned a lane last.
+/// The last owner of a lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Owner {
-    /// Nobody: it was handed over.
+    /// None: the lane was handed over.
     Nobody,
     /// A relay.
     Of(RelayId),
-    /// A process that has died since. One that starts again is another node.
+    /// A process that has died. If it starts again, it is another node.
     DeadProcess,
 }
 
@@ -55,41 +55,41 @@ pub struct Owned {
     pub draining: bool,
 }
 
-/// What no step may do, found by comparing the states before and after it.
+/// A violation, found by comparing the states before and after a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Breach {
-    /// The first copy of a message was stored before that of one it comes behind.
+    /// The first copy of a message was stored before that of an earlier message of its key.
     Inverted,
-    /// A failure or a dead letter was written by who does not own the lane.
+    /// A failure or a dead letter was written by a node that does not own the lane.
     ForeignFence,
-    /// A message was sent while a record of another owner of the lane was on its way.
+    /// A message was sent while a record of another owner was in flight.
     SentConcurrently,
-    /// A message was given up, and its key was to hold.
+    /// A message became a dead letter although its key should hold.
     DeadLettered,
 }
 
 impl Lane {
-    /// As a topic gets it.
+    /// The lane of a new topic.
     pub const FREE: Self = Self { owner: Owner::Nobody, leased: false, quiet: false };
 
-    /// Whether the database has the relay as its owner, within its lease.
+    /// Whether the relay owns the lane in the database, within its lease.
     pub fn is_of(&self, relay: RelayId) -> bool {
         self.owner == Owner::Of(relay) && self.leased
     }
 }
 
 impl State {
-    /// The lane as a relay believes to own it.
+    /// The relay's belief to own the lane.
     pub fn owned(&self, relay: RelayId) -> Option<Owned> {
         self.owned[relay as usize]
     }
 
-    /// Whether a relay believes that it may send now.
+    /// Whether the relay believes that it may send now.
     pub fn may_send(&self, relay: RelayId) -> bool {
         self.owned(relay).is_some() && self.broker_up
     }
 
-    /// A relay forgets the lane, and what it has read of it.
+    /// The relay forgets the lane, and what it has read of it.
     pub(super) fn disown(&mut self, relay: RelayId) {
         self.owned[relay as usize] = None;
         for it in &mut self.messages {
@@ -98,7 +98,7 @@ impl State {
         }
     }
 
-    /// Whatever a relay has in its ledger may be sent again by another, for a good reason.
+    /// Another relay may send again what this relay has in its ledger, for a good reason.
     pub(super) fn allow_duplicates(&mut self, relay: RelayId) {
         for it in &mut self.messages {
             it.duplicate_allowed |= it.of(relay).entry.is_some();

@@ -1,23 +1,23 @@
-//! Every step of the model, and the source it mirrors: whoever changes the one changes the other.
+//! Every step of the model, and the source it mirrors: change both together.
 
 use super::state::RelayId;
 
-/// A step. `message` is its place in [`State::messages`](super::state::State::messages).
+/// A step. `message` is an index of [`State::messages`](super::state::State::messages).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "`relay`, `message` and `by` say the same everywhere")]
 pub enum Action {
-    /// An application writes a row in its transaction, leased to its own process. One without a relay, whose rows are due at
-    /// once, does what one does whose hook saw no commit and whose born lease is over. The ref is on its way from here: the
-    /// hook hands it over at the end of a COMMIT, which proves nothing, and a confirm that comes before the row can be seen
-    /// stands for a ref that got lost. `reused`: the database gives the row the id of one that is gone (T5).
+    /// An application writes a row in its transaction, leased to its own process. An application without a relay, whose
+    /// rows are due at once, behaves like one whose hook saw no commit and whose born lease is over. The ref is in
+    /// transit from here on: the hook hands it over at the end of a COMMIT, which proves nothing. A confirm before the
+    /// row is visible also covers a lost ref. `reused`: the database assigns the id of a row that is gone (T5).
     Enqueue { message: usize, by: RelayId, reused: bool },
-    /// The same with a row that is to be sent later: it belongs to nobody, and nothing is handed over.
+    /// The same for a delayed row: it has no holder, and nothing is handed over.
     EnqueueDelayed { message: usize, by: RelayId },
     /// The transaction takes longer than the slack of the watermark: its row appears late.
     ExceedSlack { message: usize },
     /// The row becomes visible.
     Commit { message: usize },
-    /// `outbox.transaction` commits with a proof, and carries the row itself.
+    /// `outbox.transaction` commits verified, and its row is inline.
     CommitVerified { message: usize },
     /// The transaction is rolled back, whatever was handed over.
     Rollback { message: usize },
@@ -27,58 +27,58 @@ pub enum Action {
     /// The dispatcher offers a row to the transport.
     SendRead { relay: RelayId, message: usize },
 
-    /// The sweeper takes what is due: everything, or a single row as a trial.
+    /// The sweeper claims what is due: everything, or a single row as a trial.
     Claim { relay: RelayId, only: Option<usize> },
-    /// A look from the beginning sets the watermark back to before what is below it.
+    /// A full scan moves the watermark back below the rows it had passed.
     FullScan { relay: RelayId },
     /// The sweeper offers the claimed rows to the transport.
     SendClaimed { relay: RelayId },
-    /// The claim is closed: delivered rows are settled, those in flight are held, the others go back.
+    /// The claim is closed: delivered rows are settled, those in flight are held, the others are released.
     Close { relay: RelayId },
     /// The close fails, with effect (its answer is lost) or without (COMMIT answers ROLLBACK, the connection breaks).
     CloseFails { relay: RelayId, applied: bool },
 
     /// The settler removes a delivered row.
     Settle { relay: RelayId, message: usize },
-    /// The settler writes a failure, or gives the message up.
+    /// The settler writes a failure or a dead letter.
     RecordFailure { relay: RelayId, message: usize },
-    /// The statement of a failure fails: the row comes back when its lease ends.
+    /// The settler's statement for a failure fails: the row is due again when its lease ends.
     RecordFailureFails { relay: RelayId, message: usize },
-    /// The keeper extends a lease.
+    /// The lease renewer extends a lease.
     Extend { relay: RelayId, message: usize },
-    /// The keeper gives up a lease that ended and could not be extended.
+    /// The lease renewer abandons a lease that ended and could not be extended.
     AbandonLease { relay: RelayId, message: usize },
 
-    /// Somebody sends a dead letter again.
+    /// A person redrives a dead letter.
     Redrive { message: usize },
 
     /// The broker stores a copy.
     Store { relay: RelayId, message: usize },
     /// Its acknowledgement arrives.
     Acknowledge { relay: RelayId, message: usize },
-    /// Its acknowledgement gets lost: the client reports a time-out.
+    /// Its acknowledgement is lost: the client reports a time-out.
     LoseAcknowledgement { relay: RelayId, message: usize },
     /// The broker refuses the record.
     Refuse { relay: RelayId, message: usize },
-    /// The client reports a message that an outage has caught.
+    /// The client reports a message that failed in an outage.
     Disconnect { relay: RelayId, message: usize },
-    /// The broker is gone, and both relays know it. What one of them sends before it knows was sent before this.
+    /// The broker goes down, and both relays know it. A send before a relay knows it counts as before this step.
     GoDown,
-    /// The broker is back, and answers probes. One that is back and was not probed yet is one that is not back yet.
+    /// The broker recovers and answers probes. Before its first probe it counts as down.
     ComeBack,
 
-    /// `due_at` passes, and before it the term of whoever holds the row.
+    /// `due_at` passes, and before it the lease of the holder.
     LeaseEnds { message: usize },
-    /// A process stands still past its claim window, or, where it is `long`, past its leases as well.
+    /// A process stalls past its claim window, or, if `long`, past its leases as well.
     Pause { relay: RelayId, long: bool },
     /// The connection of a claim breaks.
     CutClaim { relay: RelayId },
-    /// A process dies and starts again. One that stays away does what one that is up and idle does.
+    /// A process dies and starts again. One that stays away behaves like one that is idle.
     Crash { relay: RelayId },
 }
 
 impl Action {
-    /// The files that do in the library what this step does in the model.
+    /// The library's files that implement this step.
     pub fn mirrors(&self) -> &'static [&'static str] {
         match self {
             Self::Enqueue { .. } | Self::EnqueueDelayed { .. } => {

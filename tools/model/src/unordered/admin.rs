@@ -1,4 +1,4 @@
-//! What people do about dead letters.
+//! What people do with dead letters.
 
 use super::Unordered;
 use super::actions::Action;
@@ -13,23 +13,23 @@ pub(super) fn enabled(state: &State, actions: &mut Vec<Action>) {
     }
 }
 
-/// Whether a letter can go back: not while another row has its `id`, which it keeps.
+/// Whether a dead letter can be redriven: not while another row has its `id`, which it keeps.
 fn is_redrivable(it: &Message) -> bool {
     it.row == Row::DeadLetter && !it.shares_id
 }
 
-/// Whether no redrive is to be waited for.
+/// Whether no redrive is pending.
 pub(super) fn is_done(state: &State) -> bool {
     state.redrives_left == 0 || !state.messages.iter().any(is_redrivable)
 }
 
-/// In one statement, the letter goes and the row comes: due, with no attempt spent, under an epoch that nobody has seen. What the
-/// broker has of it, or may still get, comes twice.
+/// One statement removes the dead letter and writes the row: due, with no attempt spent, under a new epoch. If the
+/// broker has it already, or still gets it, it is delivered twice.
 pub(super) fn redrive(model: &Unordered, state: &mut State, message: usize) {
     state.redrives_left -= 1;
     let it = &mut state.messages[message];
     it.duplicate_allowed |= it.copies > 0 || it.view.iter().any(|view| view.entry.is_some());
-    // Of a row that is gone, what relays remember has epoch 0 (see `normal`).
+    // For a row that is gone, what relays remember has epoch 0 (see `canonical`).
     let live = Live { due: Due::Now, epoch: 1, attempts: 0, locked_by: None };
     it.row = if model.has(Bug::RedriveLosesRow) { Row::Settled } else { Row::Live(live) };
 }

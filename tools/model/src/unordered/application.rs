@@ -7,7 +7,7 @@ use super::relay_view::{DirectPath, Lease};
 use super::state::{RelayId, State};
 
 pub(super) fn enabled(model: &Unordered, state: &State, actions: &mut Vec<Action>) {
-    // Messages that are yet to be written are all alike: the first stands for them.
+    // Unwritten messages are interchangeable: the first represents them.
     if let Some(message) = state.messages[..model.messages].iter().position(|message| message.row == Row::Unwritten) {
         let is_reusable = state.faults_left > 0
             && state.messages.iter().all(|message| !message.shares_id)
@@ -58,8 +58,8 @@ pub(super) fn exceed_slack(state: &mut State, message: usize) {
     state.messages[message].exceeds_slack = true;
 }
 
-/// The born lease counts from the INSERT: one whose transaction took longer than it is over here, as is one that ends right
-/// after the commit. A delay is longer than its transaction.
+/// The born lease counts from the INSERT. If the transaction took longer, the lease is over here, as is one that ends
+/// right after the commit. A delay is longer than its transaction.
 pub(super) fn commit(state: &mut State, message: usize, verified: bool) {
     let it = &mut state.messages[message];
     let Row::Uncommitted { by, delayed } = it.row else { return };

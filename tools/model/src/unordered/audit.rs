@@ -1,4 +1,5 @@
-//! I4, I7 and the time of delayed rows, held to each step: the rows before it are compared with those after it, whatever the step says that it does.
+//! Checks I4, I7 and the time of delayed rows for each step, by comparing the rows before and after it, whatever the
+//! step claims to do.
 
 use super::actions::Action;
 use super::message::{ATTEMPTS_MAX, Due, Live, Message, Row};
@@ -36,12 +37,12 @@ fn breach(before: &Message, after: &Message, action: &Action) -> Option<Breach> 
     }
 }
 
-/// Whether it was a write that moved `due_at`, and not time, or the death of the holder.
+/// Whether a write moved `due_at`, and not time or the death of the holder.
 fn wrote_due(was: &Live, is: &Live, action: &Action) -> bool {
     let is_moved = was.due != is.due;
     match action {
         Action::Extend { .. } | Action::LeaseEnds { .. } | Action::Pause { .. } | Action::Crash { .. } => false,
-        // Leased, and nobody knows of it any more.
+        // Leased, but no process knows of it any more.
         Action::Close { .. } | Action::CloseFails { .. } => is_moved && is.due != Due::Later,
         _ => is_moved,
     }

@@ -68,7 +68,7 @@ pub(super) fn refuse(state: &mut State, relay: RelayId, message: usize) {
     answer(state, relay);
 }
 
-/// An open claim learns it at its close; otherwise the row is left to the end of its lease at once.
+/// An open claim handles it at its close; otherwise the row is left to the end of its lease at once.
 pub(super) fn disconnect(model: &Unordered, state: &mut State, relay: RelayId, message: usize) {
     state.messages[message].duplicate_allowed |= state.messages[message].of(relay).progress() == Some(Progress::Stored);
     if model.has(Bug::TimeOutIsDelivery) {
@@ -79,11 +79,11 @@ pub(super) fn disconnect(model: &Unordered, state: &mut State, relay: RelayId, m
     if view.entry.is_some_and(|entry| entry.holder != Holder::Claim) && !model.has(Bug::AttemptSpentInOutage) {
         view.entry = None;
     }
-    // One that was started in the outage learns it here.
+    // A relay that was started in the outage learns of it here.
     state.relay_mut(relay).breaker = Breaker::Open;
 }
 
-/// What a broker has answered closes a trial; it does not close an open breaker.
+/// Any answer of the broker closes a half-open breaker, but not an open one.
 fn answer(state: &mut State, relay: RelayId) {
     let breaker = &mut state.relay_mut(relay).breaker;
     if *breaker == Breaker::HalfOpen {

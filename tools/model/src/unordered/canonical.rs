@@ -1,4 +1,4 @@
-//! States that nobody can tell apart are made one. Only what no step and no property asks for is dropped.
+//! Merges states that nothing can tell apart. It drops only what no step and no property uses.
 
 use std::cmp::min;
 
@@ -38,7 +38,7 @@ pub(super) fn forget(model: &Unordered, state: &mut State) {
     }
 }
 
-/// Epochs are compared with the row's and with 0, and never with each other.
+/// Epochs are only compared with the row's and with 0, never with each other.
 fn renumber_epochs(it: &mut Message) {
     let Some(row) = it.live().map(|live| live.epoch) else {
         return it.view.iter_mut().for_each(|view| for_each_epoch(view, |_| 0));
@@ -66,14 +66,14 @@ fn for_each_epoch(view: &mut RelayView, renumbered: impl Fn(u8) -> u8) {
     }
 }
 
-/// What was read and is late is not sent.
+/// A row that was read too late is not sent.
 fn drop_late(view: &mut RelayView) {
     if matches!(view.direct, DirectPath::Read(lease) if !lease.running) {
         view.direct = DirectPath::No;
     }
 }
 
-/// A lease that its holder has forgotten is nobody's.
+/// A lease that its holder has forgotten has no holder.
 fn disown(it: &mut Message) {
     let Row::Live(live) = it.row else { return };
     let Due::LeasedTo(relay) = live.due else { return };
@@ -84,14 +84,14 @@ fn disown(it: &mut Message) {
     }
 }
 
-/// On a row that is gone, a lease is worth as much as none.
+/// A lease on a row that is gone is worth nothing.
 fn lose_lease(view: &mut RelayView) {
     if let Some(Entry { holder: holder @ Holder::Lease(_), .. }) = &mut view.entry {
         *holder = Holder::Lost;
     }
 }
 
-/// What is left are the figures that break a property.
+/// Only values that break a property are left.
 fn clear_finished(it: &mut Message) {
     match it.row {
         Row::Settled => it.copies = min(it.copies, 1),
@@ -101,7 +101,7 @@ fn clear_finished(it: &mut Message) {
     it.duplicate_allowed = false;
 }
 
-/// The state of its class that stands for all: relays are alike, and so are messages.
+/// The representative of all equivalent states: relays are interchangeable, and so are messages.
 pub(super) fn representative(state: &State) -> State {
     let one = sorted(*state);
     let other = sorted(swapped(state));

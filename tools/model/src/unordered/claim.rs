@@ -21,7 +21,7 @@ pub(super) fn enabled(model: &Unordered, state: &State, actions: &mut Vec<Action
 }
 
 fn enabled_claims(model: &Unordered, state: &State, relay: RelayId, actions: &mut Vec<Action>) {
-    // A claim of nothing but rows whose settle is under way would change nothing.
+    // A claim of only rows that are being settled would change nothing.
     let is_work = |it: &Message| is_claimable(model, it, relay) && it.of(relay).progress() != Some(Progress::Delivered);
     match state.relay(relay).breaker {
         Breaker::Open => {}
@@ -44,7 +44,8 @@ fn is_claimable(model: &Unordered, it: &Message, relay: RelayId) -> bool {
     it.live().is_some_and(|live| is_due(live) && is_free(live)) && !it.hidden[relay as usize]
 }
 
-/// Whether a watermark that is read now goes past the row: it cannot be seen, and its `due_at` lies behind the slack.
+/// Whether a watermark that is read now passes the row: the row is not visible, and its `due_at` is older than the
+/// slack.
 fn is_passed(it: &Message) -> bool {
     it.exceeds_slack && matches!(it.row, Row::Uncommitted { .. })
 }
@@ -76,7 +77,8 @@ pub(super) fn claim(model: &Unordered, state: &mut State, relay: RelayId, only: 
     }
 }
 
-/// What becomes of a claimed row that the ledger knows: in flight it is held with the claim, delivered it is the settler's.
+/// The stage of a claimed row that the ledger knows: one in flight is held with the claim, a delivered one is left to
+/// the settler.
 fn known_as(view: &RelayView) -> Option<Stage> {
     view.progress().map(|progress| if progress == Progress::Delivered { Stage::Untouched } else { Stage::Sent })
 }

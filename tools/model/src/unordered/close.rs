@@ -1,4 +1,4 @@
-//! The close of a claim: what the transaction does, and what the relay remembers then.
+//! The close of a claim: what the transaction writes, and what the relay remembers afterwards.
 
 use super::actions::Action;
 use super::bugs::Bug;
@@ -52,13 +52,13 @@ fn action(model: &Unordered, it: &Message, relay: RelayId, claimed: Claimed) -> 
         (_, Some(Progress::InClient)) if model.has(Bug::SettleOnSend) => CloseAction::Settle,
         (_, Some(Progress::Failed(Class::Outage))) => CloseAction::Requeue,
         (Stage::Sent, _) if model.has(Bug::ReleaseBeforeFlush) => CloseAction::Requeue,
-        // Also what failed: the failure is written after this, under the new epoch.
+        // Failed rows too: the failure is written later, under the new epoch.
         (Stage::Sent, _) => CloseAction::KeepLease,
         (Stage::Ready | Stage::Late | Stage::Untouched, _) => CloseAction::Requeue,
     }
 }
 
-/// The statements of `ClaimHandle::close` on one row; returns the epoch under which it is held now.
+/// The statements of `ClaimHandle::close` for one row. Returns the epoch under which the row is held now.
 fn write(model: &Unordered, it: &mut Message, relay: RelayId, claimed: Claimed, action: &CloseAction) -> Option<u8> {
     let live = it.live_mut()?;
     if model.term == Term::Locked {
@@ -72,7 +72,7 @@ fn write(model: &Unordered, it: &mut Message, relay: RelayId, claimed: Claimed, 
         return None;
     }
     match (action, model.term) {
-        // Locked rows that were not sent go back with the COMMIT, unwritten.
+        // Locked rows that were not sent are released by the COMMIT, without a write.
         (CloseAction::Requeue, Term::Locked) if !model.has(Bug::ReleaseBeforeFlush) => None,
         (CloseAction::Settle | CloseAction::Requeue, _) => {
             it.write_due(Due::Now, true);
@@ -82,7 +82,7 @@ fn write(model: &Unordered, it: &mut Message, relay: RelayId, claimed: Claimed, 
     }
 }
 
-/// Brings the ledger in line with what the database did.
+/// Updates the ledger to what the database did.
 fn remember(model: &Unordered, it: &mut Message, relay: RelayId, action: &CloseAction, held: Option<u8>) {
     let is_gone = it.row == Row::Settled;
     let view = it.of_mut(relay);
@@ -104,7 +104,7 @@ fn remember(model: &Unordered, it: &mut Message, relay: RelayId, action: &CloseA
     }
 }
 
-/// A row that is no longer ours: only a success can still be settled.
+/// The row is no longer ours: only a success can still be settled.
 fn lose(entry: &mut Option<Entry>) {
     match entry {
         Some(Entry { progress: Progress::Failed(_), .. }) => *entry = None,
@@ -113,10 +113,10 @@ fn lose(entry: &mut Option<Entry>) {
     }
 }
 
-/// Nothing may be assumed of any row, except that what was acknowledged must not be sent again.
+/// The rows' state is unknown. Only what was acknowledged must not be sent again.
 fn fail(model: &Unordered, state: &mut State, relay: RelayId, applied: bool) {
     for it in &mut state.messages {
-        // The next claim reads from the beginning.
+        // The next claim does a full scan.
         it.hidden[relay as usize] = false;
         let Some(claimed) = it.of_mut(relay).claimed.take() else { continue };
         let action = action(model, it, relay, claimed);
@@ -126,7 +126,7 @@ fn fail(model: &Unordered, state: &mut State, relay: RelayId, applied: bool) {
         if let Some(live) = it.live_mut() {
             live.locked_by = live.locked_by.filter(|by| *by != relay);
             if live.due == Due::LeasedTo(relay) {
-                // Leased, but nobody knows it.
+                // Leased, but no process knows it.
                 live.due = Due::Later;
             }
         }
@@ -148,7 +148,7 @@ fn fail(model: &Unordered, state: &mut State, relay: RelayId, applied: bool) {
     state.relay_mut(relay).claim = Claim::None;
 }
 
-/// As [`remember`] after a close with effect.
+/// Like [`remember`] after a close with effect.
 fn pretend(it: &mut Message, relay: RelayId, action: &CloseAction, epoch: u8) {
     let view = it.of_mut(relay);
     match (action, &mut view.entry) {

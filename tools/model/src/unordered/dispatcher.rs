@@ -1,4 +1,4 @@
-//! The direct path: confirm, then send within the term.
+//! The direct path: confirm, then send within the lease.
 
 use super::Unordered;
 use super::actions::Action;
@@ -31,8 +31,8 @@ pub(super) fn confirm(model: &Unordered, state: &mut State, relay: RelayId, mess
     it.of_mut(relay).direct = found.map_or(DirectPath::No, DirectPath::Read);
 }
 
-/// `CONFIRM`: committed, and of epoch 0. What is left of the lease comes from the row, whoever it belongs to: that it
-/// belongs to this process is what the epoch says.
+/// `CONFIRM`: the row is committed, and its epoch is 0. The remaining lease is read from the row. The epoch shows that
+/// the row still belongs to this process.
 fn read(model: &Unordered, it: &Message) -> Option<Lease> {
     let live = it.live()?;
     let is_born = live.epoch == 0 || model.has(Bug::ConfirmIgnoresEpoch);

@@ -1,4 +1,4 @@
-//! What some run has to reach: a model in which these things cannot happen would keep every promise.
+//! States that some execution must reach: a model in which they cannot happen would satisfy every property.
 
 use stateright::Property;
 
@@ -7,7 +7,7 @@ use super::relay_view::{Class, DirectPath, Entry, Holder, Progress, RelayView, S
 use super::state::{Breaker, Claim, RelayId, State};
 use super::{Term, Unordered};
 
-/// A state to reach, and how much it takes.
+/// A state to reach, and the scope it takes.
 struct Goal {
     name: &'static str,
     messages: usize,
@@ -50,7 +50,7 @@ const GOALS: &[Goal] = &[
         some(state, |it| it.row == Row::RolledBack && view(it, |view| view.direct == DirectPath::Ref))
     }),
     Goal::new("a claim settles what it sent", 1, 0, |_, state| entry(state, Holder::Claim, Progress::Delivered)),
-    Goal::new("a claim holds on what is in flight", 1, 0, |_, state| {
+    Goal::new("a claim keeps what is in flight", 1, 0, |_, state| {
         some(state, |it| view(it, |view| view.lease().is_some_and(|lease| lease.running && lease.epoch > 0)))
     }),
     Goal::new("two claims are open", 2, 0, |_, state| state.relays.iter().all(|relay| relay.claim == Claim::Open)),
@@ -87,14 +87,14 @@ const GOALS: &[Goal] = &[
     Goal::new("a single row is tried", 1, 1, |_, state| {
         state.relays.iter().any(|relay| relay.breaker == Breaker::HalfOpen && relay.claim == Claim::Open)
     }),
-    Goal::new("another has settled what is in flight", 1, 1, |_, state| {
+    Goal::new("another relay has settled what is in flight", 1, 1, |_, state| {
         some(state, |it| it.row == Row::Settled && view(it, |view| view.progress() == Some(Progress::InClient)))
     }),
-    Goal::new("a message is given up", 1, 2, |_, state| some(state, |it| it.row == Row::DeadLetter)),
-    Goal::new("a live row has the id of one that somebody will settle", 2, 2, |_, state| {
+    Goal::new("a message becomes a dead letter", 1, 2, |_, state| some(state, |it| it.row == Row::DeadLetter)),
+    Goal::new("a live row has the id of one that a relay will settle", 2, 2, |_, state| {
         some(state, |it| it.shares_id && it.live().is_some()) && some(state, |it| it.shares_id && is_delivered(it))
     }),
-    Goal::new("a dead letter turns out delivered", 1, 3, |_, state| {
+    Goal::new("a dead letter turns out to be delivered", 1, 3, |_, state| {
         some(state, |it| it.row == Row::DeadLetter && is_delivered(it))
     }),
     Goal::new("a message waits for its time", 1, 0, |_, state| {

@@ -3,7 +3,7 @@
 use super::relay_view::RelayView;
 use super::state::RelayId;
 
-/// Attempts before a message is dead: two, so that one refusal retries and the next one gives up.
+/// Attempts before a message is dead: two, so that the first refusal retries and the second is final.
 pub const ATTEMPTS_MAX: u8 = 2;
 
 /// A message: where it is, and what each relay knows of it.
@@ -11,17 +11,17 @@ pub const ATTEMPTS_MAX: u8 = 2;
 pub struct Message {
     /// Where the database has it.
     pub row: Row,
-    /// What the relays know.
+    /// The relays' knowledge.
     pub view: [RelayView; 2],
     /// How many copies the broker has stored; two stand for more.
     pub copies: u8,
-    /// Whether a second copy has a reason: a crash, a pause, a lost acknowledgement, a database that was away.
+    /// Whether a second copy has a reason: a crash, a pause, a lost acknowledgement, a database outage.
     pub duplicate_allowed: bool,
-    /// Whom the broker has told that it has the message, and who has not died since.
+    /// The relays that got the broker's acknowledgement and have not died since.
     pub acknowledged_to: [bool; 2],
     /// Whether its transaction took longer than the slack of the watermark.
     pub exceeds_slack: bool,
-    /// Whether it lies below the watermark of a relay, where only a look from the beginning sees it.
+    /// Whether it lies below a relay's watermark, where only a full scan sees it.
     pub hidden: [bool; 2],
     /// Whether it has the same `id` as another message (never the same message id).
     pub shares_id: bool,
@@ -32,11 +32,11 @@ pub struct Message {
 pub enum Row {
     /// Not enqueued yet.
     Unwritten,
-    /// In an open transaction, which nobody else can see.
+    /// In an open transaction, visible to nobody else.
     Uncommitted {
         /// The process that wrote it.
         by: RelayId,
-        /// Whether it is to be sent later.
+        /// Whether it is delayed.
         delayed: bool,
     },
     /// In the table.
@@ -45,38 +45,38 @@ pub enum Row {
     Settled,
     /// In the dead letters.
     DeadLetter,
-    /// Its transaction was rolled back: it was never there.
+    /// Its transaction was rolled back.
     RolledBack,
 }
 
 /// A row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Live {
-    /// `due_at`, by what it means.
+    /// The meaning of `due_at`.
     pub due: Due,
     /// `epoch`.
     pub epoch: u8,
     /// `attempts`.
     pub attempts: u8,
-    /// Whose open claim has it locked.
+    /// The relay whose open claim has locked it.
     pub locked_by: Option<RelayId>,
 }
 
-/// `due_at`: on which side of the database's clock it lies, and who set it.
+/// `due_at`: which side of the database's clock it is on, and who set it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Due {
     /// Not in the future: any sweeper may take the row.
     Now,
-    /// In the future, set for a holder.
+    /// In the future, leased to a holder.
     LeasedTo(RelayId),
-    /// In the future and nobody's: a back-off, or a lease whose holder is gone.
+    /// In the future, without a holder: a back-off, or a lease whose holder is gone.
     Later,
-    /// In the future and nobody's: the time before which it may not be sent.
+    /// In the future, without a holder: it may not be sent before.
     Delayed,
 }
 
 impl Message {
-    /// A message that is yet to be enqueued.
+    /// A message that is not enqueued yet.
     pub const UNWRITTEN: Self = Self {
         row: Row::Unwritten,
         view: [RelayView::NOTHING; 2],
@@ -88,7 +88,7 @@ impl Message {
         shares_id: false,
     };
 
-    /// The row, where it is in the table.
+    /// The row, if it is in the table.
     pub fn live(&self) -> Option<&Live> {
         match &self.row {
             Row::Live(live) => Some(live),
@@ -96,7 +96,7 @@ impl Message {
         }
     }
 
-    /// As [`live`](Self::live), to be written.
+    /// Like [`live`](Self::live), mutable.
     pub fn live_mut(&mut self) -> Option<&mut Live> {
         match &mut self.row {
             Row::Live(live) => Some(live),
@@ -104,17 +104,18 @@ impl Message {
         }
     }
 
-    /// What a relay knows of it.
+    /// A relay's knowledge of it.
     pub fn of(&self, relay: RelayId) -> &RelayView {
         &self.view[relay as usize]
     }
 
-    /// As [`of`](Self::of), to be changed.
+    /// Like [`of`](Self::of), mutable.
     pub fn of_mut(&mut self, relay: RelayId) -> &mut RelayView {
         &mut self.view[relay as usize]
     }
 
-    /// Writes `due_at`: it lies above every watermark, which stays behind the clock (I2). Returns the epoch.
+    /// Writes `due_at`. The new value is above every watermark, because those stay behind the clock (I2). Returns the
+    /// epoch.
     pub(super) fn write_due(&mut self, due: Due, raises_epoch: bool) -> Option<u8> {
         self.hidden = [false; 2];
         let live = self.live_mut()?;
@@ -138,17 +139,17 @@ impl Message {
         }
     }
 
-    /// Whether its way has ended.
+    /// Whether it is settled, dead or rolled back.
     pub fn is_finished(&self) -> bool {
         matches!(self.row, Row::Settled | Row::DeadLetter | Row::RolledBack)
     }
 
-    /// Whether its way has ended, and no relay keeps anything of it.
+    /// Whether it is finished, and no relay holds anything of it.
     pub fn has_ended(&self) -> bool {
         self.is_finished() && self.is_forgotten()
     }
 
-    /// Whether its time has not come, and somebody has it all the same.
+    /// Whether it is not due yet, and a relay has it all the same.
     pub fn is_early(&self) -> bool {
         let waits = self.live().is_some_and(|live| live.due == Due::Delayed);
         waits && (self.copies > 0 || self.view.iter().any(|view| view.entry.is_some() || view.claimed.is_some()))
@@ -161,7 +162,7 @@ impl Message {
 }
 
 impl Live {
-    /// Whose it is: by a lock, or by a lease.
+    /// Its holder, by a lock or by a lease.
     pub fn holder(&self) -> Option<RelayId> {
         match (self.locked_by, self.due) {
             (Some(relay), _) | (None, Due::LeasedTo(relay)) => Some(relay),

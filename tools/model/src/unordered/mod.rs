@@ -1,30 +1,30 @@
 //! Messages of unordered topics: two relays on one table, one broker.
 //!
-//! | file | what happens there |
+//! | file | contents |
 //! |---|---|
 //! | `application` | transactions: enqueue, commit, rollback |
 //! | `dispatcher` | confirm, and the send of what was confirmed |
 //! | `claim`, `close` | the sweeper |
-//! | `settler` | settle, failures, the keeper |
+//! | `settler` | settle, failures, the lease renewer |
 //! | `broker` | the broker, its answers, the breaker |
-//! | `people` | dead letters that are sent again |
-//! | `time` | leases that end, processes that stand still or die, connections that break |
-//! | `audit` | what a write may do, held to each step |
-//! | `normal` | which states are the same |
+//! | `admin` | redriven dead letters |
+//! | `time` | leases that end, processes that stall or die, connections that break |
+//! | `audit` | checks what each step may write |
+//! | `canonical` | which states are equivalent |
 //!
 //! # Faults
 //!
-//! What has to go wrong for a step to happen is counted, and a run has so many of them: a crash, a pause, a broken
-//! connection, a close without an answer, a lost acknowledgement, a refusal, an outage, a keeper that cannot extend, a
-//! failure that cannot be written, a transaction longer than the watermark's slack, an id given twice. What belongs to
-//! everyday life is free: a rollback, a ref that gets lost, a born lease that ends before its message was looked at.
+//! Steps that need something to go wrong are counted, and an execution has a limited number of them: a crash, a pause,
+//! a broken connection, a close without an answer, a lost acknowledgement, a refusal, an outage, a lease that cannot be
+//! extended, a failure that cannot be written, a transaction longer than the watermark's slack, a reused id. Ordinary
+//! events are free: a rollback, a lost ref, a born lease that ends before its message was read.
 //!
-//! Delayed messages and redrives are counted by themselves: there are none but where the scope says so.
+//! Delayed messages and redrives have their own limits, which are zero unless the scope sets them.
 //!
 //! # What ends
 //!
-//! A step leads nowhere that was there before, so each run ends, and "everything ends" means what it says: with no more
-//! faults, whatever happened before, every committed message is settled or dead. A test holds the model to that.
+//! No step leads back to an earlier state, so each execution ends, and "everything ends" is meaningful: without further
+//! faults, whatever happened before, every committed message is settled or dead. A test checks this.
 
 pub mod actions;
 mod admin;
@@ -60,23 +60,24 @@ pub enum Term {
     Leased,
 }
 
-/// The protocol, how much of it to explore, and what is wrong with it.
+/// The protocol, the scope to explore, and the injected bug.
 #[derive(Debug, Clone, Copy)]
 pub struct Unordered {
     /// How a claim holds its rows.
     pub term: Term,
     /// How many messages there are, at most [`MESSAGES_MAX`].
     pub messages: usize,
-    /// How many faults may happen in one run.
+    /// How many faults may happen in one execution.
     pub faults: u8,
     /// How many messages may be delayed.
     pub delays: u8,
-    /// How many times a dead letter is sent again. While there is one, and a redrive left, a run has not ended.
+    /// How many times a dead letter may be redriven. While there is one, and a redrive is left, an execution has not
+    /// ended.
     pub redrives: u8,
-    /// The planted mistake.
+    /// The injected bug.
     pub bug: Option<Bug>,
-    /// Whether to look for what some run has to reach, in place of what has to hold. The checker stores a path for each
-    /// state that reaches a goal, which in a large scope takes most of its time; what a small scope reaches, a larger one
+    /// Whether to search for the goals instead of checking the properties. The checker stores a path for each state
+    /// that reaches a goal, which in a large scope takes most of its time. What a small scope reaches, a larger one
     /// reaches too.
     pub goals: bool,
 }
@@ -163,7 +164,7 @@ impl Model for Unordered {
 }
 
 impl State {
-    /// The state that stands for all those that differ in names only.
+    /// The representative of all states that differ only in names.
     pub fn representative(&self) -> Self {
         canonical::representative(self)
     }

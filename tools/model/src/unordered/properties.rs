@@ -1,4 +1,4 @@
-//! What has to hold in every state, and what every run has to come to.
+//! What must hold in every state, and how every execution must end.
 
 use stateright::Property;
 
@@ -8,11 +8,11 @@ use super::message::{Message, Row};
 use super::relay_view::Progress;
 use super::state::{Breach, Claim, RelayId, State};
 
-/// I1: what was removed as delivered has been stored by the broker.
+/// I1: the broker stored what was removed as delivered.
 pub const NOTHING_LOST: &str = "I1: nothing is lost";
-/// I1: nobody ever sees a message that was not committed.
+/// I1: no consumer ever sees an uncommitted message.
 pub const NO_PHANTOM: &str = "I1: no phantom";
-/// I2 makes sure of it: a watermark passes only what could not be seen.
+/// I2 ensures it: a watermark passes only rows that were not visible.
 pub const NOTHING_HIDDEN: &str = "I2, I8: a sweep sees every due row";
 /// I4: the first half.
 pub const EPOCHS_RISE: &str = "I4: every write but extend raises the epoch";
@@ -20,17 +20,17 @@ pub const EPOCHS_RISE: &str = "I4: every write but extend raises the epoch";
 pub const EPOCHS_PROTECT: &str = "I4: nothing is written under another epoch";
 /// I5, as the protocol states it.
 pub const ONE_HOLDER: &str = "I5: at most one holder believes that it may send";
-/// I5, as it is meant: the one holder is the one the database knows.
-pub const HOLDER_OWNS: &str = "I5: who believes to hold a row holds it";
+/// I5, as intended: the database agrees with the holder.
+pub const HOLDER_OWNS: &str = "I5: a relay that believes that it holds a row holds it";
 /// I5: second sends.
 pub const COPIES_EXPLAINED: &str = "I5: every second copy has a reason";
-/// Rule 5: what a process knows delivered it sends never again, whatever became of its claim.
-pub const SENT_ONCE: &str = "I5: nothing is sent again by who knows it delivered";
+/// Rule 5: a process never sends again what it knows to be delivered, whatever became of its claim.
+pub const SENT_ONCE: &str = "I5: nothing sends again what it knows to be delivered";
 /// I7.
 pub const ATTEMPTS_EARNED: &str = "I7: only a refusal spends an attempt";
-/// Of delayed messages.
+/// For delayed messages.
 pub const NOT_BEFORE_DUE: &str = "nothing is sent before its time";
-/// What is committed ends settled or dead, and no relay keeps anything of it.
+/// Every committed message ends settled or dead, and no relay holds anything of it.
 pub const EVERYTHING_ENDS: &str = "everything ends";
 
 pub(super) fn all() -> Vec<Property<Unordered>> {
@@ -70,8 +70,8 @@ fn is_committed(it: &Message) -> bool {
     !matches!(it.row, Row::Unwritten | Row::Uncommitted { .. } | Row::RolledBack)
 }
 
-/// The relays that believe to hold a message. A claim whose connection broke is left out: within its window it cannot
-/// know, and what it sends then is counted among the copies.
+/// The relays that believe that they hold a message. A claim whose connection broke is left out: within its window it
+/// cannot know, and its sends are counted among the copies.
 fn believers<'a>(state: &'a State, it: &'a Message) -> impl Iterator<Item = RelayId> + 'a {
     let is_cut = |relay: &RelayId| state.relay(*relay).claim == Claim::Cut && it.of(*relay).is_ready();
     RelayId::BOTH.into_iter().filter(move |relay| it.of(*relay).believes_to_hold() && !is_cut(relay))

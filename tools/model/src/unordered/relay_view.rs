@@ -1,9 +1,9 @@
-//! What a relay knows of a message. All of it is lost when its process dies.
+//! What a relay knows of a message. It is lost when its process dies.
 
-/// What a relay's memory has of one message.
+/// A relay's memory of one message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RelayView {
-    /// Its way from the hook to the ledger.
+    /// Its place on the path from the hook to the ledger.
     pub direct: DirectPath,
     /// Its place in the open claim.
     pub claimed: Option<Claimed>,
@@ -18,45 +18,45 @@ pub enum DirectPath {
     No,
     /// A ref: in the hook's buffer, or in the queue.
     Ref,
-    /// Confirmed, or carried by a transaction whose commit was proven; not yet offered to the transport.
+    /// Confirmed, or inline with a verified commit; not yet offered to the transport.
     Read(Lease),
 }
 
 /// A row of an open claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Claimed {
-    /// The epoch under which it was read; where the claim leases, the one it wrote.
+    /// The epoch under which it was read, or which the claim wrote if it leases.
     pub epoch: u8,
-    /// What became of it.
+    /// Its stage.
     pub stage: Stage,
 }
 
 /// How far a claimed row has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Stage {
-    /// Not yet offered to the transport, within its term.
+    /// Not yet offered to the transport, within its lease.
     Ready,
-    /// Not yet offered to the transport, and its term is over.
+    /// Not yet offered to the transport, and its lease is over.
     Late,
     /// With the transport, sent by this claim or before it.
     Sent,
-    /// Not to be sent: it goes back as it is.
+    /// Not to be sent: it is released unchanged.
     Untouched,
 }
 
 /// A lease as its holder remembers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Lease {
-    /// Under which epoch.
+    /// Its epoch.
     pub epoch: u8,
-    /// Whether the term, which ends before the lease does, still runs by the process's own clock.
+    /// Whether the holder's own clock is still before its end, which comes earlier than in the database.
     pub running: bool,
 }
 
 /// `relay::ledger::Entry`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Entry {
-    /// Who takes the outcome.
+    /// Who handles the outcome.
     pub holder: Holder,
     /// How far the send has come.
     pub progress: Progress,
@@ -69,7 +69,7 @@ pub enum Holder {
     Claim,
     /// A lease of this process.
     Lease(Lease),
-    /// Nobody: only a success can still be settled.
+    /// None: only a success can still be settled.
     Lost,
 }
 
@@ -78,7 +78,7 @@ pub enum Holder {
 pub enum Progress {
     /// In the client: its buffer, or the wire.
     InClient,
-    /// The broker has it; the acknowledgement is on its way.
+    /// The broker stored it; the acknowledgement is in flight.
     Stored,
     /// Acknowledged.
     Delivered,
@@ -86,14 +86,14 @@ pub enum Progress {
     Failed(Class),
 }
 
-/// `transport::FailureClass`, by its treatment. Refused topics and suspects are not modelled.
+/// `transport::FailureClass`, by its handling. Refused topics and suspects are not modelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Class {
-    /// An answer about the record: spends an attempt.
+    /// A failure of the record: spends an attempt.
     Record,
-    /// Says nothing: spends nothing.
+    /// Says nothing about the record: spends nothing.
     Temporary,
-    /// The broker is away: nothing is written.
+    /// The broker is down: nothing is written.
     Outage,
 }
 
@@ -101,7 +101,7 @@ impl RelayView {
     /// Nothing.
     pub const NOTHING: Self = Self { direct: DirectPath::No, claimed: None, entry: None };
 
-    /// Whether this relay could still send the message, or hold it, by what it remembers.
+    /// Whether this relay could still send or hold the message, as far as it remembers.
     pub fn believes_to_hold(&self) -> bool {
         let read = matches!(self.direct, DirectPath::Read(lease) if lease.running);
         let leased = matches!(self.entry, Some(Entry { holder: Holder::Lease(lease), .. }) if lease.running);
@@ -126,7 +126,7 @@ impl RelayView {
         }
     }
 
-    /// Every term that it remembers is over.
+    /// Ends every lease that it remembers.
     pub(super) fn end_terms(&mut self) {
         if let DirectPath::Read(lease) = &mut self.direct {
             lease.running = false;
@@ -137,7 +137,7 @@ impl RelayView {
         self.set_lease(false);
     }
 
-    /// Says of the lease of its entry whether the term runs.
+    /// Sets whether its entry's lease is running.
     pub(super) fn set_lease(&mut self, running: bool) {
         if let Some(Entry { holder: Holder::Lease(lease), .. }) = &mut self.entry {
             lease.running = running;

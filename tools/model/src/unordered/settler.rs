@@ -1,4 +1,4 @@
-//! Settler, failures and keeper: what is written about leased rows.
+//! Settler and lease renewer: writes to leased rows.
 
 use super::Unordered;
 use super::actions::Action;
@@ -32,7 +32,7 @@ pub(super) fn enabled(model: &Unordered, state: &State, actions: &mut Vec<Action
                 && !model.has(Bug::LeaseNotExtended)
                 && let Some(live) = it.live().filter(|live| live.epoch == lease.epoch)
             {
-                // Skips a row that a claim has locked. Where the epoch is another, a lease is worth as much as none.
+                // Skips a row that a claim has locked. Under another epoch, a lease is worth nothing.
                 let is_free = live.locked_by.is_none();
                 actions.push(if is_free {
                     Action::Extend { relay, message }
@@ -44,7 +44,7 @@ pub(super) fn enabled(model: &Unordered, state: &State, actions: &mut Vec<Action
     }
 }
 
-/// `DELETE` by `(id, message_id)`, whatever the epoch; from the dead letters where it is there by now.
+/// `DELETE` by `(id, message_id)`, whatever the epoch; from the dead letters if the row is there by now.
 pub(super) fn settle(model: &Unordered, state: &mut State, relay: RelayId, message: usize) {
     let it = &mut state.messages[message];
     it.of_mut(relay).entry = None;
@@ -65,7 +65,7 @@ pub(super) fn record_failure(model: &Unordered, state: &mut State, relay: RelayI
     let entry = it.of_mut(relay).entry.take();
     let Some((lease, Entry { progress: Progress::Failed(class), .. })) = lease.zip(entry) else { return };
     let spends = match class {
-        // Outage: written only where that bug is planted; the broker's answer strikes it out otherwise.
+        // Outage: written only by that injected bug; otherwise the broker's answer removes it.
         Class::Record | Class::Outage => true,
         Class::Temporary => false,
     };

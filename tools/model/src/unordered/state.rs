@@ -1,17 +1,17 @@
-//! Everything the model knows: the relays, the broker, and the messages.
+//! The whole state of the model: the relays, the broker, and the messages.
 
 use super::message::Message;
 pub use crate::relay::RelayId;
 
-/// Messages a state has room for.
+/// The number of messages in a state.
 pub const MESSAGES_MAX: usize = 3;
 
-/// Everything.
+/// The whole state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct State {
     /// The relays, apart from what they know of single messages.
     pub relays: [Relay; 2],
-    /// The messages, those not yet enqueued included.
+    /// The messages, including those not enqueued yet.
     pub messages: [Message; MESSAGES_MAX],
     /// Whether the broker can be reached.
     pub broker_up: bool,
@@ -19,9 +19,9 @@ pub struct State {
     pub faults_left: u8,
     /// How many messages may still be delayed.
     pub delays_left: u8,
-    /// How many dead letters may still be sent again.
+    /// How many dead letters may still be redriven.
     pub redrives_left: u8,
-    /// What a write did that no write may do.
+    /// A violation by the last step.
     pub breach: Option<Breach>,
 }
 
@@ -30,7 +30,7 @@ pub struct State {
 pub struct Relay {
     /// Its breaker.
     pub breaker: Breaker,
-    /// Its claim. The library has two claim workers; here two claims are open at once only where both relays have one.
+    /// Its claim. The library has two claim workers; here two claims are open at once only if both relays have one.
     pub claim: Claim,
 }
 
@@ -39,7 +39,7 @@ impl Relay {
     pub const IDLE: Self = Self { breaker: Breaker::Closed, claim: Claim::None };
 }
 
-/// `relay::health::breaker::BreakerState`, where a trial is a half-open breaker: one row at a time, and one without an outcome
+/// `relay::health::breaker::BreakerState`. A half-open breaker admits one row at a time, and one without an outcome
 /// blocks no other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Breaker {
@@ -58,20 +58,20 @@ pub enum Claim {
     None,
     /// Open.
     Open,
-    /// Its transaction is gone with its locks, which the relay learns only when it closes the claim.
+    /// Its transaction and locks are gone. The relay learns this only when it closes the claim.
     Cut,
 }
 
-/// A write that no statement of the protocol may do, found by comparing the rows before and after each step.
+/// A write that the protocol forbids, found by comparing the rows before and after each step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Breach {
-    /// `due_at` was written and the epoch was not raised.
+    /// `due_at` was written without raising the epoch.
     EpochKept,
-    /// The epoch fell.
+    /// The epoch decreased.
     EpochFell,
-    /// A holder changed a row under an epoch that was not its own.
+    /// A holder changed a row under an epoch other than its own.
     ForeignEpoch,
-    /// A message spent an attempt, or was given up, and the broker had not refused it.
+    /// A message spent an attempt, or became a dead letter, without a refusal by the broker.
     AttemptSpent,
     /// A delayed row was touched before its time.
     BeforeDue,
@@ -83,7 +83,7 @@ impl State {
         &self.relays[id as usize]
     }
 
-    /// As [`relay`](Self::relay), to be changed.
+    /// Like [`relay`](Self::relay), mutable.
     pub fn relay_mut(&mut self, id: RelayId) -> &mut Relay {
         &mut self.relays[id as usize]
     }

@@ -1,8 +1,8 @@
 //! Time, and the faults of a process.
 //!
-//! There are no clock values. A term ends before the lease that it belongs to, by its margin, so in one step the term of
-//! whoever holds a row ends and the row becomes due: what could happen in between can happen after it as well. A lease
-//! that its keeper extends in time is one that does not end.
+//! There are no clock values. A holder's lease ends before the database's, by the margin. So one step ends the holder's
+//! lease and makes the row due: whatever could happen in between can happen after it as well. A lease that is extended
+//! in time is one that does not end.
 
 use super::actions::Action;
 use super::bugs::Bug;
@@ -46,7 +46,8 @@ fn is_anything_to_lose(state: &State, relay: RelayId) -> bool {
         || state.relay(relay) != &Relay::IDLE
 }
 
-/// Whether the end of the lease takes a fault: its keeper extends it, or a claim that is no slower than its lease has it.
+/// Whether it takes a fault to end the lease: the lease renewer extends it, or it belongs to a claim that is no slower
+/// than its lease.
 fn is_kept(model: &Unordered, state: &State, it: &Message) -> bool {
     let Some((live, Due::LeasedTo(relay))) = it.live().map(|live| (live, live.due)) else { return false };
     let is_extended = it.of(relay).lease().is_some_and(|lease| lease.epoch == live.epoch);
@@ -64,7 +65,7 @@ pub(super) fn lease_ends(model: &Unordered, state: &mut State, message: usize) {
     set_due(it, Due::Now);
     for view in &mut it.view {
         view.end_terms();
-        // The queue drops what waited for half of it. A ref that comes later takes a process that stood still.
+        // The queue drops a ref that waited for half of the lease. A later ref requires a process that stalled.
         if view.direct == DirectPath::Ref {
             view.direct = DirectPath::No;
         }
@@ -77,7 +78,7 @@ fn set_due(it: &mut Message, to: Due) {
     }
 }
 
-/// The database ends the session of its open claim, and its leases run out. It wakes up with what it had in the client.
+/// The database ends the session of its open claim, and its leases run out. It resumes with what it had in the client.
 pub(super) fn pause(model: &Unordered, state: &mut State, relay: RelayId, long: bool) {
     if state.relay(relay).claim == Claim::Open && model.term == Term::Locked {
         state.relay_mut(relay).claim = Claim::Cut;
@@ -129,7 +130,7 @@ pub(super) fn crash(state: &mut State, relay: RelayId) {
         it.hidden[relay as usize] = false;
         it.acknowledged_to[relay as usize] = false;
         let view = std::mem::replace(it.of_mut(relay), RelayView::NOTHING);
-        // What is in the client dies with it; what the broker has is not settled.
+        // What is in the client dies with it. What the broker stored is not settled.
         it.duplicate_allowed |= matches!(view.progress(), Some(Progress::Stored | Progress::Delivered));
     }
 }

@@ -1,4 +1,4 @@
-//! Runs the checker, and says in lines that can be read what it found.
+//! Runs the checker, and prints what it found in readable lines.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Debug;
@@ -10,21 +10,21 @@ use std::time::Instant;
 
 use stateright::{Checker, HasDiscoveries, Model};
 
-/// A model whose states stand for others that differ in names only.
+/// A model in which one state represents others that differ only in names.
 pub(crate) trait Symmetric:
     Model<State: Hash + Eq + Copy + Debug + Send + Sync, Action: Clone + PartialEq + Debug>
 {
     fn representative(state: &Self::State) -> Self::State;
 }
 
-/// What a run of the checker found: each property that was broken, or each goal that was reached, with its steps.
+/// What the checker found: each broken property or reached goal, with the steps to it.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) states: usize,
     pub(crate) paths: HashMap<&'static str, Vec<String>>,
 }
 
-/// Checks every state within the scope, or until `finish_when` is found.
+/// Checks every state within the scope, or stops when `finish_when` is found.
 pub(crate) fn check<M: Symmetric + Send + Sync + 'static>(name: &str, model: M, finish_when: HasDiscoveries) -> Found {
     let threads = available_parallelism().map_or(1, NonZero::get);
     let start = Instant::now();
@@ -38,7 +38,7 @@ pub(crate) fn check<M: Symmetric + Send + Sync + 'static>(name: &str, model: M, 
     Found { states, paths }
 }
 
-/// Checks that every property holds in every state of the scope; returns how many states there were.
+/// Checks that every property holds in every state of the scope. Returns the number of states.
 #[track_caller]
 pub(crate) fn assert_holds<M: Symmetric + Send + Sync + 'static>(name: &str, model: M) -> usize {
     let found = check(name, model, HasDiscoveries::AnyFailures);
@@ -46,7 +46,7 @@ pub(crate) fn assert_holds<M: Symmetric + Send + Sync + 'static>(name: &str, mod
         eprintln!("broken: {property}");
         steps.iter().for_each(|step| eprintln!("    {step}"));
     }
-    assert!(found.paths.is_empty(), "{name}: the steps to what was broken are above");
+    assert!(found.paths.is_empty(), "{name}: the steps to the broken properties are above");
     found.states
 }
 
@@ -70,9 +70,9 @@ pub(crate) fn assert_breaks<M: Symmetric + Send + Sync + 'static>(name: &str, mo
     steps.iter().for_each(|step| eprintln!("    {step}"));
 }
 
-/// Visits every state once, and panics where a run comes back to a state it has been in.
+/// Visits every state once, and panics if an execution returns to an earlier state.
 ///
-/// Only without a cycle does the checker's "eventually" say what it seems to say.
+/// The checker's "eventually" is only reliable without cycles.
 pub(crate) fn visit_acyclic<M: Symmetric>(model: &M, mut visit: impl FnMut(&M::State, &[M::Action])) {
     let mut on_path = HashMap::new();
     let mut path = Vec::new();
@@ -87,7 +87,7 @@ pub(crate) fn visit_acyclic<M: Symmetric>(model: &M, mut visit: impl FnMut(&M::S
             }
         };
         match on_path.insert(M::representative(&state), true) {
-            Some(true) => panic!("by {action:?} a run comes back to {state:#?}, after {path:#?}"),
+            Some(true) => panic!("{action:?} leads back to {state:#?}, after {path:#?}"),
             Some(false) => drop(on_path.insert(M::representative(&state), false)),
             None => {
                 path.push(action);
@@ -109,14 +109,14 @@ pub(crate) fn name(action: &impl Debug) -> String {
     text.split(' ').next().unwrap_or_default().to_owned()
 }
 
-/// That the steps taken, each with the files it mirrors, are all that `source` declares, and that the files are there.
+/// Checks that the steps taken are all that `source` declares, and that the files they mirror exist.
 #[track_caller]
 pub(crate) fn assert_covered<'a>(source: &str, taken: impl Iterator<Item = (&'a str, &'static [&'static str])>) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut names = BTreeSet::new();
     for (name, files) in taken {
         for file in files {
-            assert!(root.join(file).is_file(), "{name} mirrors {file}, which is not there");
+            assert!(root.join(file).is_file(), "{name} mirrors {file}, which does not exist");
         }
         names.insert(name);
     }

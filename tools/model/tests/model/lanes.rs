@@ -1,4 +1,4 @@
-//! The protocol of ordered topics keeps its promises, and the model does what it is about.
+//! Checks the protocol of ordered topics, and that the model reaches its goals.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub(crate) fn correct(keys: &'static [u8], policy: Policy, faults: u8, moves: u8
     Lanes { keys, policy, faults, moves, bug: None, goals: false }
 }
 
-/// Beyond counts that only a scope that was really searched has.
+/// The minimum of states shows that the scope was really searched.
 fn holds(keys: &'static [u8], policy: Policy, faults: u8, moves: u8, states_min: usize) {
     let name = format!("lanes, {policy:?}, keys {keys:?}, {faults} faults, {moves} moves");
     let states = assert_holds(&name, correct(keys, policy, faults, moves));
@@ -67,7 +67,7 @@ fn without_a_fault_nothing_is_sent_twice() {
     }
 }
 
-/// In each scope that is searched above, with one fault less, and with one message.
+/// Searches each scope above, with one fault less, and one with a single message.
 #[test]
 fn no_run_has_a_cycle_and_every_step_is_taken() {
     let mut taken: BTreeMap<String, Action> = BTreeMap::new();

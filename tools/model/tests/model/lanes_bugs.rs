@@ -1,4 +1,4 @@
-//! Each planted mistake is found. The scope is the smallest in which it shows.
+//! Each injected bug is found, in the smallest scope that shows it.
 
 use diesel_outbox_model::lanes::bugs::Bug;
 use diesel_outbox_model::lanes::properties;
@@ -61,7 +61,7 @@ fn lane_that_is_handed_over_with_what_is_older() {
     breaks_both(Bug::HandsOverWhatIsOlder, properties::ONE_SENDER, &ONE_KEY[..1], 1, 1);
 }
 
-/// Only a dead letter changes what is modelled of a row; an attempt that is spent twice is the same mistake.
+/// Only a dead letter changes the modelled part of a row; an attempt that is spent twice is the same bug.
 #[test]
 fn failure_without_the_lanes_fence() {
     breaks(Bug::FailureWithoutFence, properties::FENCED, &ONE_KEY[..1], Policy::DeadLetter, 2, 0);
@@ -94,7 +94,7 @@ fn read_of_what_is_in_flight() {
     breaks_both(Bug::LoadsWhatIsInFlight, properties::SENT_ONCE, &ONE_KEY[..1], 1, 0);
 }
 
-/// The row that is passed has another key between it and the next of its own: no two of its key ran side by side.
+/// Another key's row lies between the skipped row and the next one of its key: no two of its key ran at once.
 #[test]
 fn front_that_passes_open_transactions() {
     breaks_both(Bug::FrontPassesOpen, properties::IN_ORDER, TWO_KEYS, 0, 0);

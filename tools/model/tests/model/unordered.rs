@@ -1,4 +1,4 @@
-//! The protocol of unordered topics keeps its promises, and the model does what it is about.
+//! Checks the protocol of unordered topics, and that the model reaches its goals.
 
 use std::collections::BTreeMap;
 
@@ -18,12 +18,12 @@ pub(crate) fn correct(term: Term, messages: usize, faults: u8) -> Unordered {
     Unordered { term, messages, faults, delays: 0, redrives: 0, bug: None, goals: false }
 }
 
-/// With a message that may be delayed, and a dead letter that is sent again.
+/// With a message that may be delayed, and a dead letter that may be redriven.
 pub(crate) fn with_delays_and_redrives(term: Term, messages: usize, faults: u8) -> Unordered {
     Unordered { delays: 1, redrives: 1, ..correct(term, messages, faults) }
 }
 
-/// Beyond counts that only a scope that was really searched has.
+/// The minimum of states shows that the scope was really searched.
 fn holds(term: Term, messages: usize, faults: u8, states_min: usize) {
     searches(correct(term, messages, faults), states_min);
 }
@@ -86,7 +86,7 @@ fn without_a_fault_nothing_is_sent_twice() {
     }
 }
 
-/// In each scope that is searched above, with one fault less.
+/// Searches each scope above, with one fault less.
 #[test]
 fn no_run_has_a_cycle_and_every_step_is_taken() {
     let mut taken: BTreeMap<String, Action> = BTreeMap::new();

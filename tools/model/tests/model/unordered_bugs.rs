@@ -1,4 +1,4 @@
-//! Each planted mistake is found. The scope is the smallest in which it shows.
+//! Each injected bug is found, in the smallest scope that shows it.
 
 use diesel_outbox_model::unordered::bugs::Bug;
 use diesel_outbox_model::unordered::properties;
@@ -55,7 +55,7 @@ fn attempt_spent_in_an_outage() {
     breaks_both(Bug::AttemptSpentInOutage, properties::ATTEMPTS_EARNED, 1, 1);
 }
 
-/// No send goes wrong by it alone, because the hold before it raises the epoch: it is found at the write.
+/// By itself it breaks no send, because the hold before it raises the epoch: the write reveals it.
 #[test]
 fn failure_that_keeps_the_epoch() {
     breaks_both(Bug::FailKeepsEpoch, properties::EPOCHS_RISE, 1, 1);
@@ -67,7 +67,7 @@ fn failure_that_ignores_the_epoch() {
     breaks_both(Bug::FailIgnoresEpoch, properties::HOLDER_OWNS, 1, 2);
 }
 
-/// On leased rows the claim has raised it before.
+/// On leased rows the claim has already raised it.
 #[test]
 fn hold_that_keeps_the_epoch() {
     breaks_both(Bug::HoldKeepsEpoch, properties::EPOCHS_RISE, 1, 1);

@@ -1,5 +1,5 @@
-//! Whether the servers would have their data on a disk: in memory fsync costs nothing, and the figures would be those of databases that
-//! keep nothing.
+//! Whether the servers would store their data on a disk: in memory fsync costs nothing, and the figures would be those of databases
+//! that lose everything.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -14,9 +14,9 @@ const IN_MEMORY: [&str; 2] = ["tmpfs", "ramfs"];
 ///
 /// # Errors
 ///
-/// It is, and `remedy` says what to do; or it cannot be looked at.
+/// It is in memory, and `remedy` says what to do; or it cannot be read.
 pub(super) fn ensure_below(folder: &Path, remedy: &str) -> Result<()> {
-    let device = fs::metadata(folder).with_context(|| format!("look at {}", folder.display()))?.dev();
+    let device = fs::metadata(folder).with_context(|| format!("inspect {}", folder.display()))?.dev();
     let mounts = fs::read_to_string("/proc/self/mountinfo").context("read /proc/self/mountinfo")?;
     match kind_of(&mounts, device) {
         Some(kind) if IN_MEMORY.contains(&kind) => {
@@ -26,9 +26,9 @@ pub(super) fn ensure_below(folder: &Path, remedy: &str) -> Result<()> {
     }
 }
 
-/// Of the file system on a device, from lines `id parent major:minor root point options .. - kind source options`.
+/// The kind of a device's file system, from lines `id parent major:minor root point options .. - kind source options`.
 ///
-/// Not by the longest mount point that a path begins with: there are links in paths, and mounts over mounts.
+/// Not by the longest mount point that is a prefix of the path: paths contain links, and mounts may cover mounts.
 fn kind_of(mounts: &str, device: u64) -> Option<&str> {
     let device = numbers(device);
     let mut mounts = mounts.lines().filter_map(|line| line.split_once(" - "));
@@ -36,7 +36,7 @@ fn kind_of(mounts: &str, device: u64) -> Option<&str> {
     kind.split(' ').next()
 }
 
-/// `major:minor`, whose bits are mixed for the sake of programs that know 8 of each.
+/// `major:minor`. Their bits are interleaved, for programs that know only 8 bits of each.
 fn numbers(device: u64) -> String {
     let major = ((device >> 8) & 0x0000_0fff) | ((device >> 32) & 0xffff_f000);
     let minor = (device & 0x0000_00ff) | ((device >> 12) & 0xffff_ff00);
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn a_folder_that_is_not_in_memory_is_accepted() {
-        // The one whose kind is the same on every machine.
+        // A file system whose kind is the same on every machine.
         ensure_below(Path::new("/proc"), "").expect("the processes' folder");
         assert!(ensure_below(Path::new("/proc/none"), "").is_err());
     }

@@ -1,4 +1,4 @@
-//! The generated part of docs/internals/performance.md: a block for each row, between marks; what is written by hand stays.
+//! The generated part of docs/internals/performance.md: a block for each row, between markers. Text outside is not touched.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,12 +11,12 @@ use super::plot;
 const BEGIN: &str = "<!-- written by `cargo xtask bench --report`: begin -->\n";
 const END: &str = "<!-- written by `cargo xtask bench --report`: end -->";
 const ROW: &str = "<!-- row ";
-/// Begins a line that says what a block is not.
+/// Begins the line that says what a block is not.
 const NOT: &str = "**Not ";
 
-/// `text` with the blocks of the measured rows anew, in the order of `rows` (name and what it is about). The block of a row
-/// that was not measured stays, and says that it is older; that of a row which is no more goes.
-/// Each says at which commit and on which day it was measured, and of a row that is no whole run of `commit` that it is none.
+/// `text` with new blocks for the measured rows, in the order of `rows` (name and description). The block of a row that was not
+/// measured stays, with a note that it is older; that of a row that no longer exists is removed. Each names the commit and the day
+/// of its measurement. If it is not a whole run of `commit`, it says so.
 pub(super) fn rewritten(
     text: &str,
     rows: &[(String, String)],
@@ -36,7 +36,7 @@ pub(super) fn rewritten(
     Ok(format!("{head}{BEGIN}{blocks}{END}{tail}"))
 }
 
-/// The block of a row that was not measured. One that says already what it is not is left alone.
+/// The block of a row that was not measured. One that already has such a note stays as it is.
 fn kept(block: &str) -> String {
     if block.lines().any(|line| line.starts_with(NOT)) {
         return block.to_owned();

@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: starts the servers, measures row by row, sums up, writes the report.
+//! `cargo xtask bench`: starts the servers, measures row by row, prints the summary, writes the report.
 
 mod disk;
 mod document;
@@ -26,39 +26,39 @@ pub(crate) struct Bench {
     /// Measure only this row of the table; may be given several times
     #[arg(long, value_enum)]
     only: Vec<Row>,
-    /// How long a leg takes, in the rows whose legs end by time; by default what each needs for a steady figure (6 to 120)
+    /// How long a leg takes, in rows whose legs end by time; by default as long as each needs for a steady figure (6 to 120)
     #[arg(long)]
     seconds: Option<f64>,
-    /// How often each leg is run, in turns; by default 5 in business, history, network and drain, and 3 in the others. http and
-    /// rocketmq have their own, whatever is asked for
+    /// How often each leg runs, in turns; by default 5 in business, history, network and drain, and 3 in the others. http and
+    /// rocketmq ignore it
     #[arg(long)]
     rounds: Option<u32>,
-    /// Messages of a backlog; by default 300,000 in drain, debezium and relays, 1,000,000 in drain-million and claim (ten times
-    /// as many in its history), 200,000 in ordered, 100,000 in blocked. Other rows have none, or like memory, http and rocketmq
-    /// always the same
+    /// Messages of a backlog; by default 300,000 in drain, debezium and relays, 1,000,000 in drain-million and claim (ten times as
+    /// many in its history), 200,000 in ordered, 100,000 in blocked. Other rows have no backlog, or, like memory, http and
+    /// rocketmq, a fixed one
     #[arg(long)]
     messages: Option<u64>,
-    /// Measure nothing: write docs/internals/performance.md and its plots anew, from the results that are there
+    /// Measure nothing: rewrite docs/internals/performance.md and its plots from the existing results
     #[arg(long, conflicts_with_all = ["only", "seconds", "rounds", "messages"])]
     report: bool,
 }
 
 impl Bench {
-    /// Every row as long as it needs: fit for the documentation.
+    /// Whether every row runs as long as it needs, so that the results fit the documentation.
     fn is_whole(&self) -> bool {
         self.only.is_empty() && self.seconds.is_none() && self.rounds.is_none() && self.messages.is_none()
     }
 
-    /// What the row's result does not know of itself.
+    /// What the row's program does not know about its result.
     fn origin(&self, row: Row, known: Origin) -> Origin {
-        // What the row does not go by makes it no other one.
+        // An option that the row ignores does not make the run a different one.
         let seconds = self.seconds.filter(|_| row.is_timed());
         let rounds = self.rounds.filter(|_| row.has_rounds());
         let messages = self.messages.filter(|_| row.has_backlog());
         Origin { seconds, rounds, messages, ..known }
     }
 
-    /// For the bench's program.
+    /// The arguments of the bench's program.
     fn arguments(&self, row: Row) -> Vec<String> {
         let mut arguments = vec!["--".to_owned(), "--row".to_owned(), row.name()];
         let mut add = |name: &str, value: Option<String>| {
@@ -71,12 +71,12 @@ impl Bench {
     }
 }
 
-/// Measures, prints the table, and leaves everything in `target/bench`. The exit code says whether a row failed; a figure below its
+/// Measures, prints the table, and leaves everything in `target/bench`. The exit code reports failed rows; a figure that misses its
 /// target is no failure.
 ///
 /// # Errors
 ///
-/// The bench does not build, Kafka cannot be had, the servers' data would not be on a disk, the report cannot be written, or a
+/// The bench does not build, Kafka is unavailable, the servers' data would not be on a disk, the report cannot be written, or a
 /// signal asked us to stop.
 pub(crate) fn bench(bench: &Bench, stop: &Stop) -> Result<ExitCode> {
     let results = workspace().join("target/bench");
@@ -84,13 +84,13 @@ pub(crate) fn bench(bench: &Bench, stop: &Stop) -> Result<ExitCode> {
         report(&results, commit().as_deref())?;
         return Ok(ExitCode::SUCCESS);
     }
-    // Before the build: what is committed meanwhile was not measured.
+    // Before the build: a later commit was not measured.
     let commit = commit();
     let rows = if bench.only.is_empty() { Row::value_variants() } else { &bench.only };
-    fs::create_dir_all(&results).context("make the folder of the results")?;
+    fs::create_dir_all(&results).context("create the folder of the results")?;
     disk::ensure_below(&std::env::temp_dir(), "set TMPDIR to a folder on a disk")?;
     if rows.contains(&Row::Sqlite) {
-        disk::ensure_below(&results, "the row sqlite has its database there, so check out on a disk")?;
+        disk::ensure_below(&results, "the row sqlite has its database there, so use a checkout on a disk")?;
     }
     for &row in rows {
         ensure!(run(&mut row.program(&["--no-run"]), stop)?, "the bench does not build");
@@ -104,7 +104,7 @@ pub(crate) fn bench(bench: &Bench, stop: &Stop) -> Result<ExitCode> {
         match measured.and_then(|result| noted(bench, row, result, commit.clone(), &results)) {
             Ok(result) => table += &result.to_string(),
             Err(error) if stop.requested() => return Err(error),
-            // What the other rows measure takes more than an hour: it is not to be lost by one of them.
+            // The other rows take more than an hour: one failed row must not lose their results.
             Err(error) => {
                 let failure = format!("{}: {error:#}", row.name());
                 eprintln!("error: {failure}");
@@ -124,14 +124,14 @@ pub(crate) fn bench(bench: &Bench, stop: &Stop) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(!failures.is_empty())))
 }
 
-/// The result with what the row's program does not know, also in its file.
+/// Adds what the row's program does not know to the result, and to its file.
 fn noted(bench: &Bench, row: Row, mut result: RowResult, commit: Option<String>, results: &Path) -> Result<RowResult> {
     result.origin = Origin { commit, date: today(), ..bench.origin(row, result.origin) };
     result.write(results)?;
     Ok(result)
 }
 
-/// One row, on a database of its own.
+/// Measures one row, on its own database server.
 fn measure(bench: &Bench, row: Row, kafka: Option<&Kafka>, results: &Path, stop: &Stop) -> Result<RowResult> {
     let database = row.start_database()?;
     let arguments = bench.arguments(row);
@@ -146,7 +146,7 @@ fn measure(bench: &Bench, row: Row, kafka: Option<&Kafka>, results: &Path, stop:
         program.envs(beside(&database, kafka, debezium));
     }
     program.env("OUTBOX_BENCH_ROOT", std::process::id().to_string()).env("OUTBOX_BENCH_RESULTS", results);
-    let mut why = "its program failed, and says above why".to_owned();
+    let mut why = "its program failed; see its output above".to_owned();
     let succeeded = watch(&mut program, stop, |line| {
         if let Some(message) = line.and_then(|line| line.strip_prefix(FAILED)) {
             why = message.to_owned();
@@ -154,10 +154,10 @@ fn measure(bench: &Bench, row: Row, kafka: Option<&Kafka>, results: &Path, stop:
         Ok(())
     })?;
     ensure!(succeeded, "{why}");
-    RowResult::read(results, &row.name())?.with_context(|| format!("{} left no result", row.name()))
+    RowResult::read(results, &row.name())?.with_context(|| format!("{} wrote no result", row.name()))
 }
 
-/// Where Debezium is, and the processes whose time the row tells apart.
+/// The environment of the Debezium row: where its servers are, and the processes whose CPU time it separates.
 fn beside(database: &Postgres, broker: &Kafka, debezium: &Debezium) -> [(&'static str, String); 4] {
     let id = |pid: Option<u32>| pid.unwrap_or_default().to_string();
     [
@@ -168,7 +168,7 @@ fn beside(database: &Postgres, broker: &Kafka, debezium: &Debezium) -> [(&'stati
     ]
 }
 
-/// Writes the generated part of the documentation from every result that is there.
+/// Writes the generated part of the documentation from all existing results.
 fn report(results: &Path, commit: Option<&str>) -> Result<()> {
     let folder = workspace().join("docs/internals");
     let (page, plots) = (folder.join("performance.md"), folder.join("performance"));
@@ -180,7 +180,7 @@ fn report(results: &Path, commit: Option<&str>) -> Result<()> {
     let text = fs::read_to_string(&page).context("read docs/internals/performance.md")?;
     let text = document::rewritten(&text, &rows, &measured, commit)?;
     fs::write(&page, text).context("write docs/internals/performance.md")?;
-    fs::create_dir_all(&plots).context("make the folder of the plots")?;
+    fs::create_dir_all(&plots).context("create the folder of the plots")?;
     for plot in measured.iter().flat_map(plot::plots) {
         fs::write(plots.join(&plot.file), &plot.svg).with_context(|| format!("write {}", plot.file))?;
     }
@@ -188,25 +188,25 @@ fn report(results: &Path, commit: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-/// The commit at hand, with `-dirty` where files differ from it; `None` outside of a repository.
+/// The current commit, with `-dirty` if files differ from it; `None` outside of a repository.
 fn commit() -> Option<String> {
     let mut git = Command::new("git");
     git.args(["describe", "--always", "--dirty", "--exclude=*", "--abbrev=7"]).current_dir(workspace());
     answer(&mut git)
 }
 
-/// The day in UTC. By a program: the standard library has no calendar.
+/// The day in UTC, from `date`: the standard library has no calendar.
 fn today() -> Option<String> {
     answer(Command::new("date").args(["-u", "+%Y-%m-%d"]))
 }
 
-/// What a program says, where there is one and it succeeds.
+/// The output of a program; `None` if it is missing or fails.
 fn answer(command: &mut Command) -> Option<String> {
     let answer = command.output().ok().filter(|answer| answer.status.success())?;
     Some(String::from_utf8(answer.stdout).ok()?.trim().to_owned())
 }
 
-/// In its own default, `ASYNC_FLUSH`: the slower the disk, the less would a difference between two clients show.
+/// With its own default, `ASYNC_FLUSH`: the slower the disk, the less a difference between two clients would show.
 fn start_rocketmq() -> Result<Rocketmq> {
     let options = rocketmq::Options { flush: Flush::Async, ..rocketmq::Options::default() };
     let rocketmq = Rocketmq::start(&options)?;

@@ -1,4 +1,4 @@
-//! Figures of one unit as bars, each with its spread and what is wanted, as an SVG.
+//! An SVG bar chart of figures of one unit, each with its spread and target.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -6,12 +6,12 @@ use std::fmt::Write as _;
 use xtask::bench_results::{Figure, RowResult, Spread, short};
 
 const WIDTH: f64 = 960.0;
-/// Where the bars begin and end; the labels are to the left, the medians to the right.
+/// Where the bars begin and end; labels are to the left, medians to the right.
 const LEFT: f64 = 440.0;
 const RIGHT: f64 = 860.0;
 const LINE: f64 = 26.0;
 const HEAD: f64 = 40.0;
-/// Beyond this ratio between the largest and the smallest the axis is logarithmic.
+/// If the ratio of the largest to the smallest figure exceeds this, the axis is logarithmic.
 const LINEAR_MAX: f64 = 50.0;
 
 /// A file for docs/internals/performance.
@@ -22,7 +22,7 @@ pub(super) struct Plot {
     pub(super) svg: String,
 }
 
-/// One for each unit in which the row has at least two figures: a bar alone says nothing.
+/// One plot for each unit in which the row has at least two figures: a single bar says nothing.
 pub(super) fn plots(result: &RowResult) -> Vec<Plot> {
     let mut by_unit: BTreeMap<&str, Vec<(&Figure, Spread)>> = BTreeMap::new();
     for figure in &result.figures {
@@ -42,7 +42,7 @@ fn plot(row: &str, unit: &str, figures: &[(&Figure, Spread)]) -> Plot {
     Plot { file: format!("{row}-{}.svg", slug.trim_matches('-')), svg: drawn(&title, &axis, figures), title }
 }
 
-/// From a figure to its place.
+/// Maps a figure to its position.
 struct Axis {
     low: f64,
     high: f64,
@@ -89,7 +89,7 @@ fn drawn(title: &str, axis: &Axis, figures: &[(&Figure, Spread)]) -> String {
     svg + "</svg>\n"
 }
 
-/// The bar of the median, a line from the least to the most, and a dashed one at what is wanted.
+/// The bar of the median, a line from minimum to maximum, and a dashed line at the target.
 fn bar(svg: &mut String, top: f64, axis: &Axis, figure: &Figure, spread: Spread) {
     let (from, to) = (axis.zero().min(axis.x(spread.median)), axis.zero().max(axis.x(spread.median)));
     let (colour, middle) = (if figure.reached == Some(false) { "#c96a50" } else { "#5b8db8" }, top + LINE / 2.0);

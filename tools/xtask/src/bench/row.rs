@@ -1,4 +1,4 @@
-//! The rows of the table, and what each runs on.
+//! The rows of the table, and the servers that each needs.
 
 use std::process::Command;
 
@@ -11,11 +11,11 @@ use crate::commands::cargo;
 /// A row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Row {
-    /// Business transactions a second, with and without outbox
+    /// Business transactions per second, with and without outbox
     Business,
-    /// The same where what was sent is kept, against where it is deleted
+    /// The same with sent messages kept, against deleted
     History,
-    /// The same with a message table written by hand, and with a hundred messages in each transaction
+    /// The same with a hand-written message table, and with a hundred messages in each transaction
     ByHand,
     /// The same with 1 ms more of round trip to the database
     Network,
@@ -23,37 +23,37 @@ pub(crate) enum Row {
     Drain,
     /// A backlog of a million into Kafka, against bare rdkafka; takes four minutes and some GB
     DrainMillion,
-    /// The same backlog from one server into one broker by Debezium and by a relay, in turns
+    /// The same backlog from one server into one broker, by Debezium and by a relay, in turns
     Debezium,
-    /// Several relays on one table: a backlog, and the business beside them
+    /// Several relays on one table: a backlog, and business transactions meanwhile
     Relays,
-    /// A backlog of an ordered topic, against one that is not
+    /// A backlog of an ordered topic, against an unordered one
     Ordered,
     /// A backlog of an ordered topic while every tenth key is blocked
     Blocked,
     /// From COMMIT to the broker's acknowledgement, against bare rdkafka
     Latency,
-    /// The same on an ordered topic, against one that is not
+    /// The same on an ordered topic, against an unordered one
     OrderedLatency,
-    /// How late delayed messages are, beyond plain ones
+    /// How late delayed messages are, compared with plain ones
     Delayed,
-    /// The lanes of a killed relay, until another one sends; the same where they are fenced
+    /// The time from killing a relay until another one sends in its lanes; the same with fenced lanes
     Takeover,
-    /// A minute without a broker, and the backlog behind it
+    /// A minute without a broker, and the backlog after it
     Recovery,
-    /// Pages that one claim touches beside delayed messages, a history and a held transaction; takes ten minutes and some GB
+    /// Pages that one claim reads with delayed messages, a history and a held transaction; takes ten minutes and some GB
     Claim,
-    /// Statements of a message, and bytes of the database's log
+    /// Statements per message, and bytes of the database's log
     Cost,
     /// The relay's memory during a drain
     Memory,
-    /// Statements of a relay without work
+    /// Statements of an idle relay
     Idle,
     /// Business transactions on MariaDB, with and without outbox
     Mariadb,
     /// Business transactions on SQLite, with and without outbox
     Sqlite,
-    /// A backlog and single messages into RocketMQ, against its bare client; builds two hundred crates more
+    /// A backlog and single messages into RocketMQ, against its bare client; builds two hundred more crates
     Rocketmq,
     /// Messages by HTTP, 64 at once, against bare reqwest
     Http,
@@ -64,7 +64,7 @@ impl Row {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
-    /// What it measures, in a line.
+    /// A one-line description of what it measures.
     pub(crate) fn about(self) -> String {
         let help = self.to_possible_value().and_then(|value| value.get_help().map(ToString::to_string));
         help.unwrap_or_default()
@@ -82,7 +82,7 @@ impl Row {
         command
     }
 
-    /// Whether its legs are as long as `--seconds` says: others end when something has happened.
+    /// Whether its legs last as long as `--seconds` says: others end at some event.
     pub(crate) fn is_timed(self) -> bool {
         let untimed = [
             Self::Drain,
@@ -98,12 +98,12 @@ impl Row {
         !untimed.contains(&self)
     }
 
-    /// Whether it is measured as often as `--rounds` says.
+    /// Whether its legs run as often as `--rounds` says.
     pub(crate) fn has_rounds(self) -> bool {
         !matches!(self, Self::Rocketmq | Self::Http)
     }
 
-    /// Whether it has a backlog of as many messages as `--messages` says.
+    /// Whether its backlog has as many messages as `--messages` says.
     pub(crate) fn has_backlog(self) -> bool {
         let with =
             [Self::Drain, Self::DrainMillion, Self::Debezium, Self::Relays, Self::Ordered, Self::Blocked, Self::Claim];
@@ -131,7 +131,7 @@ impl Row {
 
     fn database(self) -> postgres::Options {
         let mut settings = vec![
-            // One checkpoint before each leg, none of the server's own in the middle of one.
+            // One checkpoint before each leg, and none of the server's own during one.
             ("max_wal_size", "16GB"),
             ("checkpoint_timeout", "1d"),
         ];
@@ -145,11 +145,11 @@ impl Row {
         postgres::Options { fsync: true, settings, ..postgres::Options::default() }
     }
 
-    /// A new server for each row: nothing of an earlier one, neither bloat nor full logs, is left to the next.
+    /// A new server for each row, so that no bloat or full logs of an earlier row affect the next.
     pub(crate) fn start_database(self) -> Result<Postgres> {
         let mut options = self.database();
         match Postgres::start(&options) {
-            // Not every distribution has the extension in the server's package; the row then counts transactions.
+            // Some distributions' server packages lack the extension; the row then counts transactions.
             Err(_) if self.counts_statements() => {
                 options.settings.retain(|(name, _)| name != "shared_preload_libraries");
                 Postgres::start(&options)

@@ -7,9 +7,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-/// The user a server runs as, where that is not the current one.
+/// The user that a server runs as, if it is not the current one.
 ///
-/// Databases refuse to run as root, so root hands them to the user of their package, or else to `nobody`.
+/// Databases refuse to run as root. So root runs them as the user of their package, or else as `nobody`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Account {
     drop_to: Option<(u32, u32)>,
@@ -23,7 +23,7 @@ impl Account {
         }
         let passwd = fs::read_to_string("/etc/passwd").context("read /etc/passwd")?;
         let drop_to = names.iter().chain(&["nobody"]).find_map(|name| ids_of(&passwd, name));
-        Ok(Self { drop_to: Some(drop_to.context("root found no other user to run a database as")?) })
+        Ok(Self { drop_to: Some(drop_to.context("found no user other than root to run a database as")?) })
     }
 
     /// The current user, root or not.
@@ -31,8 +31,7 @@ impl Account {
         Self { drop_to: None }
     }
 
-    /// Makes `command` run as this user and keep to `folder`: the current one and that of temporary files need not be
-    /// open to it.
+    /// Makes `command` run as this user, inside `folder`: this user may lack access to the current folder and the temporary one.
     pub(super) fn apply(self, command: &mut Command, folder: &Path) {
         command.current_dir(folder).env("TMPDIR", folder);
         if let Some((user, group)) = self.drop_to {
@@ -44,7 +43,7 @@ impl Account {
     pub(super) fn own(self, path: &Path) -> Result<()> {
         if let Some((user, group)) = self.drop_to {
             std::os::unix::fs::chown(path, Some(user), Some(group))
-                .with_context(|| format!("hand {} to the server's user", path.display()))?;
+                .with_context(|| format!("give {} to the server's user", path.display()))?;
         }
         Ok(())
     }

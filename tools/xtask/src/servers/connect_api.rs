@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-/// A worker validates a connector before it answers, which takes a connection to its database.
+/// A worker validates a connector before it answers, which includes connecting to its database.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Makes one request on a connection of its own; returns the body of the answer.
+/// Makes one request on its own connection; returns the body of the answer.
 ///
 /// # Errors
 ///
@@ -18,7 +18,7 @@ pub(super) fn request(address: &str, method: &str, path: &str, body: &str) -> Re
     let socket: SocketAddr = address.parse().context("an address has a port")?;
     let mut stream = TcpStream::connect_timeout(&socket, TIMEOUT)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
-    // By HTTP/1.0 an answer is not cut into chunks, and ends with its connection.
+    // With HTTP/1.0 an answer is not chunked, and ends with its connection.
     let head = format!("{method} {path} HTTP/1.0\r\nHost: {address}\r\nContent-Type: application/json\r\n");
     stream.write_all(format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).as_bytes())?;
     let mut answer = String::new();

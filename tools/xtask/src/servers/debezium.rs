@@ -1,4 +1,4 @@
-//! Debezium: a Kafka Connect worker in a process of its own, with the connector for PostgreSQL on its class path.
+//! Debezium: a Kafka Connect worker in its own process, with the connector for PostgreSQL on its class path.
 
 use anyhow::{Context, Result};
 
@@ -10,12 +10,12 @@ use super::install;
 use super::port::{free_port, on_free_ports};
 use super::process::Server;
 
-/// A worker of our own, at first without a connector. Dropping it kills it and removes its data.
+/// A worker of our own, initially without a connector. Dropping it kills it and removes its data.
 #[derive(Debug)]
 pub struct Debezium {
     server: Option<Server>,
     port: u16,
-    /// Last, so that it goes after the process that lives in it.
+    /// Last, so that it is dropped after the process that uses it.
     _folder: Folder,
 }
 
@@ -24,8 +24,8 @@ impl Debezium {
     ///
     /// # Errors
     ///
-    /// [`Unavailable`](super::Unavailable) (to be found by `downcast_ref`) where this machine has no Java, or neither
-    /// Debezium's jars nor a way to them; anything else is a worker that does not start, with the end of its log.
+    /// [`Unavailable`](super::Unavailable) (found by `downcast_ref`) if this machine has no Java, or can neither find nor fetch
+    /// Debezium's jars. Any other error: the worker does not start; the message has the end of its log.
     pub fn start(bootstrap: &str) -> Result<Self> {
         on_free_ports(|| Self::start_once(bootstrap))
     }
@@ -47,8 +47,8 @@ impl Debezium {
         let properties = folder.write("worker.properties", &properties, account)?;
         let log_config = folder.write("log4j2.properties", include_str!("../../kafka/log4j2.properties"), account)?;
         let args = [
-            // The young part holds more than what is under way, so that hardly anything is copied; and the collector with the
-            // fewest threads, whose pauses are a tenth of the connector's time.
+            // The young generation holds more than is in flight, so that hardly anything is copied. The collector is the one with
+            // the fewest threads; its pauses are a tenth of the connector's time.
             "-Xms512m".to_owned(),
             "-Xmx1024m".to_owned(),
             "-XX:+UseSerialGC".to_owned(),
@@ -68,7 +68,7 @@ impl Debezium {
         Ok(this)
     }
 
-    /// Where it takes requests: what a [`Connector`] is made with.
+    /// The address for requests, which a [`Connector`] needs.
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
@@ -81,7 +81,7 @@ impl Debezium {
 
 impl Drop for Debezium {
     fn drop(&mut self) {
-        // Its offsets go with it, so an orderly end would be for nothing. A failure cannot be returned from here.
+        // Its offsets are removed with it, so an orderly end is pointless. Drop cannot return an error.
         let _ = self.server.take().map_or(Ok(()), Server::kill9);
     }
 }

@@ -1,4 +1,4 @@
-//! The one connector of a Debezium worker: made, stopped and resumed by requests.
+//! The one connector of a Debezium worker: created, stopped and resumed by requests.
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
@@ -7,10 +7,10 @@ use serde_json::{Map, Value};
 use super::connect_api::request;
 use super::process::{DEADLINE, until};
 
-/// The publication that the connector reads; whoever makes the table makes it.
+/// The publication that the connector reads; whoever creates the table creates it.
 pub const PUBLICATION: &str = "debezium";
 
-/// The replication slot, which the connector makes by itself.
+/// The replication slot, which the connector creates by itself.
 pub const SLOT: &str = "debezium";
 
 const NAME: &str = "outbox";
@@ -23,9 +23,9 @@ pub struct Connector {
 }
 
 impl Connector {
-    /// Makes the connector of the worker at `address`; returns when it runs. It sends the rows of `table` (with its schema)
-    /// that are written from then on; of their columns those of our outbox that make a message. `url` is
-    /// `postgres://user:password@host:port/database`, and the user may read the log.
+    /// Creates the connector of the worker at `address`; returns when it runs. It sends the rows of `table` (with its schema) that
+    /// are written from then on, with the columns that make a message. `url` is `postgres://user:password@host:port/database`, and
+    /// the user may read the log.
     ///
     /// # Errors
     ///
@@ -35,7 +35,7 @@ impl Connector {
             ("slot.name", SLOT.to_owned()),
             ("publication.name", PUBLICATION.to_owned()),
             ("table.include.list", table.to_owned()),
-            // Of a table with more columns than a message has, the others are not worth decoding.
+            // Other columns of the table are not worth decoding.
             ("column.include.list", format!("{table}.(id|message_id|topic|key|kind|payload)")),
         ];
         let login = login(url).context("the URL names a login, a server and a database")?;
@@ -49,7 +49,7 @@ impl Connector {
         Ok(this)
     }
 
-    /// Ends its task, which notes how far it has read, and leaves the slot where it is; returns when that is done.
+    /// Ends its task, which records how far it has read, and keeps the slot; returns when that is done.
     ///
     /// # Errors
     ///
@@ -59,7 +59,7 @@ impl Connector {
         self.wait_until(Status::is_stopped)
     }
 
-    /// Has it read on from where it stopped; returns at once. Does nothing when it runs.
+    /// Continues reading from where it stopped; returns at once. Does nothing if it runs.
     ///
     /// # Errors
     ///
@@ -68,11 +68,11 @@ impl Connector {
         request(&self.address, "PUT", &format!("/connectors/{NAME}/resume"), "").map(drop)
     }
 
-    /// That it has not failed.
+    /// Checks that it has not failed.
     ///
     /// # Errors
     ///
-    /// It has; the message holds why.
+    /// It has failed; the message says why.
     pub fn check(&self) -> Result<()> {
         self.status().map(drop)
     }
@@ -81,18 +81,18 @@ impl Connector {
         until(DEADLINE, || Ok(self.status()?.is_some_and(|status| wanted(&status)))).context("wait for the connector")
     }
 
-    /// `None` while the worker knows of none: it accepts a connector before it has one.
+    /// `None` if the worker does not know the connector yet: it accepts one before it has it.
     fn status(&self) -> Result<Option<Status>> {
         let Ok(answer) = request(&self.address, "GET", &format!("/connectors/{NAME}/status"), "") else {
             return Ok(None);
         };
-        let status: Status = serde_json::from_str(&answer).with_context(|| format!("a status of {answer}"))?;
+        let status: Status = serde_json::from_str(&answer).with_context(|| format!("read the status {answer}"))?;
         ensure!(status.all().all(|of| of.state != "FAILED"), "the connector failed: {answer}");
         Ok(Some(status))
     }
 }
 
-/// What the worker says of the connector and its tasks.
+/// What the worker reports about the connector and its tasks.
 #[derive(Debug, Deserialize)]
 struct Status {
     connector: State,
@@ -118,7 +118,7 @@ impl Status {
     }
 }
 
-/// What the connector calls the parts of a URL.
+/// The parts of a URL, under the connector's names.
 fn login(url: &str) -> Option<[(&'static str, String); 5]> {
     let (login, place) = url.strip_prefix("postgres://")?.rsplit_once('@')?;
     let (user, password) = login.split_once(':')?;
@@ -133,7 +133,7 @@ fn login(url: &str) -> Option<[(&'static str, String); 5]> {
     ])
 }
 
-/// Names and values of a file of properties that continues no line.
+/// Names and values of a properties file without continued lines.
 fn settings(text: &str) -> impl Iterator<Item = (String, String)> {
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     lines.filter_map(|line| line.split_once('=')).map(|(name, value)| (name.to_owned(), value.to_owned()))

@@ -17,7 +17,7 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    /// A new folder for `account` below `parent`, or below the system's folder for temporary files.
+    /// A new folder for `account` in `parent`, or in the system's folder for temporary files.
     pub(super) fn new(parent: Option<&Path>, server: &str, account: Account) -> Result<Self> {
         let parent = parent.map_or_else(std::env::temp_dir, Path::to_owned);
         let folder = tempfile::Builder::new()
@@ -33,7 +33,7 @@ impl Folder {
         self.folder.path()
     }
 
-    /// Where the server's output goes.
+    /// The log file of the server's output.
     pub(super) fn log(&self) -> PathBuf {
         self.folder.path().join("server.log")
     }
@@ -52,7 +52,7 @@ pub(super) fn write(path: &Path, text: &str, account: Account) -> Result<PathBuf
     Ok(path.to_owned())
 }
 
-/// A password nobody on this machine can guess: a known one would let any local user run code as the server's user.
+/// A password that nobody on this machine can guess: with a known one any local user could run code as the server's user.
 pub(super) fn random_password() -> Result<String> {
     Ok(random_bytes()?.iter().map(|byte| format!("{byte:02x}")).collect())
 }

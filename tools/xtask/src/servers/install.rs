@@ -1,4 +1,4 @@
-//! What the servers need from this machine: found, or installed where that is possible.
+//! What the servers need from this machine: found, or installed if possible.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -9,16 +9,16 @@ use anyhow::Result;
 use super::process::run;
 use crate::cache;
 
-/// The release of Apache Kafka that the tests run against; `kafka/pom.xml` takes it from here.
+/// The release of Apache Kafka that the tests run against; passed to `kafka/pom.xml`.
 pub const KAFKA_VERSION: &str = "4.1.0";
 
-/// The release of Apache RocketMQ that the tests run against; `rocketmq/pom.xml` takes it from here.
+/// The release of Apache RocketMQ that the tests run against; passed to `rocketmq/pom.xml`.
 pub const ROCKETMQ_VERSION: &str = "5.3.3";
 
-/// The release of Debezium that the benches run beside ours; `debezium/pom.xml` takes it from here.
+/// The release of Debezium that the benches compare with; passed to `debezium/pom.xml`.
 pub const DEBEZIUM_VERSION: &str = "3.6.1.Final";
 
-/// The variable with the folder of PostgreSQL's programs, where a run is for another major than the installed one.
+/// The variable with the folder of PostgreSQL's programs, if a run uses another major than the installed one.
 pub const POSTGRES_BINARIES: &str = "OUTBOX_TEST_POSTGRES_BINARIES";
 
 /// A server that may be missing on a machine.
@@ -35,7 +35,7 @@ pub enum ServerKind {
 }
 
 impl ServerKind {
-    /// Every part.
+    /// Every server.
     pub const ALL: [Self; 4] = [Self::Postgres, Self::Mariadb, Self::Kafka, Self::Rocketmq];
 
     /// Its name on the command line and in the names of tests.
@@ -48,7 +48,7 @@ impl ServerKind {
         }
     }
 
-    /// The variable in which `cargo xtask test` hands the address of the shared instance to the tests.
+    /// The variable in which `cargo xtask test` passes the address of the shared instance to the tests.
     pub fn variable(self) -> &'static str {
         match self {
             Self::Postgres => "OUTBOX_TEST_POSTGRES_URL",
@@ -68,7 +68,7 @@ impl ServerKind {
         }
     }
 
-    /// Looks for everything the server needs, without installing anything.
+    /// Checks for everything that the server needs, without installing anything.
     ///
     /// # Errors
     ///
@@ -89,7 +89,7 @@ impl fmt::Display for ServerKind {
     }
 }
 
-/// A part that this machine does not have and cannot get.
+/// A server that this machine does not have and cannot get.
 #[derive(Debug, Clone)]
 pub struct Unavailable {
     /// What is missing.
@@ -109,16 +109,16 @@ impl std::error::Error for Unavailable {}
 impl Unavailable {
     fn missing(kind: ServerKind, what: &str) -> Self {
         let packages = kind.packages().join(" ");
-        Self { kind, reason: format!("no {what} here; Debian has it in: apt-get install {packages}") }
+        Self { kind, reason: format!("{what} is missing; on Debian: apt-get install {packages}") }
     }
 }
 
-/// The folder that holds `postgres` and `initdb`: that of another major where the run is for one, else the installed one.
+/// The folder with `postgres` and `initdb`: of another major if the run is for one, else the installed one.
 pub(super) fn postgres_binaries() -> Result<PathBuf, Unavailable> {
     std::env::var_os(POSTGRES_BINARIES).map_or_else(installed_postgres, |folder| Ok(folder.into()))
 }
 
-/// The path of `psql`; a registry's server comes without, and the installed one speaks to any major.
+/// The path of `psql`. A registry's server comes without one; the installed one speaks to any major.
 pub(super) fn psql(binaries: &Path) -> Result<PathBuf, Unavailable> {
     let own = binaries.join("psql");
     if own.is_file() { Ok(own) } else { Ok(installed_postgres()?.join("psql")) }
@@ -127,7 +127,7 @@ pub(super) fn psql(binaries: &Path) -> Result<PathBuf, Unavailable> {
 fn installed_postgres() -> Result<PathBuf, Unavailable> {
     let complete = |folder: &PathBuf| ["postgres", "initdb", "psql"].iter().all(|name| folder.join(name).is_file());
     let mut debian: Vec<_> = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten().collect();
-    // Several major versions can stand side by side; the newest serves.
+    // Several major versions can be installed; the newest is used.
     debian.sort_by_key(|entry| entry.file_name().to_string_lossy().parse::<u32>().unwrap_or(0));
     let debian = debian.iter().rev().map(|entry| entry.path().join("bin"));
     search_path()
@@ -141,13 +141,13 @@ pub(super) fn pgbouncer() -> Result<PathBuf, Unavailable> {
     find("pgbouncer").ok_or_else(|| Unavailable::missing(ServerKind::Postgres, "pgbouncer"))
 }
 
-/// The path of `mariadbd`; Debian keeps it where an ordinary user's PATH does not look.
+/// The path of `mariadbd`; Debian installs it outside of an ordinary user's PATH.
 pub(super) fn mariadb_server() -> Result<PathBuf, Unavailable> {
     let complete = find("mariadb-install-db").and_then(|_| find("mariadb")).and_then(|_| find("mariadbd"));
     complete.ok_or_else(|| Unavailable::missing(ServerKind::Mariadb, "MariaDB server"))
 }
 
-/// The path of `java`, where everything else that Kafka takes is there too.
+/// The path of `java`, if everything else that Kafka needs is there too.
 pub(super) fn kafka_tools() -> Result<PathBuf, Unavailable> {
     let java = java_tools(ServerKind::Kafka, "java", &KAFKA_JARS)?;
     match find("openssl") {
@@ -156,13 +156,13 @@ pub(super) fn kafka_tools() -> Result<PathBuf, Unavailable> {
     }
 }
 
-/// The path of `java`, where everything else that RocketMQ takes is there too: also `javac`, for the consumer that reads
-/// what the tests wrote.
+/// The path of `java`, if everything else that RocketMQ needs is there too: also `javac`, for the consumer that reads what the
+/// tests wrote.
 pub(super) fn rocketmq_tools() -> Result<PathBuf, Unavailable> {
     java(ServerKind::Rocketmq)
 }
 
-/// The path of `java` that can compile what it runs.
+/// The path of `java`, from a JDK that can also compile.
 pub(super) fn java(kind: ServerKind) -> Result<PathBuf, Unavailable> {
     let jars = if kind == ServerKind::Rocketmq { &ROCKETMQ_JARS } else { &KAFKA_JARS };
     java_tools(kind, "javac", jars)
@@ -181,19 +181,19 @@ fn java_tools(kind: ServerKind, compiler: &str, jars: &Jars) -> Result<PathBuf, 
 ///
 /// # Errors
 ///
-/// [`Unavailable`] where Maven is missing or cannot fetch them.
+/// [`Unavailable`] if Maven is missing or cannot fetch them.
 pub(super) fn kafka_jars() -> Result<PathBuf, Unavailable> {
     kafka_tools()?;
     KAFKA_JARS.get(ServerKind::Kafka)
 }
 
-/// As [`kafka_jars`].
+/// Like [`kafka_jars`].
 pub(super) fn rocketmq_jars() -> Result<PathBuf, Unavailable> {
     rocketmq_tools()?;
     ROCKETMQ_JARS.get(ServerKind::Rocketmq)
 }
 
-/// As [`kafka_jars`]; whoever has what Kafka takes has what this takes.
+/// Like [`kafka_jars`]; Debezium needs nothing that Kafka does not.
 pub(super) fn debezium_jars() -> Result<PathBuf, Unavailable> {
     kafka_tools()?;
     DEBEZIUM_JARS.get(ServerKind::Kafka)
@@ -206,7 +206,7 @@ const ROCKETMQ_JARS: Jars =
 const DEBEZIUM_JARS: Jars =
     Jars { pom: concat!(env!("CARGO_MANIFEST_DIR"), "/debezium/pom.xml"), name: "debezium", version: DEBEZIUM_VERSION };
 
-/// What a `pom.xml` names, in a folder of its own.
+/// The dependencies of a `pom.xml`, in their own folder.
 struct Jars {
     pom: &'static str,
     name: &'static str,
@@ -238,7 +238,7 @@ fn search_path() -> impl Iterator<Item = PathBuf> {
     folders.into_iter().chain(["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from))
 }
 
-/// The first program of that name.
+/// The first program of that name in the PATH.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
     search_path().map(|folder| folder.join(program)).find(|path| path.is_file())
 }

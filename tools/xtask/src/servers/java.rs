@@ -1,4 +1,4 @@
-//! Programs in Java, against the jars of a server: what an application in that language would be.
+//! Java programs against a server's jars: they stand for Java applications.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,8 +14,8 @@ use super::process::run;
 ///
 /// # Errors
 ///
-/// [`Unavailable`](super::Unavailable) (to be found by `downcast_ref`) where this machine has no Java or no way to the jars;
-/// anything else is a program that does not compile or fails, with what it said.
+/// [`Unavailable`](super::Unavailable) (found by `downcast_ref`) if this machine has no Java or cannot get the jars. Any other
+/// error: the program does not compile or fails; the message has its output.
 pub fn run_source(kind: ServerKind, source: &Path, arguments: &[&str]) -> Result<String> {
     let jars = match kind {
         ServerKind::Rocketmq => install::rocketmq_jars()?,
@@ -24,7 +24,7 @@ pub fn run_source(kind: ServerKind, source: &Path, arguments: &[&str]) -> Result
     let account = Account::current();
     let folder = Folder::new(None, "java", account)?;
     let mut java = Command::new(install::java(kind)?);
-    // Its log files go to its home.
+    // It writes log files to its home folder.
     java.args(["-Xmx128m", "-XX:+UseSerialGC", "-XX:-UsePerfData"])
         .arg(format!("-Duser.home={}", folder.path().display()));
     java.arg("-cp").arg(jars.join("*")).arg(source).args(arguments);

@@ -1,4 +1,4 @@
-//! Apache Kafka: one KRaft node, broker and controller in one process, and a second broker where a test wants one.
+//! Apache Kafka: one KRaft node, broker and controller in one process, and a second broker if a test needs one.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -21,20 +21,20 @@ use super::process::{Server, run};
 pub struct Options {
     /// Who may connect, and how. [`Access::Open`] by default.
     pub access: Access,
-    /// `auto.create.topics.enable`. Off by default: a test that means an unknown topic gets one, and a misspelt topic
-    /// is an error rather than an empty topic.
+    /// `auto.create.topics.enable`. Off by default: a test of an unknown topic gets one, and a misspelled topic is an error rather
+    /// than an empty topic.
     pub auto_create_topics: bool,
     /// `message.max.bytes`; by default Kafka's own (1 MiB and 12 bytes).
     pub message_max_bytes: Option<u32>,
     /// The heap of the JVM in MiB; 512 by default.
     pub heap_mib: u32,
-    /// Further listeners, each by the port of the proxy in front of it: that is what it tells clients to connect to.
+    /// Further listeners, each given by the port of the proxy in front of it: the node tells clients to connect there.
     pub behind_proxies: Vec<u16>,
-    /// The cluster of which it is the second node, a broker without controller; by default it is a cluster of its own.
+    /// The cluster to join as second node, a broker without controller; by default it is a cluster of its own.
     pub second_of: Option<Cluster>,
-    /// The folder below which the data is laid. By default the system's folder for temporary files.
+    /// The parent folder of the data. By default the system's folder for temporary files.
     pub folder: Option<PathBuf>,
-    /// Further settings, as in `server.properties`; they win over ours.
+    /// Further settings, as in `server.properties`; they override ours.
     pub settings: Vec<(String, String)>,
 }
 
@@ -53,7 +53,7 @@ impl Default for Options {
     }
 }
 
-/// What a second node has to know of the first one.
+/// What a second node must know of the first one.
 #[derive(Debug, Clone)]
 pub struct Cluster {
     id: String,
@@ -79,8 +79,8 @@ impl Kafka {
     ///
     /// # Errors
     ///
-    /// [`Unavailable`](super::Unavailable) (to be found by `downcast_ref`) where this machine has no Java, or neither
-    /// Kafka's jars nor a way to them; anything else is a node that does not start, with the end of its log.
+    /// [`Unavailable`](super::Unavailable) (found by `downcast_ref`) if this machine has no Java, or can neither find nor fetch
+    /// Kafka's jars. Any other error: the node does not start; the message has the end of its log.
     pub fn start(options: &Options) -> Result<Self> {
         on_free_ports(|| Self::start_once(options))
     }
@@ -134,12 +134,12 @@ impl Kafka {
         self.sasl.as_ref()
     }
 
-    /// The port of the plain listener, the same one as long as this value lives.
+    /// The port of the plain listener, unchanged as long as this value lives.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Where the listeners behind proxies are, in the order of the options.
+    /// The ports of the listeners behind proxies, in the order of the options.
     pub fn proxied_ports(&self) -> &[u16] {
         &self.proxied_ports
     }
@@ -154,7 +154,7 @@ impl Kafka {
         self.server.as_ref().map(Server::id)
     }
 
-    /// `kill -9`; returns when the node is gone. Does nothing when it is down.
+    /// `kill -9`; returns when the node is gone. Does nothing if it is down.
     ///
     /// # Errors
     ///
@@ -163,7 +163,7 @@ impl Kafka {
         self.server.take().map_or(Ok(()), Server::kill9)
     }
 
-    /// Ends the node in order and keeps the data. Does nothing when it is down.
+    /// Shuts the node down and keeps the data. Does nothing if it is down.
     ///
     /// # Errors
     ///
@@ -172,11 +172,11 @@ impl Kafka {
         self.server.take().map_or(Ok(()), |server| server.stop(Signal::TERM))
     }
 
-    /// Starts the node on the data and the ports it had; returns when it answers a request. Does nothing when it runs.
+    /// Starts the node with its previous data and ports; returns when it answers a request. Does nothing if it runs.
     ///
     /// # Errors
     ///
-    /// It does not start; the message closes with the end of its log.
+    /// It does not start; the message ends with the end of its log.
     pub fn start_again(&mut self) -> Result<()> {
         if self.server.is_some() {
             return Ok(());
@@ -193,7 +193,7 @@ impl Kafka {
 
 impl Drop for Kafka {
     fn drop(&mut self) {
-        // The data goes with it, so an orderly end would be for nothing. A failure cannot be returned from here.
+        // The data is removed with it, so an orderly end is pointless. Drop cannot return an error.
         let _ = self.kill9();
     }
 }
@@ -208,7 +208,7 @@ fn properties(
 ) -> String {
     let mut text = include_str!("../../kafka/server.properties").to_owned();
     let mut set = |name: &str, value: &str| {
-        // A later line wins over an earlier one.
+        // A later line overrides an earlier one.
         let _ = writeln!(text, "{name}={value}");
     };
     let (tls_listener, tls_protocol) = match keys {
@@ -248,8 +248,8 @@ fn properties(
     text
 }
 
-/// Sixteen random bytes in url-safe base64 without padding, which is what `random-uuid` prints; making it here saves the
-/// start of a JVM. The first letter is fixed because a leading dash would read as an option.
+/// Sixteen random bytes in url-safe base64 without padding, the format of `random-uuid`; this saves starting a JVM. The first
+/// letter is fixed because a leading dash would read as an option.
 fn cluster_id() -> Result<String> {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let letters =

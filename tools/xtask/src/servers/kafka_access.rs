@@ -9,16 +9,16 @@ use super::account::Account;
 use super::folder::{Folder, random_password};
 use super::process::run;
 
-/// Who may connect to a Kafka node, and what for.
+/// Who may connect to a Kafka node, and with which rights.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Access {
     /// One plain listener, no login.
     #[default]
     Open,
-    /// Beside the plain listener one with `SASL_SSL` and `SCRAM-SHA-512`; whoever logs in may do everything.
+    /// In addition to the plain listener, one with `SASL_SSL` and `SCRAM-SHA-512`; every user has every right.
     Sasl,
-    /// As [`Access::Sasl`], and only [`Sasl::owner`] may do everything: [`Sasl::stranger`] can log in and has no right
-    /// to anything. The plain listener keeps every right.
+    /// Like [`Access::Sasl`], but only [`Sasl::owner`] has rights: [`Sasl::stranger`] can log in and has none. The plain listener
+    /// keeps every right.
     Acls,
 }
 
@@ -27,12 +27,12 @@ pub enum Access {
 pub struct Sasl {
     /// Its address, for `bootstrap.servers`.
     pub bootstrap: String,
-    /// The certificate of the authority that signed the node's, for `ssl.ca.location`. No other one is trusted by
-    /// anybody; the node's names are `127.0.0.1` and `localhost`.
+    /// The certificate of the authority that signed the node's, for `ssl.ca.location`. No other one is trusted; the node's names
+    /// are `127.0.0.1` and `localhost`.
     pub ca_pem: PathBuf,
-    /// May do everything.
+    /// Has every right.
     pub owner: Login,
-    /// Can log in; may do nothing where there are access lists.
+    /// Can log in; has no rights if there are access lists.
     pub stranger: Login,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    /// Makes an authority, a certificate and the logins.
+    /// Creates an authority, a certificate and the logins.
     pub(super) fn make(folder: &Folder, port: u16, access: Access) -> Result<Self> {
         let login = |user: &str| anyhow::Ok(Login { user: user.to_owned(), password: random_password()? });
         let keystore = certificates(folder).context("make certificates for Kafka")?;
@@ -76,7 +76,7 @@ impl Keys {
         self.sasl
     }
 
-    /// Users have to be there before the first login, so they are written when the data folder is formatted.
+    /// Users must exist before the first login, so they are written when the data folder is formatted.
     pub(super) fn format_arguments(&self) -> Vec<String> {
         let scram = |login: &Login| format!("SCRAM-SHA-512=[name={},password={}]", login.user, login.password);
         let add = |login| ["--add-scram".to_owned(), scram(login)];
@@ -89,7 +89,7 @@ impl Keys {
         let mut settings = vec![
             ("sasl.enabled.mechanisms", "SCRAM-SHA-512"),
             ("listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config", login_module),
-            // PEM needs no keytool, which takes a JVM for each step.
+            // PEM needs no keytool, which starts a JVM for each step.
             ("ssl.keystore.type", "PEM"),
             ("ssl.keystore.location", &keystore),
         ];

@@ -18,21 +18,21 @@ const DATABASE: &str = "outbox";
 /// When InnoDB writes and flushes its log (`innodb_flush_log_at_trx_commit`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Flush {
-    /// 1: to the disk at each commit; a commit survives the machine. For benches.
+    /// 1: to the disk at each commit; a commit survives a crash of the machine. For benches.
     Disk,
-    /// 2: to the kernel at each commit; a commit survives the server, though not the machine. For tests.
+    /// 2: to the kernel at each commit; a commit survives a crash of the server, but not of the machine. For tests.
     #[default]
     Kernel,
-    /// 0: once a second; a killed server forgets commits it confirmed.
+    /// 0: once a second; a killed server loses commits it confirmed.
     EverySecond,
 }
 
 /// How a MariaDB server is started.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// When commits are written.
+    /// When commits are written to the log.
     pub flush: Flush,
-    /// The folder below which the data is laid. By default the system's folder for temporary files.
+    /// The parent folder of the data. By default the system's folder for temporary files.
     pub folder: Option<PathBuf>,
     /// Further settings, as on the command line of `mariadbd`, without the two dashes.
     pub settings: Vec<(String, String)>,
@@ -53,12 +53,12 @@ pub struct Mariadb {
 }
 
 impl Mariadb {
-    /// Makes a new data folder and starts the server; returns when it answers a query.
+    /// Creates a data folder and starts the server; returns when it answers a query.
     ///
     /// # Errors
     ///
-    /// [`Unavailable`](super::Unavailable) (to be found by `downcast_ref`) where this machine has no MariaDB; anything
-    /// else is a server that does not start, with the end of its log.
+    /// [`Unavailable`](super::Unavailable) (found by `downcast_ref`) if this machine has no MariaDB. Any other error: the server
+    /// does not start; the message has the end of its log.
     pub fn start(options: &Options) -> Result<Self> {
         on_free_ports(|| Self::start_once(options))
     }
@@ -85,7 +85,7 @@ impl Mariadb {
         format!("mysql://{USER}:{}@127.0.0.1:{}/{DATABASE}", self.password, self.port)
     }
 
-    /// The port, the same one as long as this value lives.
+    /// The port, unchanged as long as this value lives.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -95,7 +95,7 @@ impl Mariadb {
         self.server.as_ref().map(Server::id)
     }
 
-    /// `kill -9`; returns when the server is gone. Does nothing when it is down.
+    /// `kill -9`; returns when the server is gone. Does nothing if it is down.
     ///
     /// # Errors
     ///
@@ -104,7 +104,7 @@ impl Mariadb {
         self.server.take().map_or(Ok(()), Server::kill9)
     }
 
-    /// Ends the server in order and keeps the data. Does nothing when it is down.
+    /// Shuts the server down and keeps the data. Does nothing if it is down.
     ///
     /// # Errors
     ///
@@ -113,11 +113,11 @@ impl Mariadb {
         self.server.take().map_or(Ok(()), |server| server.stop(Signal::TERM))
     }
 
-    /// Starts the server on the data and the port it had; returns when it answers a query. Does nothing when it runs.
+    /// Starts the server with its previous data and port; returns when it answers a query. Does nothing if it runs.
     ///
     /// # Errors
     ///
-    /// It does not start; the message closes with the end of its log.
+    /// It does not start; the message ends with the end of its log.
     pub fn start_again(&mut self) -> Result<()> {
         if self.server.is_some() {
             return Ok(());
@@ -147,7 +147,7 @@ impl Mariadb {
 
 impl Drop for Mariadb {
     fn drop(&mut self) {
-        // The data goes with it, so an orderly end would be for nothing. A failure cannot be returned from here.
+        // The data is removed with it, so an orderly end is pointless. Drop cannot return an error.
         let _ = self.kill9();
     }
 }
@@ -164,8 +164,8 @@ fn settings(options: &Options) -> Vec<String> {
     own.chain([flush]).chain(options.settings.iter().map(|(name, value)| format!("--{name}={value}"))).collect()
 }
 
-/// Runs at each start, before the server listens, so it must not mind being repeated. The accounts of the installation
-/// go: root has no password, and the nameless ones would win over ours for a client on the same host.
+/// Runs at each start, before the server listens, so it must be repeatable. The accounts of the installation are removed: root has
+/// no password, and the anonymous ones would take precedence over ours for a client on the same host.
 fn accounts(password: &str) -> String {
     format!(
         "DELETE FROM mysql.global_priv WHERE User NOT IN ('{USER}', 'mariadb.sys');

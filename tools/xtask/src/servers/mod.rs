@@ -1,7 +1,7 @@
 //! Servers of our own for one test run: loopback only, free ports, throw-away data, ended with their owner.
 //!
-//! Starting and stopping block the thread. Whatever happens to this process, its servers end with it: the kernel kills
-//! them (`setpriv --pdeathsig KILL`).
+//! Starting and stopping block the thread. If this process ends in any way, its servers end with it: the kernel kills them
+//! (`setpriv --pdeathsig KILL`).
 //!
 //! ```no_run
 //! use xtask::servers::{Postgres, postgres};

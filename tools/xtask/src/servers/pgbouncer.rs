@@ -12,7 +12,7 @@ use super::install;
 use super::port::{free_port, on_free_ports};
 use super::process::{Server, run};
 
-/// The variable with the path of one more pgbouncer to test with, beside the one that is installed.
+/// The variable with the path of another pgbouncer to test with, in addition to the installed one.
 pub const SECOND_PGBOUNCER: &str = "OUTBOX_TEST_PGBOUNCER";
 
 /// How pgbouncer is started.
@@ -22,7 +22,7 @@ pub struct Options {
     pub program: PathBuf,
     /// `pool_mode`.
     pub pool_mode: &'static str,
-    /// Further settings, as in the part `[pgbouncer]` of its file.
+    /// Further settings, as in the section `[pgbouncer]` of its file.
     pub settings: Vec<(String, String)>,
 }
 
@@ -30,7 +30,7 @@ pub struct Options {
 ///
 /// # Errors
 ///
-/// [`Unavailable`](super::Unavailable) where there is none.
+/// [`Unavailable`](super::Unavailable) if there is none.
 pub fn programs() -> Result<Vec<PathBuf>> {
     let another = std::env::var_os(SECOND_PGBOUNCER).map(PathBuf::from);
     Ok([install::pgbouncer()?].into_iter().chain(another).collect())
@@ -46,7 +46,7 @@ pub struct Pgbouncer {
     _folder: Folder,
 }
 
-/// Where a URL leads: `postgres://user:password@host:port/..`.
+/// The parts of a URL `postgres://user:password@host:port/..`.
 #[derive(Debug)]
 struct Upstream {
     user: String,
@@ -66,11 +66,11 @@ impl Upstream {
 }
 
 impl Pgbouncer {
-    /// Starts one in front of the server at `url`; returns when it answers. Every database of the server can be reached through it.
+    /// Starts one in front of the server at `url`; returns when it answers. It gives access to every database of the server.
     ///
     /// # Errors
     ///
-    /// It does not start; the message closes with the end of its log.
+    /// It does not start; the message ends with the end of its log.
     pub fn start(url: &str, options: &Options) -> Result<Self> {
         on_free_ports(|| Self::start_once(url, options))
     }
@@ -97,18 +97,18 @@ impl Pgbouncer {
         Ok(Self { server: Some(server), upstream, version, port, _folder: folder })
     }
 
-    /// The way through it to `database`.
+    /// The URL of `database` through it.
     pub fn url(&self, database: &str) -> String {
         let Upstream { user, password, .. } = &self.upstream;
         format!("postgres://{user}:{password}@127.0.0.1:{}/{database}", self.port)
     }
 
-    /// Major and minor.
+    /// Its major and minor version.
     pub fn version(&self) -> (u32, u32) {
         self.version
     }
 
-    /// Ends it. Does nothing when it is down.
+    /// Ends it. Does nothing if it is down.
     ///
     /// # Errors
     ///
@@ -120,25 +120,25 @@ impl Pgbouncer {
 
 impl Drop for Pgbouncer {
     fn drop(&mut self) {
-        // A failure cannot be returned from here.
+        // Drop cannot return an error.
         let _ = self.server.take().map(Server::kill9);
     }
 }
 
-/// Major and minor.
+/// The major and minor version of a program.
 ///
 /// # Errors
 ///
-/// It cannot be run, or says something else.
+/// It cannot be run, or prints no version.
 pub fn version(program: &Path) -> Result<(u32, u32)> {
     let text = run(Command::new(program).arg("--version"))?;
     match parse_version(&text) {
         Some(version) => Ok(version),
-        None => bail!("{} says no version: {text}", program.display()),
+        None => bail!("{} prints no version: {text}", program.display()),
     }
 }
 
-/// Of a text that begins with `PgBouncer 1.18.0`.
+/// Parses a text that begins with `PgBouncer 1.18.0`.
 fn parse_version(text: &str) -> Option<(u32, u32)> {
     let mut numbers = text.split_whitespace().nth(1)?.split('.');
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))

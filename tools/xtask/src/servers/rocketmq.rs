@@ -1,4 +1,4 @@
-//! Apache RocketMQ: a name server and one broker, a process each.
+//! Apache RocketMQ: a name server and one broker, each in its own process.
 
 use std::path::PathBuf;
 
@@ -13,13 +13,13 @@ use super::process::Server;
 use super::rocketmq_wire;
 pub use super::rocketmq_wire::{Answer, request};
 
-/// When the broker has a message, as it says.
+/// When the broker acknowledges a message.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Flush {
     /// When it is on the disk (`SYNC_FLUSH`).
     #[default]
     Sync,
-    /// When it is in its memory (`ASYNC_FLUSH`, RocketMQ's own default).
+    /// When it is in memory (`ASYNC_FLUSH`, RocketMQ's own default).
     Async,
 }
 
@@ -29,7 +29,7 @@ pub enum Access {
     /// Everybody, without credentials.
     #[default]
     Open,
-    /// Who signs with [`Rocketmq::credentials`].
+    /// Clients that sign with [`Rocketmq::credentials`].
     Signed,
 }
 
@@ -40,9 +40,9 @@ pub struct Options {
     pub flush: Flush,
     /// Who may connect; [`Access::Open`] by default.
     pub access: Access,
-    /// The folder below which the data is laid. By default the system's folder for temporary files.
+    /// The parent folder of the data. By default the system's folder for temporary files.
     pub folder: Option<PathBuf>,
-    /// Further settings of the broker, as in `broker.conf`; they win over ours.
+    /// Further settings of the broker, as in `broker.conf`; they override ours.
     pub settings: Vec<(String, String)>,
 }
 
@@ -55,7 +55,7 @@ pub struct Credentials {
     pub secret_key: String,
 }
 
-/// A RocketMQ of our own. It makes no topic by itself. Dropping it kills it and removes the data.
+/// A RocketMQ of our own. It creates no topic by itself. Dropping it kills it and removes the data.
 #[derive(Debug)]
 pub struct Rocketmq {
     broker: Option<Server>,
@@ -70,12 +70,12 @@ pub struct Rocketmq {
 }
 
 impl Rocketmq {
-    /// Starts both on new data; returns when the name server knows the broker.
+    /// Starts both with new data; returns when the name server knows the broker.
     ///
     /// # Errors
     ///
-    /// [`Unavailable`](super::Unavailable) (to be found by `downcast_ref`) where this machine has no Java, or neither
-    /// RocketMQ's jars nor a way to them; anything else is a process that does not start, with the end of its log.
+    /// [`Unavailable`](super::Unavailable) (found by `downcast_ref`) if this machine has no Java, or can neither find nor fetch
+    /// RocketMQ's jars. Any other error: a process does not start; the message has the end of its log.
     pub fn start(options: &Options) -> Result<Self> {
         on_free_ports(|| Self::start_once(options))
     }
@@ -86,7 +86,7 @@ impl Rocketmq {
         let account = Account::current();
         let broker_folder = Folder::new(options.folder.as_deref(), "rocketmq-broker", account)?;
         let name_server_folder = Folder::new(options.folder.as_deref(), "rocketmq-names", account)?;
-        // A broker also listens two ports below the one it is told.
+        // A broker also listens two ports below its configured one.
         let (name_server_port, broker_port) = (free_port()?, free_port_with(2)?);
         let home = name_server_folder.path().display();
         let config = format!("listenPort={name_server_port}\nbindAddress=127.0.0.1\nkvConfigPath={home}/kv.json\n");
@@ -97,7 +97,7 @@ impl Rocketmq {
         };
         let mut config = include_str!("../../rocketmq/broker.conf").to_owned();
         let own = settings(options, &broker_folder, name_server_port, broker_port, credentials.as_ref())?;
-        // A later line wins over an earlier one.
+        // A later line overrides an earlier one.
         config.extend(own.iter().chain(&options.settings).map(|(name, value)| format!("{name}={value}\n")));
         broker_folder.write("broker.conf", &config, account)?;
         let class_path = jars.join("*").display().to_string();
@@ -117,17 +117,17 @@ impl Rocketmq {
         Ok(this)
     }
 
-    /// The address of the name server: what clients are given.
+    /// The address of the name server, for clients.
     pub fn name_server(&self) -> String {
         format!("127.0.0.1:{}", self.name_server_port)
     }
 
-    /// The address of the broker, the same one as long as this value lives.
+    /// The address of the broker, unchanged as long as this value lives.
     pub fn broker(&self) -> String {
         format!("127.0.0.1:{}", self.broker_port)
     }
 
-    /// Who may do everything; `None` with [`Access::Open`].
+    /// The credentials with every right; `None` with [`Access::Open`].
     pub fn credentials(&self) -> Option<&Credentials> {
         self.credentials.as_ref()
     }
@@ -137,12 +137,12 @@ impl Rocketmq {
         self.broker.as_ref().map(Server::id)
     }
 
-    /// The ids of the processes that run.
+    /// The ids of the running processes.
     pub fn pids(&self) -> Vec<u32> {
         [&self.broker, &self.name_server].into_iter().flatten().map(Server::id).collect()
     }
 
-    /// `kill -9` to the broker; returns when it is gone. The name server goes on. Does nothing when it is down.
+    /// `kill -9` to the broker; returns when it is gone. The name server goes on. Does nothing if it is down.
     ///
     /// # Errors
     ///
@@ -151,7 +151,7 @@ impl Rocketmq {
         self.broker.take().map_or(Ok(()), Server::kill9)
     }
 
-    /// `kill -9` to the name server; the broker goes on. Does nothing when it is down.
+    /// `kill -9` to the name server; the broker goes on. Does nothing if it is down.
     ///
     /// # Errors
     ///
@@ -160,7 +160,7 @@ impl Rocketmq {
         self.name_server.take().map_or(Ok(()), Server::kill9)
     }
 
-    /// Ends both in order and keeps the data. Does nothing when they are down.
+    /// Shuts both down and keeps the data. Does nothing if they are down.
     ///
     /// # Errors
     ///
@@ -170,12 +170,12 @@ impl Rocketmq {
         broker.and(self.name_server.take().map_or(Ok(()), |server| server.stop(Signal::TERM)))
     }
 
-    /// Starts what is down on the data and the ports it had; returns when the name server knows the broker, which a
-    /// broker that ran on without it tells it every ten seconds.
+    /// Starts what is down, with its previous data and ports; returns when the name server knows the broker. A broker that kept
+    /// running registers every ten seconds.
     ///
     /// # Errors
     ///
-    /// One does not start; the message closes with the end of its log.
+    /// One does not start; the message ends with the end of its log.
     pub fn start_again(&mut self) -> Result<()> {
         if self.name_server.is_none() {
             let main = ["org.apache.rocketmq.namesrv.NamesrvStartup", "namesrv.conf"];
@@ -197,7 +197,7 @@ impl Rocketmq {
         Ok(())
     }
 
-    /// Makes a topic of 4 queues on the broker; returns when the name server knows it.
+    /// Creates a topic of 4 queues on the broker; returns when the name server knows it.
     ///
     /// # Errors
     ///
@@ -222,7 +222,7 @@ impl Rocketmq {
             "-XX:-UsePerfData".to_owned(), // a file outside our folder
             "-Djava.net.preferIPv4Stack=true".to_owned(),
             format!("-Djava.io.tmpdir={home}"),
-            // Where its log files go.
+            // The home folder, where its log files go.
             format!("-Duser.home={home}"),
             format!("-Drocketmq.home.dir={home}"),
             format!("-Drmq.logback.configurationFile={log_config}"),
@@ -237,13 +237,13 @@ impl Rocketmq {
 
 impl Drop for Rocketmq {
     fn drop(&mut self) {
-        // The data goes with it, so an orderly end would be for nothing. A failure cannot be returned from here.
+        // The data is removed with it, so an orderly end is pointless. Drop cannot return an error.
         let _ = self.kill9();
         let _ = self.kill9_name_server();
     }
 }
 
-/// Makes a topic of 4 queues on the broker that the name server at `name_server` knows; returns when it knows the topic.
+/// Creates a topic of 4 queues on the broker that the name server at `name_server` knows; returns when the name server knows the topic.
 ///
 /// # Errors
 ///
@@ -269,7 +269,7 @@ pub fn create_topic(name_server: &str, topic: &str) -> Result<()> {
         ("order", "false"),
     ];
     let made = request(address, UPDATE_AND_CREATE_TOPIC, &fields)?;
-    ensure!(made.code == 0, "the broker does not make {topic}: {}", made.header);
+    ensure!(made.code == 0, "the broker refuses to create {topic}: {}", made.header);
     Ok(())
 }
 
@@ -285,7 +285,7 @@ fn settings(
     let mut settings = vec![
         ("namesrvAddr", format!("127.0.0.1:{name_server_port}")),
         ("listenPort", port.to_string()),
-        // For replicas, of which there are none. The one socket that cannot be bound to loopback.
+        // For replicas, of which there are none. The only socket that cannot be bound to loopback.
         ("haListenPort", free_port()?.to_string()),
         ("storePathCommitLog", format!("{store}/commitlog")),
         ("storePathRootDir", store),

@@ -1,11 +1,11 @@
-//! The few requests that the tests make to a RocketMQ node themselves, in its remoting protocol.
+//! The few requests that the tests themselves send to a RocketMQ node, in its remoting protocol.
 
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// More than any answer to a test holds.
+/// More than any answer in the tests has.
 const FRAME_BYTES_MAX: usize = 64 << 20;
 
 /// What a node answered.
@@ -15,15 +15,15 @@ pub struct Answer {
     pub code: i32,
     /// The header, which is JSON.
     pub header: String,
-    /// What came behind the header.
+    /// The bytes after the header.
     pub body: Vec<u8>,
 }
 
-/// Makes one request on a connection of its own. `fields` hold neither quotes nor backslashes.
+/// Makes one request on its own connection. `fields` must not contain quotes or backslashes.
 ///
 /// # Errors
 ///
-/// The node cannot be reached, or its answer is none of this protocol.
+/// The node cannot be reached, or its answer is not in this protocol.
 pub fn request(address: &str, code: u16, fields: &[(&str, &str)]) -> io::Result<Answer> {
     let timeout = Duration::from_secs(10);
     let address: SocketAddr = address.parse().map_err(io::Error::other)?;
@@ -31,7 +31,7 @@ pub fn request(address: &str, code: u16, fields: &[(&str, &str)]) -> io::Result<
     stream.set_read_timeout(Some(timeout))?;
     stream.write_all(&frame(code, fields)?)?;
     let length = read_length(&mut stream)?;
-    // The upper byte says how the header is written; 0 is JSON, as in the request.
+    // The upper byte is the encoding of the header; 0 is JSON, as in the request.
     let header_length = read_length(&mut stream)? & 0x00ff_ffff;
     let body_length = length.checked_sub(header_length + 4).ok_or_else(|| malformed("lengths"))?;
     let mut header = vec![0; header_length];
@@ -68,7 +68,7 @@ fn read_length(stream: &mut TcpStream) -> io::Result<usize> {
     if length > FRAME_BYTES_MAX { Err(malformed("length")) } else { Ok(length) }
 }
 
-/// The code stands first in a header.
+/// The code comes first in a header.
 fn code_of(header: &str) -> Option<i32> {
     let (_, rest) = header.split_once("\"code\":")?;
     let end = rest.find(|c: char| !c.is_ascii_digit() && c != '-')?;
@@ -76,7 +76,7 @@ fn code_of(header: &str) -> Option<i32> {
 }
 
 fn malformed(what: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("the answer's {what} is none of the remoting protocol"))
+    io::Error::new(io::ErrorKind::InvalidData, format!("the answer's {what} does not follow the remoting protocol"))
 }
 
 #[cfg(test)]

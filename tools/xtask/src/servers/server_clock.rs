@@ -1,4 +1,4 @@
-//! A clock for one server, apart from the machine's: by libfaketime, which answers in the kernel's place.
+//! A clock for one server, separate from the machine's: by libfaketime, which answers instead of the kernel.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,10 +11,10 @@ use super::install::{ServerKind, Unavailable};
 
 const FILE: &str = "clock";
 
-/// Where distributions lay it, below a folder for the architecture or not.
+/// Where distributions install it, with or without a folder for the architecture.
 const LIBRARY: &str = "faketime/libfaketimeMT.so.1";
 
-/// The clock of a server that has one of its own. It stays as it is set through ends and starts of the server.
+/// The clock of a server with `own_clock`. It keeps its setting when the server stops and starts.
 #[derive(Debug, Clone)]
 pub struct ServerClock {
     library: PathBuf,
@@ -23,7 +23,7 @@ pub struct ServerClock {
 }
 
 impl ServerClock {
-    /// Looks whether this machine can give a server a clock.
+    /// Checks whether this machine can give a server its own clock.
     ///
     /// # Errors
     ///
@@ -32,11 +32,11 @@ impl ServerClock {
         library().map(drop)
     }
 
-    /// One that is as the machine's, for the server of a folder.
+    /// A clock with the machine's time, for the server of a folder.
     ///
     /// # Errors
     ///
-    /// [`Unavailable`] where this machine has no libfaketime.
+    /// [`Unavailable`] if this machine has no libfaketime.
     pub(super) fn new(folder: &Path, account: Account) -> Result<Self> {
         let library = library()?;
         let this = Self { library, folder: folder.to_owned(), account };
@@ -44,20 +44,20 @@ impl ServerClock {
         Ok(this)
     }
 
-    /// From now on it is so many milliseconds ahead of the machine's; behind it, where that is negative.
+    /// Sets the clock this many milliseconds ahead of the machine's; behind it if negative.
     ///
     /// # Errors
     ///
     /// Its file cannot be written.
     pub fn set_ahead(&self, millis: i64) -> Result<()> {
-        // Moved there whole: a reader of half a file would see a third time.
+        // Written elsewhere and moved: a reader of half a file would see a wrong time.
         let text = format!("{:+.3}\n", millis as f64 / 1e3);
         let new = folder::write(&self.folder.join("clock.new"), &text, self.account)?;
         fs::rename(&new, self.folder.join(FILE)).context("set the server's clock")
     }
 
-    /// What the server's environment is to hold. The file is read at every look, and not once a second: the processes of the server
-    /// would differ meanwhile, as those of no real one do. Its time-outs stay right, because the monotonic clock is the kernel's.
+    /// The server's environment variables. The file is read at every call, not once a second: otherwise the server's processes
+    /// would differ meanwhile, unlike those of a real one. Its time-outs stay right, because the monotonic clock is the kernel's.
     pub(super) fn environment(&self) -> Vec<String> {
         vec![
             format!("LD_PRELOAD={}", self.library.display()),
@@ -77,6 +77,6 @@ fn library() -> Result<PathBuf, Unavailable> {
     let found = folders.into_iter().map(|folder| folder.join(LIBRARY)).find(|path| path.is_file());
     found.ok_or_else(|| Unavailable {
         kind: ServerKind::Postgres,
-        reason: "no libfaketime here, which gives it a clock; Debian has it in: apt-get install libfaketime".to_owned(),
+        reason: "libfaketime is missing, which provides the clock; on Debian: apt-get install libfaketime".to_owned(),
     })
 }
