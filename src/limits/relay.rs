@@ -180,6 +180,13 @@ pub const LINGER_TRIAL_VALID_MIN: Duration = Duration::from_secs(10);
 /// How long it counts after repeated equal results: a trial then takes 2 to 4 % of the time.
 pub const LINGER_TRIAL_VALID_MAX: Duration = Duration::from_secs(60);
 
+/// How long rows are counted to see whether the load that gained from long lingers is over: longer than a pause of the
+/// broker.
+pub const LINGER_LOAD_WINDOW: Duration = Duration::from_secs(1);
+
+/// Below this share of those rows it is over: processors that were filled by them have room for so few.
+pub const LINGER_LOAD_SHARE_MIN: f64 = 0.5;
+
 /// How often a relay that found no table of paused topics checks for it again: a statement a minute costs nothing, and
 /// after the migration nobody has to restart anything.
 pub const PAUSE_TABLE_RECHECK: Duration = Duration::from_secs(60);

@@ -39,9 +39,10 @@ impl ConfirmBatching {
             self.asked_at = now;
             let of_late = wait().unwrap_or_default();
             self.wait = (self.wait * (RUN_QUEUE_SMOOTHING - 1) + of_late) / RUN_QUEUE_SMOOTHING;
-            match self.trial {
+            match &self.trial {
                 None if self.wait >= RUN_QUEUE_BUSY => self.trial = Some(LingerTrial::new(now)),
-                Some(_) if self.wait < RUN_QUEUE_IDLE => self.trial = None,
+                // Long lingers make the wait short: while there are any, it does not say that the processors are free.
+                Some(trial) if self.wait < RUN_QUEUE_IDLE && trial.keeps_short() => self.trial = None,
                 _ => {}
             }
         }
@@ -77,58 +78,80 @@ mod tests {
     const TIME: Duration = Duration::from_secs(5);
     const BUSY: Option<Duration> = Some(RUN_QUEUE_BUSY.saturating_mul(2));
 
-    /// Takes a batch each [`STEP`] while threads wait for `wait`. Rows arrive `speed` times as fast during a linger.
-    /// Returns the shortest and the longest linger of the last second.
-    async fn lingers(batching: &mut ConfirmBatching, wait: Option<Duration>, speed: f64) -> (Duration, Duration) {
-        let began = Instant::now();
-        let (mut arrived, mut shortest, mut longest) = (0.0, TIME, Duration::ZERO);
-        while began.elapsed() < TIME {
-            tokio::time::advance(STEP).await;
-            let linger_began = Instant::now();
-            batching.next().await;
-            let linger = linger_began.elapsed();
-            arrived += 5_000.0 * (STEP.as_secs_f64() + linger.as_secs_f64() * speed);
-            batching.note_batch(Instant::now(), arrived as u64, || wait);
-            if began.elapsed() + Duration::from_secs(1) > TIME {
-                (shortest, longest) = (shortest.min(linger), longest.max(linger));
-            }
-        }
-        (shortest, longest)
+    /// Rows, and a pace that they are taken at.
+    struct Load {
+        batching: ConfirmBatching,
+        arrived: f64,
+        per_second: f64,
     }
 
-    fn batching() -> ConfirmBatching {
-        ConfirmBatching::new(LINGER_MAX, Instant::now())
+    impl Load {
+        fn new(linger_max: Duration) -> Self {
+            Self { batching: ConfirmBatching::new(linger_max, Instant::now()), arrived: 0.0, per_second: 5_000.0 }
+        }
+
+        /// Takes a batch each [`STEP`] for [`TIME`]; threads wait so long, by the linger before. In a linger rows arrive `speed` times as
+        /// fast. Returns the shortest and the longest linger of the last second.
+        async fn lingers(&mut self, wait: impl Fn(Duration) -> Option<Duration>, speed: f64) -> (Duration, Duration) {
+            let began = Instant::now();
+            let (mut shortest, mut longest) = (TIME, Duration::ZERO);
+            while began.elapsed() < TIME {
+                tokio::time::advance(STEP).await;
+                let linger_began = Instant::now();
+                self.batching.next().await;
+                let linger = linger_began.elapsed();
+                self.arrived += self.per_second * (STEP.as_secs_f64() + linger.as_secs_f64() * speed);
+                self.batching.note_batch(Instant::now(), self.arrived as u64, || wait(linger));
+                if began.elapsed() + Duration::from_secs(1) > TIME {
+                    (shortest, longest) = (shortest.min(linger), longest.max(linger));
+                }
+            }
+            (shortest, longest)
+        }
+    }
+
+    fn load() -> Load {
+        Load::new(LINGER_MAX)
     }
 
     #[tokio::test(start_paused = true)]
     async fn nothing_lingers_where_no_thread_waits_however_much_comes() {
         for wait in [None, Some(Duration::ZERO), Some(RUN_QUEUE_BUSY - Duration::from_micros(1))] {
-            assert_eq!(lingers(&mut batching(), wait, 1.5).await, (Duration::ZERO, Duration::ZERO), "{wait:?}");
+            assert_eq!(load().lingers(|_| wait, 1.5).await, (Duration::ZERO, Duration::ZERO), "{wait:?}");
         }
     }
 
+    /// Which makes the wait short, and is no reason to end the lingers: it would be long again.
     #[tokio::test(start_paused = true)]
-    async fn busy_processors_make_batches_linger_long_where_that_brings_more_rows_and_until_they_are_free() {
-        let mut batching = batching();
-        let (shortest, longest) = lingers(&mut batching, BUSY, 1.5).await;
-        assert!(shortest >= LINGER_MAX - STEP && longest <= LINGER_MAX, "{shortest:?} to {longest:?}");
-        assert_eq!(lingers(&mut batching, Some(Duration::ZERO), 1.5).await, (Duration::ZERO, Duration::ZERO));
+    async fn busy_processors_make_groups_rest_long_where_that_brings_more_rows_and_until_fewer_come() {
+        let mut load = load();
+        for _ in 0..4 {
+            let (shortest, longest) = load.lingers(|linger| BUSY.filter(|_| linger < LINGER_MAX / 2), 1.5).await;
+            assert!(shortest >= LINGER_MAX - STEP && longest <= LINGER_MAX, "{shortest:?} to {longest:?}");
+        }
+        load.per_second *= 0.6;
+        let (shortest, _) = load.lingers(|_| Some(Duration::ZERO), 1.5).await;
+        assert!(shortest >= LINGER_MAX - STEP, "{shortest:?}");
+        load.per_second *= 0.6;
+        assert_eq!(load.lingers(|_| Some(Duration::ZERO), 1.5).await, (Duration::ZERO, Duration::ZERO));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn busy_processors_make_batches_linger_for_a_short_time_where_a_long_one_brings_nothing() {
+    async fn busy_processors_make_groups_rest_for_a_short_time_where_a_long_one_brings_nothing_and_until_they_are_free()
+    {
         for speed in [1.0, 0.8] {
-            let (shortest, longest) = lingers(&mut batching(), BUSY, speed).await;
+            let mut load = load();
+            let (shortest, longest) = load.lingers(|_| BUSY, speed).await;
             assert!(
                 shortest > Duration::ZERO && longest <= CONFIRM_LINGER_SHORT,
                 "{speed}: {shortest:?} to {longest:?}"
             );
+            assert_eq!(load.lingers(|_| Some(Duration::ZERO), speed).await, (Duration::ZERO, Duration::ZERO));
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn without_a_longest_linger_there_is_none() {
-        let mut batching = ConfirmBatching::new(Duration::ZERO, Instant::now());
-        assert_eq!(lingers(&mut batching, BUSY, 1.5).await, (Duration::ZERO, Duration::ZERO));
+        assert_eq!(Load::new(Duration::ZERO).lingers(|_| BUSY, 1.5).await, (Duration::ZERO, Duration::ZERO));
     }
 }

@@ -6,13 +6,14 @@ use tokio::time::Instant;
 
 use crate::limits::{
     LINGER_TRIAL_DELAY, LINGER_TRIAL_GAIN_MIN, LINGER_TRIAL_PAIRS, LINGER_TRIAL_VALID_MAX, LINGER_TRIAL_VALID_MIN,
-    LINGER_TRIAL_WINDOW, LINGER_TRIAL_WINS_MIN,
+    LINGER_TRIAL_WINDOW, LINGER_TRIAL_WINS_MIN, LINGER_LOAD_SHARE_MIN, LINGER_LOAD_WINDOW,
 };
 
 /// Alternates windows of long and short lingers for a while, then keeps the better one.
 ///
-/// Clients that share the processors with the relay and wait for their own answers commit more when the relay uses
-/// less. Rows on a schedule arrive anyway, so they are spared the wait.
+/// Clients that share the processors with the relay and wait for their own answers commit more when the relay takes less. Rows that come
+/// on a schedule come anyway; they are spared the wait. A long linger that helps frees the processors, so that how busy they are no longer
+/// says when it is to end: fewer rows do.
 #[derive(Debug)]
 pub(in crate::relay) struct LingerTrial {
     lingers_long: bool,
@@ -25,7 +26,19 @@ pub(in crate::relay) struct LingerTrial {
 #[derive(Debug)]
 enum Stage {
     Trying(Window, Pairs),
-    Waiting { until: Instant },
+    /// By what was found; with the rows that come, where that is to linger long.
+    Waiting {
+        until: Instant,
+        load: Option<Load>,
+    },
+}
+
+/// Whether rows still come as they did when long lingers were found to help.
+#[derive(Debug, Clone, Copy)]
+struct Load {
+    rate_min: f64,
+    /// When counting began, and how many rows had arrived by then.
+    counted: (Instant, u64),
 }
 
 /// A window of long or short lingers.
@@ -51,7 +64,7 @@ struct Pairs {
 
 impl LingerTrial {
     pub(in crate::relay) fn new(now: Instant) -> Self {
-        let stage = Stage::Waiting { until: now + LINGER_TRIAL_DELAY };
+        let stage = Stage::Waiting { until: now + LINGER_TRIAL_DELAY, load: None };
         Self { lingers_long: false, stage, valid_for: LINGER_TRIAL_VALID_MIN, last_result: None }
     }
 
@@ -60,33 +73,55 @@ impl LingerTrial {
         self.lingers_long
     }
 
+    /// Whether batches linger for a short time, and nothing else is being tried.
+    pub(super) fn keeps_short(&self) -> bool {
+        matches!(self.stage, Stage::Waiting { load: None, .. })
+    }
+
     /// Notes how many rows had arrived by now.
     pub(in crate::relay) fn note(&mut self, now: Instant, arrived: u64) {
         match &mut self.stage {
-            Stage::Waiting { until } if now >= *until => {
+            Stage::Waiting { until, .. } if now >= *until => {
                 self.lingers_long = false;
                 self.stage = Stage::Trying(Window::new(now), Pairs::default());
             }
-            Stage::Waiting { .. } => {}
+            Stage::Waiting { load, .. } => {
+                if load.as_mut().is_some_and(|load| load.has_ended(now, arrived)) {
+                    *self = Self::new(now);
+                }
+            }
             Stage::Trying(window, pairs) => {
                 let Some(rate) = window.rate(now, arrived) else { return };
                 *window = Window::new(now);
                 pairs.add(rate, self.lingers_long);
                 self.lingers_long = !self.lingers_long;
                 if let Some(helps) = pairs.result() {
-                    self.decide(helps, now);
+                    let rate_min = pairs.sum_long / f64::from(pairs.count) * LINGER_LOAD_SHARE_MIN;
+                    self.decide(helps.then_some(Load { rate_min, counted: (now, arrived) }), now);
                 }
             }
         }
     }
 
-    fn decide(&mut self, helps: bool, now: Instant) {
+    fn decide(&mut self, load: Option<Load>, now: Instant) {
+        let helps = load.is_some();
         let is_known = self.last_result == Some(helps);
         self.valid_for =
             if is_known { (self.valid_for * 2).min(LINGER_TRIAL_VALID_MAX) } else { LINGER_TRIAL_VALID_MIN };
         self.last_result = Some(helps);
         self.lingers_long = helps;
-        self.stage = Stage::Waiting { until: now + self.valid_for };
+        self.stage = Stage::Waiting { until: now + self.valid_for, load };
+    }
+}
+
+impl Load {
+    fn has_ended(&mut self, now: Instant, arrived: u64) -> bool {
+        let (from, before) = self.counted;
+        if now - from < LINGER_LOAD_WINDOW {
+            return false;
+        }
+        self.counted = (now, arrived);
+        (arrived.saturating_sub(before) as f64) < self.rate_min * (now - from).as_secs_f64()
     }
 }
 
@@ -222,6 +257,19 @@ mod tests {
             trial.note(Instant::now(), arrived);
         }
         assert_eq!((is_trying(&trial), trial.lingers_long()), (false, false));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn long_rests_end_when_less_than_half_as_many_rows_come_and_no_pause_ends_them() {
+        let (mut trial, mut arrived) = trial().await;
+        windows(&mut trial, &mut arrived, 2 * HALF, |_, lingers| if lingers { 120 } else { 100 }).await;
+        let in_load_window = LINGER_LOAD_WINDOW.div_duration_f64(LINGER_TRIAL_WINDOW).ceil() as u32;
+        assert!(trial.lingers_long() && !trial.keeps_short());
+        windows(&mut trial, &mut arrived, in_load_window, |window, _| if window < 2 { 0 } else { 120 }).await;
+        windows(&mut trial, &mut arrived, in_load_window, |_, _| 61).await;
+        assert!(trial.lingers_long());
+        windows(&mut trial, &mut arrived, 2 * in_load_window, |_, _| 59).await;
+        assert!(!trial.lingers_long() && trial.keeps_short());
     }
 
     #[tokio::test(start_paused = true)]
