@@ -17,9 +17,7 @@ use std::collections::BTreeSet;
 use diesel::prelude::*;
 use diesel_async::pooled_connection::AsyncDieselConnectionManager;
 use diesel_async::pooled_connection::deadpool::Pool;
-use diesel_async::{AsyncConnection, AsyncMigrationHarness, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection};
-use diesel_migrations::MigrationHarness;
-use diesel_outbox::migrations::MIGRATIONS;
+use diesel_async::{AsyncConnection, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection};
 use diesel_outbox::store::PostgresStore;
 use diesel_outbox::transport::{KafkaConfig, KafkaTopic, KafkaTransport};
 use diesel_outbox::{Message, MessageId, Outbox, OutboxMessage, Topic};
@@ -131,12 +129,13 @@ fn pool(postgres: &str, connections: usize) -> Result<Pool<AsyncPgConnection>, F
 async fn run(postgres: String, kafka: String, topic: String) -> Result<(), Failure> {
     let shop = Shop {
         pool: pool(&postgres, 8)?,
-        outbox: Outbox::builder().topic(Topic::new(&*topic)).require_transaction().build()?,
+        outbox: Outbox::builder().topic(Topic::new(&*topic)).build()?,
         topic: topic.clone(),
     };
     let mut conn = shop.pool.get().await?;
     conn.batch_execute("CREATE TABLE orders (id bigint PRIMARY KEY, total_cents bigint NOT NULL)").await?;
-    AsyncMigrationHarness::new(conn).run_pending_migrations(MIGRATIONS)?;
+    shop.outbox.migrate_async(&mut conn).await?;
+    drop(conn);
 
     // The relay has connections of its own: the application's may all be taken.
     let transport = KafkaTransport::builder(KafkaConfig::new(&kafka))

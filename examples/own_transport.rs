@@ -17,8 +17,6 @@ use std::time::{Duration, Instant};
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 use diesel::r2d2::{ConnectionManager, Pool};
-use diesel_migrations::MigrationHarness;
-use diesel_outbox::migrations::MIGRATIONS;
 use diesel_outbox::retry::Fixed;
 use diesel_outbox::store::{SQLITE_SET_UP, SqliteStore};
 use diesel_outbox::testing::transport::{CASES, StoredMessage, TransportUnderTest, run_case};
@@ -115,7 +113,6 @@ fn send_mails() -> Result<(), Failure> {
     let file = folder.path().join("shop.db").to_string_lossy().into_owned();
     let mut conn = SqliteConnection::establish(&file)?;
     conn.batch_execute(SQLITE_SET_UP)?;
-    conn.run_pending_migrations(MIGRATIONS)?;
 
     let mailer = Arc::new(Mutex::new(Mailer::default()));
     let post = Arc::clone(&mailer);
@@ -128,6 +125,7 @@ fn send_mails() -> Result<(), Failure> {
         sent
     });
     let outbox = Outbox::builder().topic(Topic::new("mails").retry(Fixed::seconds(&[1]))).build()?;
+    outbox.migrate(&mut conn)?;
     let pool = Pool::builder().max_size(2).build(ConnectionManager::<SqliteConnection>::new(&*file))?;
     let relay = outbox.relay().store(SqliteStore::new(pool)).transport(transport).start_blocking()?;
 

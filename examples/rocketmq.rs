@@ -15,8 +15,6 @@ use std::time::{Duration, Instant};
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 use diesel::r2d2::{ConnectionManager, Pool};
-use diesel_migrations::MigrationHarness;
-use diesel_outbox::migrations::MIGRATIONS;
 use diesel_outbox::store::{SQLITE_SET_UP, SqliteStore};
 use diesel_outbox::transport::{RocketMqConfig, RocketMqTopic, RocketMqTransport};
 use diesel_outbox::{MessageId, Outbox, OutboxMessage, Topic};
@@ -43,7 +41,6 @@ fn main() -> Result<(), Failure> {
     let file = folder.path().join("shop.db").to_string_lossy().into_owned();
     let mut conn = SqliteConnection::establish(&file)?;
     conn.batch_execute(SQLITE_SET_UP)?;
-    conn.run_pending_migrations(MIGRATIONS)?;
     conn.batch_execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, customer INTEGER, total_cents INTEGER)")?;
 
     let topic = format!("orders-{}", MessageId::new());
@@ -51,6 +48,7 @@ fn main() -> Result<(), Failure> {
         .create_topic(RocketMqTopic::new(&*topic).queues(QUEUES))
         .build()?;
     let outbox = Outbox::builder().topic(Topic::new(&*topic)).build()?;
+    outbox.migrate(&mut conn)?;
     let pool = Pool::builder().max_size(2).build(ConnectionManager::<SqliteConnection>::new(&*file))?;
     let relay = outbox.relay().store(SqliteStore::new(pool)).transport(rocketmq).start_blocking()?;
 

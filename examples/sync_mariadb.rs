@@ -22,8 +22,6 @@ use std::thread;
 use diesel::connection::{InstrumentationEvent, SimpleConnection};
 use diesel::prelude::*;
 use diesel::r2d2::{ConnectionManager, CustomizeConnection, Pool};
-use diesel_migrations::MigrationHarness;
-use diesel_outbox::migrations::MIGRATIONS;
 use diesel_outbox::store::MysqlStore;
 use diesel_outbox::transport::{KafkaConfig, KafkaTopic, KafkaTransport};
 use diesel_outbox::{EnqueueError, Message, MessageId, Outbox, OutboxMessage, Topic};
@@ -141,7 +139,7 @@ fn run(mariadb: &str, kafka: &str, topic: &str) -> Result<(), Failure> {
     let shop = Shop { pool, outbox, topic: topic.to_owned() };
     let mut conn = shop.pool.get()?;
     conn.batch_execute("CREATE TABLE orders (id bigint PRIMARY KEY, total_cents bigint NOT NULL)")?;
-    conn.run_pending_migrations(MIGRATIONS)?;
+    shop.outbox.migrate(&mut conn)?;
     drop(conn);
 
     // A thread of its own, and connections of its own: the application's may all be taken.

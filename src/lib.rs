@@ -15,14 +15,13 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
 //! # use diesel::connection::SimpleConnection;
-//! # use diesel_migrations::MigrationHarness;
 //! # let folder = tempfile::tempdir()?;
 //! # let file = folder.path().join("shop.db").display().to_string();
 //! # let mut conn = SqliteConnection::establish(&file)?;
 //! # conn.batch_execute(diesel_outbox::store::SQLITE_SET_UP)?;
 //! # conn.batch_execute("CREATE TABLE orders (id, total_cents)")?;
-//! # conn.run_pending_migrations(diesel_outbox::migrations::MIGRATIONS)?;
 //! let outbox = Outbox::builder().topic(Topic::new("orders")).build()?;
+//! outbox.migrate(&mut conn)?; // makes the outbox's tables
 //! let pool = Pool::builder().max_size(2).build(ConnectionManager::<SqliteConnection>::new(file))?;
 //! let broker = MemoryTransport::new(); // or KafkaTransport::new(KafkaConfig::new("localhost:9092"))?
 //! let relay = outbox.relay().store(SqliteStore::new(pool)).transport(broker.clone()).start_blocking()?;
@@ -47,10 +46,10 @@
 //! | for | look at |
 //! |---|---|
 //! | events | [`OutboxMessage`](trait@OutboxMessage) and its [derive](derive@OutboxMessage), [`Message`] by hand, [`codec`], [`Headers`] |
-//! | writing them | [`Outbox`], [`EnqueueError`] |
+//! | writing them | [`Outbox`], [`Batch`], [`EnqueueError`] |
 //! | topics and their policies | [`Topic`], [`retry`] |
 //! | an instrumentation of your own | [`CommitHook`] |
-//! | the tables | [`migrations`], [`TableNames`] |
+//! | the tables | [`Outbox::migrate`], [`migrations`], [`TableNames`] |
 //! | the relay | [`relay`], [`Limits`], [`store`], [`transport`]; of several databases [`relay::Relays`] |
 //! | what happens | [`metrics`], [`relay::RelayStatus`], [`relay::Backlog`], logs through `tracing` |
 //! | looking after messages | [`admin::Admin`] |
@@ -158,7 +157,7 @@ pub use message::{Delayed, Delivery, Envelope, HeaderError, Headers, Message, Me
 pub use naming::{NameError, TableNames};
 #[cfg(feature = "async")]
 pub use outbox::{AsyncTransaction, TransactionConnection};
-pub use outbox::{BuildError, BuildProblem, Outbox, OutboxBuilder, TestOutbox, Transaction};
+pub use outbox::{Batch, BuildError, BuildProblem, Outbox, OutboxBuilder, TestOutbox, Transaction};
 #[cfg(feature = "_test")]
 #[doc(hidden)]
 pub use outbox::{CapturedRow, TestHook};

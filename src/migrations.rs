@@ -1,8 +1,11 @@
 //! The outbox's tables as migrations.
 //!
-//! The first choice is to copy the SQL from the folder `migrations/` into the application's own migrations, where it is reviewed,
-//! ordered and reverted like everything else. Otherwise, the same files are embedded here as a [`MigrationSource`] for
-//! `diesel_migrations` (and diesel-async's `AsyncMigrationHarness`):
+//! There are three ways to run them:
+//!
+//! - [`Outbox::migrate`](crate::Outbox::migrate) and [`migrate_async`](crate::Outbox::migrate_async) when the application starts;
+//! - copied from the folder `migrations/` into an application's own: they are reviewed, ordered and reverted there like everything
+//!   else;
+//! - as a [`MigrationSource`] for `diesel_migrations`:
 //!
 //! ```no_run
 //! # #[cfg(feature = "sqlite")] {
@@ -29,7 +32,10 @@ use diesel::pg::Pg;
 use diesel::sqlite::Sqlite;
 
 use diesel::connection::BoxableConnection;
-use diesel::migration::{Migration, MigrationMetadata, MigrationName, MigrationSource, MigrationVersion, Result};
+use diesel::migration::{
+    CREATE_MIGRATIONS_TABLE, Migration, MigrationMetadata, MigrationName, MigrationSource, MigrationVersion, Result,
+};
+use diesel::result::Error;
 
 use crate::lane::fnv1a;
 use crate::naming::TableNames;
@@ -77,12 +83,114 @@ impl<DB: EmbeddedMigrations> MigrationSource<DB> for Migrations {
     }
 }
 
-/// A database that this crate has migrations for.
+impl Migrations {
+    /// The same as texts.
+    pub(crate) fn scripts<DB: EmbeddedMigrations>(names: &TableNames) -> impl Iterator<Item = Script> {
+        DB::FILES.iter().map(|files| {
+            let name = OutboxMigrationName::of(files, names);
+            Script { name: name.to_string(), version: name.version, up: rename_tables(files.up, names, DB::INDEXES) }
+        })
+    }
+}
+
+/// A migration of one outbox.
+pub(crate) struct Script {
+    pub(crate) name: String,
+    pub(crate) version: String,
+    pub(crate) up: String,
+}
+
+/// A database that the crate has migrations for.
 pub trait EmbeddedMigrations: Backend + sealed::Sealed {
     #[doc(hidden)]
     const FILES: &'static [MigrationFiles];
     #[doc(hidden)]
     const INDEXES: IndexNaming;
+    #[doc(hidden)]
+    const STEPS: Steps;
+}
+
+/// How a database keeps two processes from migrating it at once.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Steps {
+    /// Whether all migrations are one transaction.
+    pub(crate) in_transaction: bool,
+    /// A query that locks, and one that unlocks; the first returns `1` where it has.
+    pub(crate) lock: Option<[&'static str; 2]>,
+    /// Before the transaction.
+    pub(crate) before: &'static [&'static str],
+    /// First in the transaction, where that is not inside another one.
+    pub(crate) outermost: &'static [&'static str],
+    /// Then in the transaction.
+    pub(crate) first: &'static [&'static str],
+}
+
+#[cfg(feature = "postgres")]
+const POSTGRES: Steps = Steps {
+    in_transaction: true,
+    lock: None,
+    before: &[],
+    // A snapshot from before the lock would not show what the last holder did.
+    outermost: &["SET TRANSACTION ISOLATION LEVEL READ COMMITTED"],
+    // Before the first CREATE TABLE IF NOT EXISTS: two at once are an error. The number is this library's own.
+    first: &["SELECT pg_advisory_xact_lock(8054661234)", CREATE_MIGRATIONS_TABLE],
+};
+
+#[cfg(feature = "mysql")]
+const MYSQL: Steps = Steps {
+    in_transaction: false,
+    lock: Some([
+        "SELECT CAST(GET_LOCK(CONCAT('diesel-outbox ', MD5(DATABASE())), 60) AS char)",
+        "SELECT CAST(RELEASE_LOCK(CONCAT('diesel-outbox ', MD5(DATABASE()))) AS char)",
+    ]),
+    before: &[CREATE_MIGRATIONS_TABLE],
+    outermost: &[],
+    first: &[],
+};
+
+#[cfg(feature = "sqlite")]
+const SQLITE: Steps = Steps {
+    in_transaction: true,
+    lock: None,
+    before: &[CREATE_MIGRATIONS_TABLE],
+    outermost: &[],
+    // A write comes first and waits for other writers; one behind a read would fail.
+    first: &["DELETE FROM __diesel_schema_migrations WHERE version = ''"],
+};
+
+/// Why the outbox's tables could not be made by [`Outbox::migrate`](crate::Outbox::migrate).
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MigrateError {
+    /// A migration failed.
+    #[error("the outbox's migration {migration} failed: {error}")]
+    Failed {
+        /// The migration.
+        migration: String,
+        /// What the database says.
+        error: Error,
+    },
+    /// The table of migrations could not be read or made, or the transaction around all could not be ended.
+    #[error("the outbox's migrations could not be run: {0}")]
+    Database(Error),
+    /// Another process migrates this database.
+    #[error(
+        "the outbox's migrations were not run, because another process has been running them for a minute: try again"
+    )]
+    Locked,
+    /// MySQL and MariaDB would commit the open transaction.
+    #[error(
+        "the outbox's migrations were not run, because a transaction is open on this connection, which MySQL and MariaDB would commit: \
+         migrate before it begins"
+    )]
+    InTransaction,
+}
+
+impl From<Error> for MigrateError {
+    fn from(error: Error) -> Self {
+        Self::Database(error)
+    }
 }
 
 mod sealed {
@@ -99,11 +207,12 @@ pub struct MigrationFiles {
 }
 
 macro_rules! embedded {
-    ($backend:ty, $folder:literal, $indexes:expr) => {
+    ($backend:ty, $folder:literal, $indexes:expr, $steps:expr) => {
         embedded!(
             $backend,
             $folder,
             $indexes,
+            $steps,
             [
                 ("0000outbox01", "messages"),
                 ("0000outbox02", "lanes"),
@@ -113,7 +222,7 @@ macro_rules! embedded {
             ]
         );
     };
-    ($backend:ty, $folder:literal, $indexes:expr, [$(($version:literal, $title:literal)),+]) => {
+    ($backend:ty, $folder:literal, $indexes:expr, $steps:expr, [$(($version:literal, $title:literal)),+]) => {
         impl sealed::Sealed for $backend {}
 
         impl EmbeddedMigrations for $backend {
@@ -124,16 +233,24 @@ macro_rules! embedded {
                 down: include_str!(concat!("../migrations/", $folder, "/", $version, "_", $title, "/down.sql")),
             }),+];
             const INDEXES: IndexNaming = $indexes;
+            const STEPS: Steps = $steps;
         }
     };
 }
 
 #[cfg(feature = "postgres")]
-embedded!(Pg, "postgres", IndexNaming::ByTable);
+embedded!(Pg, "postgres", IndexNaming::ByTable, POSTGRES);
 #[cfg(feature = "mysql")]
-embedded!(Mysql, "mysql", IndexNaming::ByTable);
+embedded!(Mysql, "mysql", IndexNaming::ByTable, MYSQL);
 #[cfg(feature = "sqlite")]
-embedded!(Sqlite, "sqlite", IndexNaming::ByIndex);
+embedded!(Sqlite, "sqlite", IndexNaming::ByIndex, SQLITE);
+
+/// The migration that makes a table, which is named without its prefix.
+pub(crate) fn making<DB: EmbeddedMigrations>(table: &str) -> String {
+    let makes = format!("CREATE TABLE outbox_{table} (");
+    let made = DB::FILES.iter().find(|files| files.up.contains(&makes));
+    made.map_or_else(String::new, |files| format!("{}_{}", files.version, files.title))
+}
 
 struct OutboxMigration {
     name: OutboxMigrationName,

@@ -106,11 +106,11 @@ pub(crate) async fn wait_for_lanes(relay: &Relay, lanes: u16) -> Result<()> {
         let owned = status.lanes.iter().filter(|lane| lane.owner == Some(status.node)).count();
         (owned >= usize::from(lanes)).then_some(())
     };
-    until(Duration::from_secs(30), owns).await.context("the relay takes its lanes")
+    until(owns, Duration::from_secs(30)).await.context("the relay takes its lanes")
 }
 
-/// Polls until there is a value.
-pub(crate) async fn until<T>(within: Duration, mut poll: impl FnMut() -> Option<T>) -> Result<T> {
+/// Looks until there is something.
+pub(crate) async fn until<T>(mut poll: impl FnMut() -> Option<T>, within: Duration) -> Result<T> {
     let end = Instant::now() + within;
     loop {
         if let Some(found) = poll() {

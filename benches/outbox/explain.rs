@@ -54,7 +54,7 @@ pub(crate) async fn capture_statements(url: &str) -> Result<(ClaimSql, PollSql)>
         let captured = captured.lock().unwrap_or_else(PoisonError::into_inner);
         Some((captured.claim.clone()?, captured.poll.clone()?))
     };
-    let both = application::until(TIMEOUT, both).await;
+    let both = application::until(both, TIMEOUT).await;
     application::stop_relay(relay).await;
     both.context("the relay polls and claims due rows")
 }

@@ -20,8 +20,6 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 use diesel::r2d2::{ConnectionManager, Pool};
-use diesel_migrations::MigrationHarness;
-use diesel_outbox::migrations::MIGRATIONS;
 use diesel_outbox::retry::Fixed;
 use diesel_outbox::store::{SQLITE_SET_UP, SqliteStore};
 use diesel_outbox::transport::{HttpTarget, HttpTransport};
@@ -51,7 +49,6 @@ fn main() -> Result<(), Failure> {
     let file = folder.path().join("shop.db").to_string_lossy().into_owned();
     let mut conn = SqliteConnection::establish(&file)?;
     conn.batch_execute(SQLITE_SET_UP)?;
-    conn.run_pending_migrations(MIGRATIONS)?;
     conn.batch_execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, total_cents INTEGER)")?;
 
     let target = HttpTarget::new(format!("http://{}/hooks/orders", receiver.address))
@@ -60,6 +57,7 @@ fn main() -> Result<(), Failure> {
         .success((200..300).chain([409]));
     let webhooks = HttpTransport::builder().topic("order-webhooks", target).build()?;
     let outbox = Outbox::builder().topic(Topic::new("order-webhooks").retry(Fixed::seconds(&[1]))).build()?;
+    outbox.migrate(&mut conn)?;
     let pool = Pool::builder().max_size(2).build(ConnectionManager::<SqliteConnection>::new(&*file))?;
     let relay = outbox.relay().store(SqliteStore::new(pool)).transport(webhooks).start_blocking()?;
 

@@ -5,8 +5,6 @@ use std::path::Path;
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 use diesel::r2d2::{ConnectionManager, Pool};
-use diesel_migrations::MigrationHarness;
-use diesel_outbox::migrations::MIGRATIONS;
 use diesel_outbox::relay::RelayBuilder;
 use diesel_outbox::store::{SQLITE_SET_UP, SqliteStore};
 use diesel_outbox::transport::{KafkaConfig, KafkaTransport};
@@ -42,7 +40,7 @@ impl Shop {
     pub(crate) fn create(file: &Path) -> Result<Self, Failure> {
         let mut shop = Self::open(file)?;
         shop.conn.batch_execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, total_cents INTEGER NOT NULL)")?;
-        shop.conn.run_pending_migrations(MIGRATIONS)?;
+        shop.outbox.migrate(&mut shop.conn)?;
         Ok(shop)
     }
 

@@ -1,6 +1,8 @@
 use std::future::Future;
 
 use diesel::result::QueryResult;
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+use diesel::sql_types::Text;
 use diesel_async::{AsyncConnectionCore, RunQueryDsl};
 
 use super::statement::{Dialect, Inserted, Insertion};
@@ -22,6 +24,10 @@ pub trait AsyncOutboxBackend<C>: Dialect {
         conn: &'a mut C,
         insertion: Insertion<'a>,
     ) -> impl Future<Output = QueryResult<Vec<Inserted>>> + Send + 'a;
+
+    /// Runs a query that returns one text a row.
+    #[doc(hidden)]
+    fn texts_async<'a>(conn: &'a mut C, sql: &'a str) -> impl Future<Output = QueryResult<Vec<String>>> + Send + 'a;
 }
 
 #[cfg(feature = "postgres")]
@@ -30,11 +36,21 @@ where
     C: AsyncConnectionCore<Backend = Self>,
 {
     async fn insert_async<'a>(conn: &'a mut C, insertion: Insertion<'a>) -> QueryResult<Vec<Inserted>> {
-        use super::statement::postgres::{InsertMany, InsertOne, inserted, inserted_one};
+        use super::statement::postgres::{InsertMany, InsertOne, explained, inserted, inserted_one};
         match InsertOne::new(&insertion) {
-            Some(one) => inserted_one(&insertion, one.load(conn).await?),
-            None => Ok(inserted(&insertion, InsertMany::new(&insertion).load(conn).await?)),
+            Some(one) => {
+                let returned = one.load(conn).await.map_err(|error| explained(&insertion, error))?;
+                inserted_one(&insertion, returned)
+            }
+            None => {
+                let returned = InsertMany::new(&insertion).load(conn).await;
+                Ok(inserted(&insertion, returned.map_err(|error| explained(&insertion, error))?))
+            }
         }
+    }
+
+    async fn texts_async<'a>(conn: &'a mut C, sql: &'a str) -> QueryResult<Vec<String>> {
+        diesel::dsl::sql::<Text>(sql).load(conn).await
     }
 }
 
@@ -44,12 +60,26 @@ where
     C: AsyncConnectionCore<Backend = Self>,
 {
     async fn insert_async<'a>(conn: &'a mut C, insertion: Insertion<'a>) -> QueryResult<Vec<Inserted>> {
-        use super::statement::mysql::{Insert, LockKeys, inserted};
-        if let Some(locks) = LockKeys::new(&insertion) {
-            locks.execute(conn).await?;
+        use super::statement::mysql::{Insert, LockKeys, explained, inserted, which_are_there};
+        let locked = match LockKeys::new(&insertion) {
+            Some(locks) => locks.execute(conn).await,
+            None => Ok(0),
+        };
+        let written = match locked {
+            Ok(_) => Insert::new(&insertion).execute(conn).await,
+            Err(error) => Err(error),
+        };
+        match written {
+            Ok(written) => inserted(&insertion, written),
+            Err(error) => Err(match which_are_there(&insertion, &error) {
+                Some(which) => explained(&insertion, error, which.load(conn).await),
+                None => error,
+            }),
         }
-        let written = Insert::new(&insertion).execute(conn).await?;
-        inserted(&insertion, written)
+    }
+
+    async fn texts_async<'a>(conn: &'a mut C, sql: &'a str) -> QueryResult<Vec<String>> {
+        diesel::dsl::sql::<Text>(sql).load(conn).await
     }
 }
 
@@ -59,8 +89,12 @@ where
     C: AsyncConnectionCore<Backend = Self>,
 {
     async fn insert_async<'a>(conn: &'a mut C, insertion: Insertion<'a>) -> QueryResult<Vec<Inserted>> {
-        use super::statement::sqlite::{Insert, inserted};
-        let rows = Insert::new(&insertion).load(conn).await?;
+        use super::statement::sqlite::{Insert, explained, inserted};
+        let rows = Insert::new(&insertion).load(conn).await.map_err(|error| explained(&insertion, error))?;
         inserted(&insertion, rows)
+    }
+
+    async fn texts_async<'a>(conn: &'a mut C, sql: &'a str) -> QueryResult<Vec<String>> {
+        diesel::dsl::sql::<Text>(sql).load(conn).await
     }
 }

@@ -1,6 +1,8 @@
 use diesel::RunQueryDsl;
 use diesel::connection::LoadConnection;
 use diesel::result::QueryResult;
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+use diesel::sql_types::Text;
 
 use super::statement::{Dialect, Inserted, Insertion};
 
@@ -17,6 +19,10 @@ pub trait OutboxBackend<C>: Dialect {
     /// Inserts the rows in one statement; returns an [`Inserted`] for each.
     #[doc(hidden)]
     fn insert(conn: &mut C, insertion: Insertion<'_>) -> QueryResult<Vec<Inserted>>;
+
+    /// Runs a query that returns one text a row.
+    #[doc(hidden)]
+    fn texts(conn: &mut C, sql: &str) -> QueryResult<Vec<String>>;
 }
 
 #[cfg(feature = "postgres")]
@@ -25,11 +31,21 @@ where
     C: LoadConnection<Backend = Self>,
 {
     fn insert(conn: &mut C, insertion: Insertion<'_>) -> QueryResult<Vec<Inserted>> {
-        use super::statement::postgres::{InsertMany, InsertOne, inserted, inserted_one};
+        use super::statement::postgres::{InsertMany, InsertOne, explained, inserted, inserted_one};
         match InsertOne::new(&insertion) {
-            Some(one) => inserted_one(&insertion, one.load(conn)?),
-            None => Ok(inserted(&insertion, InsertMany::new(&insertion).load(conn)?)),
+            Some(one) => {
+                let returned = one.load(conn).map_err(|error| explained(&insertion, error))?;
+                inserted_one(&insertion, returned)
+            }
+            None => {
+                let returned = InsertMany::new(&insertion).load(conn);
+                Ok(inserted(&insertion, returned.map_err(|error| explained(&insertion, error))?))
+            }
         }
+    }
+
+    fn texts(conn: &mut C, sql: &str) -> QueryResult<Vec<String>> {
+        diesel::dsl::sql::<Text>(sql).load(conn)
     }
 }
 
@@ -39,12 +55,19 @@ where
     C: LoadConnection<Backend = Self>,
 {
     fn insert(conn: &mut C, insertion: Insertion<'_>) -> QueryResult<Vec<Inserted>> {
-        use super::statement::mysql::{Insert, LockKeys, inserted};
-        if let Some(locks) = LockKeys::new(&insertion) {
-            locks.execute(conn)?;
+        use super::statement::mysql::{Insert, LockKeys, explained, inserted, which_are_there};
+        let locked = LockKeys::new(&insertion).map_or(Ok(0), |locks| locks.execute(conn));
+        match locked.and_then(|_| Insert::new(&insertion).execute(conn)) {
+            Ok(written) => inserted(&insertion, written),
+            Err(error) => Err(match which_are_there(&insertion, &error) {
+                Some(which) => explained(&insertion, error, which.load(conn)),
+                None => error,
+            }),
         }
-        let written = Insert::new(&insertion).execute(conn)?;
-        inserted(&insertion, written)
+    }
+
+    fn texts(conn: &mut C, sql: &str) -> QueryResult<Vec<String>> {
+        diesel::dsl::sql::<Text>(sql).load(conn)
     }
 }
 
@@ -54,8 +77,12 @@ where
     C: LoadConnection<Backend = Self>,
 {
     fn insert(conn: &mut C, insertion: Insertion<'_>) -> QueryResult<Vec<Inserted>> {
-        use super::statement::sqlite::{Insert, inserted};
-        let rows = Insert::new(&insertion).load(conn)?;
+        use super::statement::sqlite::{Insert, explained, inserted};
+        let rows = Insert::new(&insertion).load(conn).map_err(|error| explained(&insertion, error))?;
         inserted(&insertion, rows)
+    }
+
+    fn texts(conn: &mut C, sql: &str) -> QueryResult<Vec<String>> {
+        diesel::dsl::sql::<Text>(sql).load(conn)
     }
 }

@@ -50,7 +50,13 @@ impl Encoded {
         let headers = event.headers();
         check_text(&name, key.as_deref(), &kind)?;
         check_headers(&name, &headers)?;
-        let codec = |source| EnqueueError::Codec { topic: name.clone().into_owned(), source };
+        let codec = |source| EnqueueError::Codec {
+            // `enqueue_all` takes references, too.
+            type_name: std::any::type_name::<M>().trim_start_matches('&'),
+            topic: name.to_string(),
+            kind: kind.to_string(),
+            source,
+        };
         let lane = lane(topic, key.as_deref())?;
         let delivery = delivery(topic, event.delivery())?;
         let key_lock = key.as_deref().filter(|_| topic.is_serialized_by_key()).map(|key| key_lock(&name, key));
@@ -84,6 +90,11 @@ impl Encoded {
         envelope.kind = self.kind;
         envelope.headers = self.headers;
         envelope.payload = self.payload;
+        envelope.deliver_at = match self.delivery {
+            Delivery::Now => None,
+            Delivery::After(delay) => created_at.checked_add(delay),
+            Delivery::At(at) => Some(at),
+        };
         envelope
     }
 }

@@ -103,25 +103,48 @@ pub enum EnqueueError {
         /// The problem.
         problem: HeaderProblem,
     },
-    /// The event's codec failed.
-    #[error("message for topic {topic:?}: {source}")]
+    /// The event's payload could not be encoded.
+    #[error(
+        "the payload of `{type_name}` (topic {topic:?}, kind {kind:?}) cannot be encoded: {source}; this is about the fields of \
+         `{type_name}`, not about the message's key or headers: change the field, or give the type another codec"
+    )]
     Codec {
+        /// The event's type.
+        type_name: &'static str,
         /// The message's topic.
         topic: String,
-        /// The codec's error.
+        /// The message's kind.
+        kind: String,
+        /// What the codec says.
         source: CodecError,
     },
-    /// The outbox was built with [`require_transaction`](crate::OutboxBuilder::require_transaction), and none is open.
+    /// No transaction is open, and the outbox was not built with
+    /// [`allow_outside_transaction`](crate::OutboxBuilder::allow_outside_transaction).
     #[error(
-        "the message for topic {topic:?} was enqueued outside a transaction, which this outbox refuses: enqueue it inside \
-         `connection.transaction(..)`, or build the outbox without `require_transaction()`"
+        "the message for topic {topic:?} was enqueued outside a transaction, so it would be sent whatever becomes of the business \
+         data: enqueue it inside `conn.transaction(..)`, on the same connection as the data; or, where there is no such data, build \
+         the outbox with `.allow_outside_transaction()`"
     )]
     NotInTransaction {
         /// The message's topic.
         topic: String,
     },
-    /// The half message already has a mark. Either the broker asked about it before its transaction marked it, and was
-    /// told to drop it. Or an earlier attempt with it marked it and committed, although its COMMIT got no answer.
+    /// The outbox's table is not there: its migration has not run in this database, or the table has another name.
+    #[error(
+        "the message for topic {topic:?} cannot be written, because the table {table} is missing: run the outbox's migration \
+         {migration} when the application starts, by `outbox.migrate(&mut conn)` or `outbox.migrate_async(&mut conn).await`; or, \
+         where the table has another prefix or schema, name that with `Outbox::builder().tables(..)`"
+    )]
+    TableMissing {
+        /// The message's topic.
+        topic: String,
+        /// The table, with its schema where one is named.
+        table: String,
+        /// The migration that makes it.
+        migration: String,
+    },
+    /// The half message has a mark already. The broker asked about it before its transaction had marked it, and was told to
+    /// drop it; or an earlier attempt with the same half message marked it and committed, although its COMMIT was not answered.
     #[error(
         "the half message for topic {topic:?} already has a mark: either the broker asked about it first, which it does after \
          some seconds, and dropped it, or an earlier attempt with it has committed; let the closure return its error, check \

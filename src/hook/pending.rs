@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::crash_points::crash_point;
-use crate::message::Envelope;
+use crate::message::{Delivery, Envelope};
 use crate::metrics;
 use crate::relay::direct::queue::{HandedOver, Link};
 
@@ -21,18 +21,19 @@ pub(crate) struct Pending {
 pub(crate) struct RecordedMessage {
     pub(crate) to: Arc<TestRecorder>,
     pub(crate) envelope: Envelope,
+    pub(crate) delivery: Delivery,
 }
 
 /// Records messages for an application's test.
 #[derive(Debug, Default)]
 pub(crate) struct TestRecorder {
-    committed: Mutex<Vec<Envelope>>,
-    /// Messages whose commit could not be observed.
+    committed: Mutex<Vec<(Envelope, Delivery)>>,
+    /// Messages whose commit could not be seen.
     unseen: AtomicUsize,
 }
 
 impl TestRecorder {
-    pub(crate) fn committed(&self) -> MutexGuard<'_, Vec<Envelope>> {
+    pub(crate) fn committed(&self) -> MutexGuard<'_, Vec<(Envelope, Delivery)>> {
         self.committed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -54,7 +55,7 @@ pub(crate) fn deliver(rows: Vec<Pending>) {
     let mut batch: Option<(Arc<Link>, Vec<HandedOver>)> = None;
     for Pending { row, link, record } in rows {
         if let Some(record) = record {
-            record.to.committed().push(record.envelope);
+            record.to.committed().push((record.envelope, record.delivery));
         }
         let Some(link) = link else { continue };
         match &mut batch {

@@ -120,7 +120,7 @@ pub trait OutboxMessage {
     /// # conn.run_pending_migrations(diesel_outbox::migrations::MIGRATIONS).unwrap();
     /// let outbox = Outbox::builder().topic(Topic::new("reminders")).build()?;
     /// let in_a_week = Duration::from_secs(7 * 24 * 3_600);
-    /// outbox.enqueue(&mut conn, &PaymentReminder { order_id: 42 }.delay(in_a_week))?;
+    /// conn.transaction(|conn| outbox.enqueue(conn, &PaymentReminder { order_id: 42 }.delay(in_a_week)))?;
     /// # }
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```

@@ -17,7 +17,6 @@ use crate::topic::{Topic, TopicError};
 ///     .topic(Topic::new("orders").staleness(Duration::from_secs(5)))
 ///     .topic(Topic::new("payments"))
 ///     .tables(TableNames::default().prefix("shop_outbox_")?)
-///     .require_transaction()
 ///     .build()?;
 /// assert_eq!(outbox.topics().len(), 2);
 /// # Ok::<_, Box<dyn std::error::Error>>(())
@@ -27,7 +26,7 @@ use crate::topic::{Topic, TopicError};
 pub struct OutboxBuilder {
     topics: Vec<Topic>,
     tables: TableNames,
-    require_transaction: bool,
+    outside_transaction: bool,
     transaction_pooling: bool,
     messages: Vec<RegisteredType>,
 }
@@ -66,9 +65,31 @@ impl OutboxBuilder {
         self
     }
 
-    /// Refuses messages that are enqueued outside a transaction. By default such an enqueue is a transaction of its own.
-    pub fn require_transaction(mut self) -> Self {
-        self.require_transaction = true;
+    /// Allows messages that are enqueued outside a transaction. Each such call is then a transaction of its own.
+    ///
+    /// By default such a call is an error ([`EnqueueError::NotInTransaction`](crate::EnqueueError::NotInTransaction)): it is nearly
+    /// always a mistake, because the message does not commit and roll back with any business data. Allow it where messages are all
+    /// that is written, as in a command-line tool.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sqlite")] {
+    /// # use diesel::prelude::*;
+    /// # use diesel_migrations::MigrationHarness;
+    /// use diesel_outbox::{EnqueueError, Message, Outbox, Topic};
+    ///
+    /// # let mut conn = SqliteConnection::establish(":memory:")?;
+    /// # conn.run_pending_migrations(diesel_outbox::migrations::MIGRATIONS).unwrap();
+    /// let outbox = Outbox::builder().topic(Topic::new("orders")).build()?;
+    /// let error = outbox.enqueue(&mut conn, &Message::to("orders")).unwrap_err();
+    /// assert!(matches!(EnqueueError::of(&error), Some(EnqueueError::NotInTransaction { .. })));
+    ///
+    /// let outbox = Outbox::builder().topic(Topic::new("orders")).allow_outside_transaction().build()?;
+    /// outbox.enqueue(&mut conn, &Message::to("orders"))?;
+    /// # }
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn allow_outside_transaction(mut self) -> Self {
+        self.outside_transaction = true;
         self
     }
 
@@ -96,7 +117,7 @@ impl OutboxBuilder {
             topics: self.topics,
             messages: self.tables.messages(),
             tables: self.tables,
-            require_transaction: self.require_transaction,
+            outside_transaction: self.outside_transaction,
             transaction_pooling: self.transaction_pooling,
             registered: self.messages,
             link: Arc::default(),

@@ -87,7 +87,7 @@ impl Outbox {
         }
     }
 
-    async fn write_async<C>(&self, conn: &mut C, rows: Vec<Encoded>) -> QueryResult<()>
+    pub(super) async fn write_async<C>(&self, conn: &mut C, rows: Vec<Encoded>) -> QueryResult<()>
     where
         C: AsyncConnection,
         C::Backend: AsyncOutboxBackend<C>,

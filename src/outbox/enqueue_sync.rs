@@ -13,8 +13,8 @@ use crate::message::{MessageId, OutboxMessage};
 impl Outbox {
     /// Writes a message as a part of the connection's open transaction: it is sent if, and only if, that commits.
     ///
-    /// Outside a transaction it is one of its own, unless the outbox
-    /// [requires one](crate::OutboxBuilder::require_transaction).
+    /// Outside a transaction it is refused, unless the outbox
+    /// [allows that](crate::OutboxBuilder::allow_outside_transaction).
     ///
     /// ```
     /// # #[cfg(feature = "sqlite")] {
@@ -26,7 +26,7 @@ impl Outbox {
     /// # conn.run_pending_migrations(diesel_outbox::migrations::MIGRATIONS).unwrap();
     /// conn.transaction(|conn| outbox.enqueue(conn, &Message::to("orders").payload_bytes("placed")))?;
     ///
-    /// let error = outbox.enqueue(&mut conn, &Message::to("ordres")).unwrap_err();
+    /// let error = conn.transaction(|conn| outbox.enqueue(conn, &Message::to("ordres"))).unwrap_err();
     /// assert!(matches!(EnqueueError::of(&error), Some(EnqueueError::UnknownTopic { .. })));
     /// # }
     /// # Ok::<_, Box<dyn std::error::Error>>(())
@@ -49,7 +49,7 @@ impl Outbox {
 
     /// Writes many messages, in one statement where the database can: all or none.
     ///
-    /// Events of different types go together as [`Message`](crate::Message)s.
+    /// Events of different types go together in a [`batch`](Self::batch).
     ///
     /// ```
     /// # #[cfg(feature = "sqlite")] {
@@ -59,7 +59,8 @@ impl Outbox {
     /// # let outbox = Outbox::builder().topic(Topic::new("orders")).build()?;
     /// # let mut conn = SqliteConnection::establish(":memory:")?;
     /// # conn.run_pending_migrations(diesel_outbox::migrations::MIGRATIONS).unwrap();
-    /// let ids = outbox.enqueue_all(&mut conn, (0..1_000).map(|key| Message::to("orders").key(key.to_string())))?;
+    /// let messages = (0..1_000).map(|key| Message::to("orders").key(key.to_string()));
+    /// let ids = conn.transaction(|conn| outbox.enqueue_all(conn, messages))?;
     /// assert_eq!(ids.len(), 1_000);
     /// # }
     /// # Ok::<_, Box<dyn std::error::Error>>(())
@@ -80,7 +81,7 @@ impl Outbox {
         Ok(message_ids)
     }
 
-    fn write<C>(&self, conn: &mut C, rows: Vec<Encoded>) -> QueryResult<()>
+    pub(super) fn write<C>(&self, conn: &mut C, rows: Vec<Encoded>) -> QueryResult<()>
     where
         C: Connection,
         C::Backend: OutboxBackend<C>,

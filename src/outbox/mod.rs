@@ -1,5 +1,6 @@
 //! The application's handle: what a user builds, enqueues through, and starts a relay from.
 
+mod batch;
 mod builder;
 #[cfg(feature = "async")]
 mod commit_async;
@@ -8,6 +9,10 @@ mod enqueue_async;
 mod enqueue_sync;
 #[cfg(feature = "rocketmq")]
 mod half;
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+mod migrate;
+#[cfg(all(feature = "async", any(feature = "postgres", feature = "mysql", feature = "sqlite")))]
+mod migrate_async;
 mod pending_commit;
 mod probe;
 mod relay;
@@ -17,6 +22,7 @@ mod testing;
 mod transaction;
 mod write;
 
+pub use batch::Batch;
 pub use builder::{BuildError, BuildProblem, OutboxBuilder};
 #[cfg(feature = "rocketmq")]
 pub use half::{HalfMessage, HalfMessageError, HalfMessages, HalfMessagesError};
@@ -46,11 +52,10 @@ use crate::topic::Topic;
 /// use diesel::prelude::*;
 /// use diesel_outbox::{Message, Outbox, Topic};
 ///
-/// let outbox = Outbox::builder().topic(Topic::new("orders")).build()?;
-///
 /// # let mut conn = SqliteConnection::establish(":memory:")?;
-/// # use diesel_migrations::MigrationHarness;
-/// # conn.run_pending_migrations(diesel_outbox::migrations::MIGRATIONS).unwrap();
+/// let outbox = Outbox::builder().topic(Topic::new("orders")).build()?;
+/// outbox.migrate(&mut conn)?;
+///
 /// conn.transaction(|conn| {
 ///     // .. the business data, and with it:
 ///     outbox.enqueue(conn, &Message::to("orders").key("42").payload_bytes("placed"))
@@ -69,7 +74,8 @@ struct Inner {
     tables: TableNames,
     /// The table of messages, as it stands in every statement.
     messages: String,
-    require_transaction: bool,
+    /// Whether messages may be enqueued outside a transaction.
+    outside_transaction: bool,
     /// Whether a prepared COMMIT would be left behind.
     #[cfg_attr(
         not(all(feature = "async", feature = "postgres")),

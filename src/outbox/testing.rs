@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 
 use super::Outbox;
 use crate::hook::TestRecorder;
-use crate::message::{Envelope, OutboxMessage};
+use crate::message::{Delivery, Envelope, OutboxMessage};
 
 /// What an application's test sees of its outbox. Made by [`Outbox::testing`].
 ///
@@ -39,6 +39,7 @@ use crate::message::{Envelope, OutboxMessage};
 /// conn.transaction(|conn| outbox.enqueue(conn, &OrderPlaced { order_id: 42 }))?;
 ///
 /// sent.assert_enqueued::<OrderPlaced>(|order| order.order_id == 42);
+/// sent.assert_not_enqueued::<OrderPlaced>(|order| order.order_id == 43);
 /// assert_eq!(sent.take().len(), 1);
 /// sent.assert_none();
 /// # }
@@ -61,30 +62,75 @@ impl Outbox {
 }
 
 impl TestOutbox {
-    /// The messages so far, in the order in which their transactions committed.
+    /// The messages so far, in the order in which their transactions committed. `deliver_at` of a message that was delayed by a
+    /// duration is by the application's clock where the database told none.
     pub fn messages(&self) -> Vec<Envelope> {
-        self.recorded.committed().clone()
+        self.recorded.committed().iter().map(|(envelope, _)| envelope.clone()).collect()
     }
 
     /// Takes the messages so far.
     pub fn take(&self) -> Vec<Envelope> {
-        std::mem::take(&mut *self.recorded.committed())
+        let committed = std::mem::take(&mut *self.recorded.committed());
+        committed.into_iter().map(|(envelope, _)| envelope).collect()
     }
 
-    /// The events of one type so far: those of its topic and kind, decoded from JSON.
+    /// The events of one type so far: those of its topic and of one of its kinds, decoded from JSON. A tombstone is read as `null`,
+    /// and left out where that is none of the type; [`messages`](Self::messages) has it.
     ///
     /// # Panics
-    /// Where one of them is no JSON of the type.
+    /// Where the payload of one of them is no JSON of the type.
     #[track_caller]
     pub fn events<M: OutboxMessage + DeserializeOwned>(&self) -> Vec<M> {
+        self.deliveries().into_iter().map(|(event, _)| event).collect()
+    }
+
+    /// The same events, each with when it is to be sent.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sqlite")] {
+    /// # use diesel::prelude::*;
+    /// # use diesel_outbox::codec::{Codec, Json};
+    /// # use std::time::Duration;
+    /// use diesel_outbox::{CodecError, Delivery, Outbox, OutboxMessage, Topic};
+    ///
+    /// #[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+    /// struct PaymentReminder { order_id: i64 }
+    /// # impl OutboxMessage for PaymentReminder {
+    /// #     const TOPIC: Option<&'static str> = Some("reminders");
+    /// #     const KIND: &'static str = "payment.reminder";
+    /// #     fn payload(&self) -> Result<Option<Vec<u8>>, CodecError> { Json::encode(self).map(Some) }
+    /// # }
+    /// # use diesel_migrations::MigrationHarness;
+    /// # let mut conn = SqliteConnection::establish(":memory:")?;
+    /// # conn.run_pending_migrations(diesel_outbox::migrations::MIGRATIONS).unwrap();
+    /// # let outbox = Outbox::builder().topic(Topic::new("reminders")).build()?;
+    /// # let sent = outbox.testing();
+    /// const WEEK: Duration = Duration::from_secs(7 * 24 * 3_600);
+    ///
+    /// conn.transaction(|conn| outbox.enqueue(conn, &PaymentReminder { order_id: 42 }.delay(WEEK)))?;
+    ///
+    /// assert_eq!(sent.deliveries::<PaymentReminder>(), [(PaymentReminder { order_id: 42 }, Delivery::After(WEEK))]);
+    /// # }
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Panics
+    /// As [`events`](Self::events).
+    #[track_caller]
+    pub fn deliveries<M: OutboxMessage + DeserializeOwned>(&self) -> Vec<(M, Delivery)> {
         let committed = self.recorded.committed();
-        committed.iter().filter(|envelope| is_of::<M>(envelope)).map(decode).collect()
+        let mut found = Vec::new();
+        // A loop, because `track_caller` does not reach through a closure.
+        for (envelope, delivery) in committed.iter().filter(|(envelope, _)| is_of::<M>(envelope)) {
+            found.extend(decode(envelope).map(|event| (event, *delivery)));
+        }
+        found
     }
 
     /// Asserts that an event of this type that `matches` was enqueued and committed; returns the first.
     ///
     /// # Panics
-    /// Where there is none, saying what is there; or where an event of the type is no JSON of it.
+    /// Where there is none, saying what is there; or where the payload of an event of the type is no JSON of it.
     #[track_caller]
     pub fn assert_enqueued<M: OutboxMessage + DeserializeOwned>(&self, mut matches: impl FnMut(&M) -> bool) -> M {
         let (name, events) = (std::any::type_name::<M>(), self.events::<M>());
@@ -96,6 +142,18 @@ impl TestOutbox {
                 self.listed()
             ),
         }
+    }
+
+    /// Asserts that no event of this type that `matches` was enqueued and committed.
+    ///
+    /// # Panics
+    /// Where one was, saying what is there; where a commit could not be seen; or as [`events`](Self::events).
+    #[track_caller]
+    pub fn assert_not_enqueued<M: OutboxMessage + DeserializeOwned>(&self, mut matches: impl FnMut(&M) -> bool) {
+        let (name, events) = (std::any::type_name::<M>(), self.events::<M>());
+        let found = events.iter().filter(|event| matches(event)).count();
+        assert!(found == 0, "{found} matching `{name}` were enqueued and committed; {}", self.listed());
+        assert!(self.recorded.unseen() == 0, "one matching `{name}` may have been; {}", self.listed());
     }
 
     /// Asserts that no message was enqueued and committed.
@@ -113,10 +171,15 @@ impl TestOutbox {
 
     fn listed(&self) -> String {
         let mut list = String::from("committed are:");
-        for Envelope { topic, kind, key, message_id, .. } in &*self.recorded.committed() {
+        for (Envelope { topic, kind, key, message_id, .. }, delivery) in &*self.recorded.committed() {
             let key = key.as_deref().unwrap_or("none");
             // Writing to a String cannot fail.
             let _ = write!(list, "\n  topic {topic:?}, kind {kind:?}, key {key:?}, id {message_id}");
+            let _ = match delivery {
+                Delivery::Now => Ok(()),
+                Delivery::After(delay) => write!(list, ", delayed by {delay:?}"),
+                Delivery::At(at) => write!(list, ", not before {at:?}"),
+            };
         }
         let unseen = self.recorded.unseen();
         if unseen > 0 {
@@ -131,15 +194,16 @@ impl TestOutbox {
 }
 
 fn is_of<M: OutboxMessage>(envelope: &Envelope) -> bool {
-    M::TOPIC.is_none_or(|topic| topic == &*envelope.topic) && envelope.kind == M::KIND
+    M::TOPIC.is_none_or(|topic| topic == &*envelope.topic) && M::KINDS.contains(&envelope.kind.as_str())
 }
 
+/// `None` is a tombstone that stands for no value of the type.
 #[track_caller]
-fn decode<M: DeserializeOwned>(envelope: &Envelope) -> M {
+fn decode<M: DeserializeOwned>(envelope: &Envelope) -> Option<M> {
     let name = std::any::type_name::<M>();
-    let payload = envelope.payload.as_deref().unwrap_or(b"null");
+    let Some(payload) = envelope.payload.as_deref() else { return serde_json::from_slice(b"null").ok() };
     match serde_json::from_slice(payload) {
-        Ok(event) => event,
+        Ok(event) => Some(event),
         Err(error) => panic!("message {} is no JSON of `{name}`: {error}", envelope.message_id),
     }
 }

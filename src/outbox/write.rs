@@ -51,7 +51,7 @@ impl Outbox {
         if B::PROBE.is_some() && at.depth == 0 && has_begun(conn) {
             return Err(transaction_lost(rows));
         }
-        if self.inner.require_transaction && at.depth <= at.committed_depth() {
+        if !self.inner.outside_transaction && at.depth <= at.committed_depth() {
             let topic = rows.first().map_or_else(String::new, |row| row.topic.to_string());
             return Err(EnqueueError::NotInTransaction { topic }.into());
         }
@@ -128,9 +128,10 @@ impl Outbox {
                 inline: None,
             };
             let created_at = inserted.created_at.unwrap_or_else(|| id_timestamp(row.message_id));
+            let delivery = row.delivery;
             let envelope = row.into_envelope(created_at);
-            let record =
-                recorder.map(|to| Box::new(RecordedMessage { to: Arc::clone(to), envelope: envelope.clone() }));
+            let record = recorder
+                .map(|to| Box::new(RecordedMessage { to: Arc::clone(to), envelope: envelope.clone(), delivery }));
             if let (Some(inserted_at), Some(id)) =
                 (inline_at.filter(|_| handed.bytes <= INLINE_BYTES_MAX && handed.due_at.is_none()), inserted.id)
             {

@@ -114,12 +114,12 @@ impl fmt::Display for SchemaProblem {
         match self {
             Self::Missing { table } => write!(
                 f,
-                "the table {table} is missing: run the outbox's migrations (diesel_outbox::migrations, or copy their SQL), \
-                 or set its schema and prefix with Outbox::builder().tables(..)"
+                "the table {table} is missing: run the outbox's migrations (outbox.migrate(&mut conn), or copy their SQL), \
+                 or name the schema and prefix it has with Outbox::builder().tables(..)"
             ),
             Self::NotMigrated { table, migration } => write!(
                 f,
-                "the table {table} is missing: run the outbox's migration {migration} (diesel_outbox::migrations, or copy its SQL)"
+                "the table {table} is missing: run the outbox's migration {migration} (outbox.migrate(&mut conn), or copy its SQL)"
             ),
             Self::Version { table, found: Some(found), needed } => write!(
                 f,

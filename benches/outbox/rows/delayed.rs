@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use diesel_async::AsyncConnection as _;
 use diesel_outbox::{Outbox, OutboxMessage as _};
 use serde::Serialize;
 
@@ -89,7 +90,7 @@ async fn enqueue(env: &BenchEnv, outbox: &Outbox, duration: Duration) -> Result<
     let step = duration / DELAYED as u32;
     let events = (0..DELAYED as u32)
         .map(|number| OrderPlaced { order_id: i64::from(number), topic: TOPIC }.delay(DELAY_MIN + step * number));
-    outbox.enqueue_all_async(&mut conn, events).await?;
+    conn.transaction(async |conn| outbox.enqueue_all_async(conn, events).await).await?;
     let due = due::instants(&mut conn).await?;
     ensure!(due.len() == DELAYED, "{} of {DELAYED} delayed messages were still there", due.len());
     Ok(due)

@@ -1,6 +1,7 @@
 //! The memory of a relay process while it drains a backlog, beyond what it uses after its start and one message.
 
 use anyhow::{Result, ensure};
+use diesel_async::AsyncConnection as _;
 use serde::Serialize;
 
 use crate::application::{self, OrderPlaced};
@@ -59,7 +60,8 @@ async fn leg(env: &BenchEnv, topic: &str, backlog: &Backlog) -> Result<(Leg, Cpu
     // One message from an outbox without a relay: it is due at once for the other process.
     let mut conn = database::connect(&env.postgres).await?;
     let event = OrderPlaced { order_id: 1, topic: topic.to_owned().leak() };
-    application::outbox(&[topic])?.enqueue_async(&mut conn, &event).await?;
+    let outbox = application::outbox(&[topic])?;
+    conn.transaction(async |conn| outbox.enqueue_async(conn, &event).await).await?;
     let after_start = relay.delivered(1).await?.rss;
     let Backlog { rows, bytes, due_in_seconds, .. } = *backlog;
     database::fill(&env.postgres, topic, rows, bytes, due_in_seconds).await?;

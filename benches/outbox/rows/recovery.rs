@@ -81,7 +81,7 @@ async fn leg(env: &BenchEnv, recorder: &Recorder, outage: Duration) -> Result<(L
     tokio::time::sleep(outage).await;
     let leader = LeaderSeen::watch(&bootstrap);
     tokio::task::block_in_place(|| kafka.start_again())?;
-    let back_at = application::until(TIMEOUT, || leader.at()).await.context("the broker is back")?;
+    let back_at = application::until(|| leader.at(), TIMEOUT).await.context("the broker is back")?;
     let backlog = database::rows_left(&env.postgres).await?;
     let drained_at = drained(&committed, &delivered, back_at).await?;
     ticks.close().await;

@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use diesel_async::AsyncConnection as _;
 use diesel_outbox::transport::Transport as _;
 use diesel_outbox::{Outbox, lane_of};
 use serde::Serialize;
@@ -93,18 +94,18 @@ async fn leg(env: &BenchEnv, kind: Kind) -> Result<(Leg, CpuShare)> {
         lanes.iter().find(|lane| lane.owner.is_some_and(|owner| owner != node)).map(|lane| lane.lane)
     };
     let lane =
-        application::until(TIMEOUT, is_of_another).await.context("the other process takes its share of lanes")?;
+        application::until(is_of_another, TIMEOUT).await.context("the other process takes its share of lanes")?;
     let order_id = (0..).find(|id: &i64| lane_of(&id.to_string(), LANES) == lane).context("a key of the lane")?;
     // Without a relay: nobody is notified of the message, and the lane's owner finds it by a poll.
     let elsewhere = Outbox::builder().topic(topic()).build().context("build the outbox")?;
     let mut conn = database::connect(&env.postgres).await?;
     let event = OrderPlaced { order_id, topic: kind.topic };
-    elsewhere.enqueue_async(&mut conn, &event).await?;
+    conn.transaction(async |conn| elsewhere.enqueue_async(conn, &event).await).await?;
     database::wait_until_empty(&env.postgres, TIMEOUT).await.context("the owner sends a message of its lane")?;
     let (cpu, killed_at) = (CpuMeter::start(env.root)?, Instant::now());
     owner.kill().await?;
-    let message_id = elsewhere.enqueue_async(&mut conn, &event).await?;
-    let arrived = application::until(TIMEOUT, || delivered.at(message_id)).await.context("the lane is taken over")?;
+    let message_id = conn.transaction(async |conn| elsewhere.enqueue_async(conn, &event).await).await?;
+    let arrived = application::until(|| delivered.at(message_id), TIMEOUT).await.context("the lane is taken over")?;
     let cpu = cpu.stop()?;
     application::stop_relay(relay).await;
     Ok((Leg { seconds: (arrived - killed_at).as_secs_f64(), bound_seconds: bound.as_secs_f64() }, cpu))

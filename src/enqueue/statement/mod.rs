@@ -21,6 +21,8 @@ use crate::clock::millis;
 use crate::lane::lane_column;
 use crate::limits::ENQUEUE_BYTES_MAX;
 use crate::message::Delivery;
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+use crate::migrations::{EmbeddedMigrations, making};
 
 /// Messages for one statement.
 #[derive(Debug, Clone, Copy)]
@@ -137,7 +139,24 @@ impl Insertion<'_> {
         EnqueueError::RowRemoved { topic: missing.map_or_else(String::new, |row| row.topic.to_string()) }.into()
     }
 
-    /// Whether a row has a lane. Such statements have their own text, so that others have no extra binds.
+    /// As an error where a table is missing that the statement writes to: `name` is its own, without the prefix.
+    #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+    fn table_missing<DB: EmbeddedMigrations>(&self, name: &str) -> Error {
+        EnqueueError::TableMissing {
+            topic: self.rows.first().map_or_else(String::new, |row| row.topic.to_string()),
+            table: self.sibling(name),
+            migration: making::<DB>(name),
+        }
+        .into()
+    }
+
+    /// Another table of the same outbox: all of them have one prefix and one schema.
+    #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+    fn sibling(&self, name: &str) -> String {
+        format!("{}{name}", self.table.strip_suffix("messages").unwrap_or_default())
+    }
+
+    /// Whether a row is in a lane. Statements of such rows have a text of their own, so that others bind nothing more.
     fn has_lanes(&self) -> bool {
         self.rows.iter().any(|row| row.lane.is_some())
     }

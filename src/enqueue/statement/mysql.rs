@@ -1,10 +1,15 @@
+use diesel::expression::SqlLiteral;
 use diesel::mysql::Mysql;
 use diesel::query_builder::{AstPass, QueryFragment, QueryId};
-use diesel::result::{Error, QueryResult};
+use diesel::result::{DatabaseErrorKind, Error, QueryResult};
 use diesel::sql_types::{BigInt, Binary, Integer, Nullable, Text};
 
 use super::{Binds, Dialect, Inserted, Insertion, message_contains};
 use crate::limits::KEY_LOCK_BUCKETS;
+
+/// The tables that an enqueue writes to, without the prefix.
+const MESSAGES: &str = "messages";
+const KEY_LOCKS: &str = "key_locks";
 
 impl Dialect for Mysql {
     const ROW_COUNTS: &'static [usize] = &[crate::limits::ENQUEUE_ROWS_MAX, 64, 16, 4, 1];
@@ -42,9 +47,7 @@ impl LockKeys {
         if let Some(&last) = buckets.last() {
             buckets.resize(buckets.len().next_power_of_two(), last);
         }
-        // All tables of an outbox share one prefix and one schema.
-        let table = insertion.table.strip_suffix("messages").map(|prefix| format!("{prefix}key_locks"))?;
-        (!buckets.is_empty()).then_some(Self { table, buckets })
+        (!buckets.is_empty()).then(|| Self { table: insertion.sibling(KEY_LOCKS), buckets })
     }
 }
 
@@ -169,7 +172,42 @@ impl QueryId for Insert<'_> {
 
 impl<C> diesel::RunQueryDsl<C> for Insert<'_> {}
 
-/// The result for the messages of `insertion`, by the number of written rows.
+/// Asks which of the tables are there, where `error` may say that one is missing: the drivers keep its number to themselves, and its text
+/// is in the server's language, with the table's name in it.
+pub(in crate::enqueue) fn which_are_there(insertion: &Insertion<'_>, error: &Error) -> Option<SqlLiteral<Text>> {
+    let Error::DatabaseError(DatabaseErrorKind::Unknown, information) = error else { return None };
+    let tables = [MESSAGES, KEY_LOCKS].map(|name| insertion.sibling(name));
+    let [messages, key_locks] = tables.each_ref().map(|table| table.rsplit('.').next().unwrap_or_default());
+    let schema = insertion.table.split_once('.').map(|(schema, _)| schema);
+    let mut names = [messages, key_locks].into_iter().chain(schema);
+    if !names.any(|name| information.message().contains(name)) {
+        return None;
+    }
+    let schema = schema.map_or("DATABASE()".to_owned(), |schema| format!("'{schema}'"));
+    let sql = format!(
+        "SELECT table_name FROM information_schema.tables \
+         WHERE table_schema = {schema} AND table_name IN ('{messages}', '{key_locks}')"
+    );
+    Some(diesel::dsl::sql(&sql))
+}
+
+/// `error` as our own where a table is not `there`.
+pub(in crate::enqueue) fn explained(insertion: &Insertion<'_>, error: Error, there: QueryResult<Vec<String>>) -> Error {
+    let Ok(there) = there else { return error };
+    let is_missing = |name: &str| {
+        let table = insertion.sibling(name);
+        !there.iter().any(|found| table.rsplit('.').next() == Some(found))
+    };
+    if is_missing(MESSAGES) {
+        insertion.table_missing::<Mysql>(MESSAGES)
+    } else if is_missing(KEY_LOCKS) && !insertion.key_locks().is_empty() {
+        insertion.table_missing::<Mysql>(KEY_LOCKS)
+    } else {
+        error
+    }
+}
+
+/// What became of the messages of `insertion`, by the number of rows that it wrote.
 pub(in crate::enqueue) fn inserted(insertion: &Insertion<'_>, written: usize) -> QueryResult<Vec<Inserted>> {
     if written < insertion.rows.len() {
         return Err(insertion.removed(|_| true));

@@ -137,7 +137,19 @@ impl Query for Insert<'_> {
     type SqlType = (BigInt, Binary);
 }
 
-/// The result for each message of `insertion`. SQLite guarantees no order of the returned rows.
+/// `error` as our own where it says that the table is missing. It has no code of its own, and its text is English everywhere.
+pub(in crate::enqueue) fn explained(insertion: &Insertion<'_>, error: Error) -> Error {
+    match &error {
+        Error::DatabaseError(_, information)
+            if information.message().strip_prefix("no such table: ") == Some(insertion.table) =>
+        {
+            insertion.table_missing::<Sqlite>("messages")
+        }
+        _ => error,
+    }
+}
+
+/// What became of each message of `insertion`; SQLite promises no order of the returned rows.
 pub(in crate::enqueue) fn inserted(insertion: &Insertion<'_>, returned: Vec<Returned>) -> QueryResult<Vec<Inserted>> {
     let stored = returned.len();
     let returned: HashMap<Vec<u8>, i64> = returned.into_iter().map(|(id, message_id)| (message_id, id)).collect();

@@ -94,7 +94,7 @@ impl OutcomeRecorder {
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn wait_for(&self, count: usize, within: Duration) -> Vec<(i64, RecordedOutcome)> {
-        self.wait_until(within, |seen| seen.len() >= count).await
+        self.wait_until(|seen| seen.len() >= count, within).await
     }
 
     /// Waits until the outcomes fulfil a condition.
@@ -106,8 +106,8 @@ impl OutcomeRecorder {
     /// Nothing is lost.
     pub async fn wait_until(
         &self,
-        within: Duration,
         mut reached: impl FnMut(&[(i64, RecordedOutcome)]) -> bool,
+        within: Duration,
     ) -> Vec<(i64, RecordedOutcome)> {
         let reached = async {
             loop {

@@ -79,7 +79,7 @@ impl MemoryTransport {
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn wait_for_delivered(&self, count: usize, within: Duration) -> Result<Vec<Envelope>, WaitTimedOut> {
-        self.wait_until(within, |stored| stored.len() >= count).await
+        self.wait_until(|stored| stored.len() >= count, within).await
     }
 
     /// Waits until the stored messages meet a condition, and returns them all.
@@ -91,10 +91,10 @@ impl MemoryTransport {
     /// Nothing is lost.
     pub async fn wait_until(
         &self,
-        within: Duration,
         mut reached: impl FnMut(&[Envelope]) -> bool,
+        within: Duration,
     ) -> Result<Vec<Envelope>, WaitTimedOut> {
-        let reached = self.inner.wait_until(within, |state| reached(&state.stored)).await;
+        let reached = self.inner.wait_until(|state| reached(&state.stored), within).await;
         self.waited(reached, within)
     }
 
@@ -103,7 +103,7 @@ impl MemoryTransport {
     /// # Errors
     /// Returns what is stored, if `within` is over.
     pub fn wait_for_delivered_blocking(&self, count: usize, within: Duration) -> Result<Vec<Envelope>, WaitTimedOut> {
-        let reached = self.inner.wait_until_blocking(within, |state| state.stored.len() >= count);
+        let reached = self.inner.wait_until_blocking(|state| state.stored.len() >= count, within);
         self.waited(reached, within)
     }
 
@@ -116,7 +116,7 @@ impl MemoryTransport {
     /// # Cancel safety
     /// Nothing is lost.
     pub async fn wait_for_sends(&self, count: usize, within: Duration) -> Result<(), WaitTimedOut> {
-        let reached = self.inner.wait_until(within, |state| state.sends >= count).await;
+        let reached = self.inner.wait_until(|state| state.sends >= count, within).await;
         self.waited(reached, within).map(drop)
     }
 
@@ -224,7 +224,7 @@ impl Transport for MemoryTransport {
     }
 
     async fn flush(&self, within: Duration) -> usize {
-        self.inner.wait_until(within, |state| state.in_flight() == 0).await;
+        self.inner.wait_until(|state| state.in_flight() == 0, within).await;
         self.in_flight()
     }
 }

@@ -187,7 +187,7 @@ impl Inner {
         self.changed_blocking.notify_all();
     }
 
-    pub(super) async fn wait_until(&self, within: Duration, mut reached: impl FnMut(&State) -> bool) -> bool {
+    pub(super) async fn wait_until(&self, mut reached: impl FnMut(&State) -> bool, within: Duration) -> bool {
         let waiting = async {
             loop {
                 let mut changed = pin!(self.changed.notified());
@@ -201,7 +201,7 @@ impl Inner {
         tokio::time::timeout(within, waiting).await.is_ok()
     }
 
-    pub(super) fn wait_until_blocking(&self, within: Duration, mut reached: impl FnMut(&State) -> bool) -> bool {
+    pub(super) fn wait_until_blocking(&self, mut reached: impl FnMut(&State) -> bool, within: Duration) -> bool {
         let waited = self.changed_blocking.wait_timeout_while(self.state(), within, |state| !reached(state));
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }

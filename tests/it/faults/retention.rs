@@ -57,7 +57,8 @@ struct Shop {
 impl Shop {
     fn open() -> Self {
         let topics = WAYS.iter().map(|way| topic_of(way));
-        let outbox = topics.fold(Outbox::builder(), |builder, topic| builder.topic(topic)).build().unwrap();
+        let builder = topics.fold(Outbox::builder(), |builder, topic| builder.topic(topic));
+        let outbox = builder.allow_outside_transaction().build().unwrap();
         Self { file: SqliteFile::fresh(), outbox }
     }
 

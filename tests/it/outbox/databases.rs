@@ -89,18 +89,35 @@ impl Database for MysqlConnection {
     }
 }
 
-/// The address of a PostgreSQL database with the tables.
-pub(crate) fn fresh_postgres() -> Option<String> {
+/// The address of a PostgreSQL database without tables.
+pub(crate) fn empty_postgres() -> Option<String> {
     let (admin, name) = (test_servers::shared_or_skip(ServerKind::Postgres)?, name());
     PgConnection::establish(&admin)
         .expect("connect")
         .batch_execute(&format!("CREATE DATABASE {name}"))
         .expect("create");
-    let url = sibling(&admin, &name);
+    Some(sibling(&admin, &name))
+}
+
+/// The address of a PostgreSQL database with the tables.
+pub(crate) fn fresh_postgres() -> Option<String> {
+    let url = empty_postgres()?;
     let mut conn = PgConnection::establish(&url).expect("connect");
     conn.run_pending_migrations(MIGRATIONS).expect("migrate");
     conn.batch_execute(SHOP).expect("shop");
     Some(url)
+}
+
+/// The address of a MariaDB database without tables.
+pub(crate) fn empty_mariadb() -> Option<String> {
+    Some(empty_on_mariadb(&test_servers::shared_or_skip(ServerKind::Mariadb)?))
+}
+
+fn empty_on_mariadb(admin: &str) -> String {
+    let name = name();
+    let mut conn = MysqlConnection::establish(admin).expect("connect");
+    conn.batch_execute(&format!("CREATE DATABASE {name}")).expect("create");
+    sibling(admin, &name)
 }
 
 /// The address of a MariaDB database with the tables.
@@ -110,10 +127,7 @@ pub(crate) fn fresh_mariadb() -> Option<String> {
 
 /// The address of a new database with the tables on this server.
 pub(crate) fn fresh_on_mariadb(admin: &str) -> String {
-    let name = name();
-    let mut conn = MysqlConnection::establish(admin).expect("connect");
-    conn.batch_execute(&format!("CREATE DATABASE {name}")).expect("create");
-    let url = sibling(admin, &name);
+    let url = empty_on_mariadb(admin);
     let mut conn = MysqlConnection::establish(&url).expect("connect");
     conn.run_pending_migrations(MIGRATIONS).expect("migrate");
     conn.batch_execute(SHOP).expect("shop");

@@ -24,7 +24,8 @@ fn now() -> SystemTime {
 
 fn outbox() -> Outbox {
     let ordered = Topic::new("accounts").ordered_by_key().lanes(8);
-    Outbox::builder().topic(ordered).topic(Topic::new("orders")).topic(Topic::new("payments")).build().expect("build")
+    let builder = Outbox::builder().topic(ordered).topic(Topic::new("orders")).topic(Topic::new("payments"));
+    builder.allow_outside_transaction().build().expect("build")
 }
 
 /// In milliseconds from now; in the rows' order.

@@ -130,7 +130,7 @@ fn tables_may_have_other_names() {
     conn.batch_execute("CREATE SCHEMA events; CREATE TABLE events.shop_messages (LIKE outbox_messages INCLUDING ALL)")
         .expect("table");
     let outbox = Outbox::builder().topic(Topic::new("orders")).tables(names).build().expect("build");
-    outbox.enqueue(&mut conn, &order(1)).expect("enqueue");
+    conn.transaction(|conn| outbox.enqueue(conn, &order(1))).expect("enqueue");
     assert!(ask(&mut conn, "SELECT count(*) = 1 AS yes FROM events.shop_messages"));
 }
 

@@ -5,6 +5,7 @@
 //! was not inline.
 
 mod admin_beside_relays;
+mod batch;
 mod builder;
 pub(crate) mod databases;
 mod delayed;
@@ -13,6 +14,7 @@ mod enqueue;
 mod events;
 mod lane_yields;
 mod locked_table;
+mod migrate;
 mod names;
 mod notices;
 mod ordered;
@@ -35,8 +37,10 @@ mod verified;
 
 use diesel_outbox::{Message, MessageId, Outbox, TestHook, Topic};
 
+/// Takes messages outside a transaction, too: many tests write nothing else.
 pub(crate) fn outbox() -> Outbox {
-    Outbox::builder().topic(Topic::new("orders")).topic(Topic::new("payments")).build().expect("build")
+    let builder = Outbox::builder().topic(Topic::new("orders")).topic(Topic::new("payments"));
+    builder.allow_outside_transaction().build().expect("build")
 }
 
 /// An order's message.

@@ -16,7 +16,7 @@ use super::order;
 
 fn outbox_with_prefix() -> Outbox {
     let names = TableNames::default().prefix("shop_").expect("a plain name");
-    Outbox::builder().topic(Topic::new("orders")).tables(names).build().expect("build")
+    Outbox::builder().topic(Topic::new("orders")).tables(names).allow_outside_transaction().build().expect("build")
 }
 
 fn pool(file: &str) -> Pool<ConnectionManager<SqliteConnection>> {

@@ -32,7 +32,8 @@ const TOPIC: &str = "accounts";
 const LISTENER_NAME: &str = "outbox-listener";
 
 fn outbox(lanes: u16) -> Outbox {
-    Outbox::builder().topic(Topic::new(TOPIC).ordered_by_key().lanes(lanes)).build().expect("an outbox")
+    let builder = Outbox::builder().topic(Topic::new(TOPIC).ordered_by_key().lanes(lanes));
+    builder.allow_outside_transaction().build().expect("an outbox")
 }
 
 fn slow_poll_limits() -> Limits {

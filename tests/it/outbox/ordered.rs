@@ -18,11 +18,12 @@ use super::databases::{AsyncDatabase, AsyncSqlite, Database, fresh_mariadb, fres
 
 fn outbox() -> Outbox {
     let ordered = Topic::new("accounts").ordered_by_key().lanes(8);
-    Outbox::builder().topic(ordered).topic(Topic::new("orders")).build().expect("an outbox")
+    Outbox::builder().topic(ordered).topic(Topic::new("orders")).allow_outside_transaction().build().expect("an outbox")
 }
 
 fn serialized() -> Outbox {
-    Outbox::builder().topic(Topic::new("accounts").ordered_by_key().serialize_by_key()).build().expect("an outbox")
+    let serialized = Topic::new("accounts").ordered_by_key().serialize_by_key();
+    Outbox::builder().topic(serialized).allow_outside_transaction().build().expect("an outbox")
 }
 
 fn keyed(key: &str) -> Message {

@@ -23,7 +23,7 @@ pub(super) fn outbox() -> Outbox {
 
 fn outbox_retrying_after(wait: Duration) -> Outbox {
     let topic = Topic::new("accounts").ordered_by_key().retry(Fixed::from(vec![wait]));
-    Outbox::builder().topic(topic).build().expect("an outbox")
+    Outbox::builder().topic(topic).allow_outside_transaction().build().expect("an outbox")
 }
 
 pub(super) fn owned(relay: &Relay) -> usize {

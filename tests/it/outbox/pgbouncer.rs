@@ -287,7 +287,8 @@ async fn relays<P: ConnectionPool<diesel::pg::Pg>>(path: &ConnectionPath, pool: 
     let (outbox, broker) = (outbox(path), MemoryTransport::new());
     let mut conn = PgConnection::establish(&path.direct).expect("connect");
     let mut enqueue = |numbers: std::ops::Range<i64>| -> Vec<MessageId> {
-        numbers.map(|number| outbox.enqueue(&mut conn, &message(number)).expect("enqueue")).collect()
+        let mut one = |number| conn.transaction(|conn| outbox.enqueue(conn, &message(number)));
+        numbers.map(|number| one(number).expect("enqueue")).collect()
     };
     let mut all = enqueue(0..ALL as i64);
     let store = PostgresStore::new(pool(path)).transaction_pooling();

@@ -47,7 +47,7 @@ impl Shop {
     async fn open(url: String, store: impl Store) -> Self {
         // A sweep within the test would be a second way for a message to be sent.
         let topic = Topic::new("orders").staleness(Duration::from_secs(600));
-        let outbox = Outbox::builder().topic(topic).build().expect("build");
+        let outbox = Outbox::builder().topic(topic).allow_outside_transaction().build().expect("build");
         let broker = MemoryTransport::new();
         let relay = outbox.relay().store(store).transport(broker.clone()).start().await.expect("start");
         Self { url, outbox, broker, relay }

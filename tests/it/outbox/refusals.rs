@@ -5,7 +5,7 @@ use diesel::prelude::*;
 use diesel::result::{DatabaseErrorKind, Error};
 use diesel_outbox::codec::{Codec, Json};
 use diesel_outbox::limits::{HEADER_NAME_BYTES_MAX, KEY_BYTES_MAX, KIND_CHARS_MAX, MESSAGE_BYTES_MAX};
-use diesel_outbox::{CodecError, EnqueueError, HeaderProblem, Message, Outbox, OutboxMessage, Topic};
+use diesel_outbox::{CodecError, EnqueueError, HeaderProblem, Message, Outbox, OutboxBackend, OutboxMessage, Topic};
 
 use super::databases::Database;
 use super::{order, outbox};
@@ -78,10 +78,18 @@ impl OutboxMessage for Broken {
 }
 
 #[test]
-fn a_failing_codec_is_found_with_its_source() {
+fn a_payload_that_cannot_be_encoded_is_named_with_its_type() {
     let mut conn = SqliteConnection::fresh().expect("in memory");
-    let error = outbox().enqueue(&mut conn, &Broken).expect_err("no JSON");
-    assert!(matches!(EnqueueError::of(&error), Some(EnqueueError::Codec { topic, .. }) if topic == "orders"));
+    let one = outbox().enqueue(&mut conn, &Broken).expect_err("no JSON");
+    let many = outbox().enqueue_all(&mut conn, [&Broken, &Broken]).expect_err("no JSON");
+    for error in [one, many] {
+        assert!(matches!(EnqueueError::of(&error), Some(EnqueueError::Codec { topic, .. }) if topic == "orders"));
+        let parts =
+            ["the payload of `it::outbox::refusals::Broken`", "\"orders\"", "\"broken\"", "key must be a string"];
+        for part in parts.into_iter().chain(["not about the message's key"]) {
+            assert!(error.to_string().contains(part), "{part} is not in {error}");
+        }
+    }
 }
 
 #[test]
@@ -92,15 +100,43 @@ fn one_refusal_of_many_writes_none() {
     assert_eq!(conn.messages(), []);
 }
 
-#[test]
-fn a_required_transaction_is_required() {
-    let outbox = Outbox::builder().topic(Topic::new("orders")).require_transaction().build().expect("build");
-    let mut conn = SqliteConnection::fresh().expect("in memory");
-    let error = outbox.enqueue(&mut conn, &order(1)).expect_err("outside");
-    assert!(matches!(EnqueueError::of(&error), Some(EnqueueError::NotInTransaction { .. })));
+fn a_transaction_is_required<C: Database>()
+where
+    C::Backend: OutboxBackend<C>,
+{
+    let Some(mut conn) = C::fresh() else { return };
+    let builder = || Outbox::builder().topic(Topic::new("orders"));
+    let outbox = builder().build().expect("build");
+    for error in [
+        outbox.enqueue(&mut conn, &order(1)).expect_err("outside"),
+        outbox.enqueue_all(&mut conn, [order(1), order(2)]).expect_err("outside"),
+    ] {
+        assert!(matches!(EnqueueError::of(&error), Some(EnqueueError::NotInTransaction { .. })), "{error}");
+        for part in ["\"orders\"", "conn.transaction(..)", ".allow_outside_transaction()"] {
+            assert!(error.to_string().contains(part), "{part} is not in {error}");
+        }
+    }
     assert_eq!(conn.messages(), []);
     conn.transaction(|conn| outbox.enqueue(conn, &order(1))).expect("inside");
     assert_eq!(conn.messages().len(), 1);
+    let lenient = builder().allow_outside_transaction().build().expect("build");
+    lenient.enqueue(&mut conn, &order(2)).expect("allowed");
+    assert_eq!(conn.messages().len(), 2);
+}
+
+#[test]
+fn a_transaction_is_required_on_sqlite() {
+    a_transaction_is_required::<SqliteConnection>();
+}
+
+#[test]
+fn a_transaction_is_required_on_postgres() {
+    a_transaction_is_required::<PgConnection>();
+}
+
+#[test]
+fn a_transaction_is_required_on_mariadb() {
+    a_transaction_is_required::<MysqlConnection>();
 }
 
 #[test]

@@ -25,7 +25,7 @@ where
     C: Connection,
     C::Backend: OutboxBackend<C>,
 {
-    outbox.enqueue(conn, &order(1)).expect("enqueue")
+    conn.transaction(|conn| outbox.enqueue(conn, &order(1))).expect("enqueue")
 }
 
 async fn sent(broker: &MemoryTransport, messages: &[MessageId]) {

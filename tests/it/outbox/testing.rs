@@ -1,13 +1,17 @@
 //! What tests of applications see.
 
+use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, UNIX_EPOCH};
 
 use diesel::connection::InstrumentationEvent;
 use diesel::prelude::*;
 use diesel::result::Error;
 use diesel_async::{AsyncMysqlConnection, AsyncPgConnection};
 use diesel_outbox::TransactionConnection;
-use diesel_outbox::{AsyncOutboxBackend, CodecError, Message, Outbox, OutboxBackend, OutboxMessage, TestOutbox, Topic};
+use diesel_outbox::{
+    AsyncOutboxBackend, CodecError, Delivery, Message, Outbox, OutboxBackend, OutboxMessage, TestOutbox, Topic,
+};
 use serde::{Deserialize, Serialize};
 
 use super::databases::{AsyncDatabase, AsyncSqlite, Database};
@@ -24,6 +28,41 @@ impl OutboxMessage for Placed {
 
     fn payload(&self) -> Result<Option<Vec<u8>>, CodecError> {
         serde_json::to_vec(self).map(Some).map_err(CodecError::new)
+    }
+}
+
+/// A kind for each variant, and none for the whole.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+enum Change {
+    Paid {
+        order: i64,
+    },
+    Cancelled {
+        order: i64,
+    },
+    /// A tombstone.
+    Erased,
+}
+
+impl OutboxMessage for Change {
+    const TOPIC: Option<&'static str> = Some("orders");
+    const KIND: &'static str = "change";
+    const KINDS: &'static [&'static str] = &["order.paid", "order.cancelled", "order.erased"];
+
+    fn kind(&self) -> Cow<'_, str> {
+        let kind = match self {
+            Self::Paid { .. } => "order.paid",
+            Self::Cancelled { .. } => "order.cancelled",
+            Self::Erased => "order.erased",
+        };
+        Cow::Borrowed(kind)
+    }
+
+    fn payload(&self) -> Result<Option<Vec<u8>>, CodecError> {
+        match self {
+            Self::Erased => Ok(None),
+            changed => serde_json::to_vec(changed).map(Some).map_err(CodecError::new),
+        }
     }
 }
 
@@ -126,8 +165,8 @@ fn in_a_transaction_that_commits_a_relay_gets_it_too() {
 }
 
 #[test]
-fn a_required_transaction_is_required_in_tests_too() {
-    let outbox = Outbox::builder().topic(Topic::new("orders")).require_transaction().build().expect("build");
+fn a_transaction_is_required_in_tests_too() {
+    let outbox = Outbox::builder().topic(Topic::new("orders")).build().expect("build");
     let mut conn = SqliteConnection::fresh().expect("in memory");
     conn.begin_test_transaction().expect("begin");
     outbox.enqueue(&mut conn, &Placed { order: 1 }).expect_err("in production there would be none");
@@ -163,6 +202,76 @@ fn failed_assertions_list_the_messages() {
 }
 
 #[test]
+fn an_enum_is_found_by_the_kind_of_each_variant() {
+    let mut conn = SqliteConnection::fresh().expect("in memory");
+    let outbox = outbox();
+    let sent = outbox.testing();
+    let changes = [Change::Paid { order: 1 }, Change::Erased, Change::Cancelled { order: 2 }];
+    conn.transaction(|conn| outbox.enqueue_all(conn, &changes)).expect("commit");
+    conn.transaction(|conn| outbox.enqueue(conn, &Placed { order: 3 })).expect("commit");
+    let paid = sent.assert_enqueued::<Change>(|change| *change == Change::Paid { order: 1 });
+    assert_eq!(paid, changes[0]);
+    assert_eq!(sent.assert_enqueued::<Change>(|change| matches!(change, Change::Cancelled { .. })), changes[2]);
+    assert_eq!(sent.events::<Change>().len(), 2, "a tombstone holds no event");
+    assert_eq!((sent.messages().len(), orders(&sent)), (4, vec![3]));
+}
+
+#[test]
+fn what_was_not_enqueued_is_asserted_too() {
+    let mut conn = SqliteConnection::fresh().expect("in memory");
+    let outbox = outbox();
+    let sent = outbox.testing();
+    sent.assert_not_enqueued::<Placed>(|_| true);
+    conn.transaction(|conn| outbox.enqueue_all(conn, [Placed { order: 1 }, Placed { order: 2 }])).expect("commit");
+    sent.assert_not_enqueued::<Placed>(|placed| placed.order == 3);
+    sent.assert_not_enqueued::<Change>(|_| true);
+    let found = failure(|| sent.assert_not_enqueued::<Placed>(|placed| placed.order == 2));
+    assert!(found.starts_with("1 matching `") && found.contains("topic \"orders\""), "{found}");
+}
+
+fn deliveries_are_seen<C: Database>()
+where
+    C::Backend: OutboxBackend<C>,
+{
+    let Some(mut conn) = C::fresh() else { return };
+    let outbox = outbox();
+    let sent = outbox.testing();
+    let (hour, new_year) = (Duration::from_secs(3_600), UNIX_EPOCH + Duration::from_secs(4_102_444_800));
+    let enqueued = conn.transaction(|conn| {
+        outbox.enqueue(conn, &Placed { order: 1 })?;
+        outbox.enqueue(conn, &Placed { order: 2 }.delay(hour))?;
+        outbox.enqueue(conn, &Placed { order: 3 }.deliver_at(new_year))
+    });
+    enqueued.expect("commit");
+    let expected = [Delivery::Now, Delivery::After(hour), Delivery::At(new_year)];
+    let placed = [1, 2, 3].map(|order| Placed { order });
+    assert_eq!(sent.deliveries::<Placed>(), placed.into_iter().zip(expected).collect::<Vec<_>>());
+    let messages = sent.messages();
+    assert_eq!(messages[0].deliver_at, None);
+    assert_eq!(messages[1].deliver_at, Some(messages[1].created_at + hour));
+    assert_eq!(messages[2].deliver_at, Some(new_year));
+    let listed = failure(|| sent.assert_none());
+    for part in ["delayed by 3600s", "not before "] {
+        assert!(listed.contains(part), "{part} is not in {listed}");
+    }
+}
+
+#[test]
+fn deliveries_are_seen_on_sqlite() {
+    deliveries_are_seen::<SqliteConnection>();
+}
+
+#[test]
+fn deliveries_are_seen_on_postgres() {
+    deliveries_are_seen::<PgConnection>();
+}
+
+#[test]
+fn deliveries_are_seen_on_mariadb() {
+    deliveries_are_seen::<MysqlConnection>();
+}
+
+#[test]
 fn a_hidden_commit_is_reported() {
     let mut conn = SqliteConnection::fresh().expect("in memory");
     conn.set_instrumentation(|_: InstrumentationEvent<'_>| {});
@@ -171,4 +280,6 @@ fn a_hidden_commit_is_reported() {
     conn.transaction(|conn| outbox.enqueue(conn, &Placed { order: 1 })).expect("commit");
     let failure = failure(|| assert_eq!(sent.assert_enqueued::<Placed>(|_| true).order, 1));
     assert!(failure.contains("commit_hook().chain(mine)"), "{failure}");
+    let unknown = self::failure(|| sent.assert_not_enqueued::<Placed>(|_| true));
+    assert!(unknown.contains("may have been"), "{unknown}");
 }

@@ -119,7 +119,7 @@ async fn a_leaderless_partition_blocks_no_other() {
     let is_moving = |seen: &[(i64, RecordedOutcome)]| {
         seen.iter().filter(|(_, seen)| *seen == RecordedOutcome::Delivered).count() >= 600
     };
-    others.wait_until(TIMEOUT, is_moving).await;
+    others.wait_until(is_moving, TIMEOUT).await;
 
     mock.cluster().partition_leader(&topic, 2, Some(1)).expect("a leader");
     let all = outcomes.wait_for(sent, TIMEOUT).await;

@@ -204,7 +204,7 @@ async fn an_under_replicated_topic_blocks_no_other_and_recovers() {
     tokio::time::timeout(TIMEOUT, is_back).await.expect("every replica is in sync");
     let mut back = Paced::new(&plain, &starved);
     // The last of them came when there was one replica, and are tried again within a second.
-    load.wait_until(BOUND, |seen| seen.len() == sent).await;
+    load.wait_until(|seen| seen.len() == sent, BOUND).await;
     back.send();
     back.ends("starved before").await;
 }

@@ -127,7 +127,7 @@ async fn dies_under_load(flush: Flush) {
         for asked in 1..=5 {
             send(2_000);
             let seen =
-                outcomes.wait_until(TIMEOUT, |seen| seen.len() == asked * 2_000 || seen.iter().any(is_delivered)).await;
+                outcomes.wait_until(|seen| seen.len() == asked * 2_000 || seen.iter().any(is_delivered), TIMEOUT).await;
             if seen.iter().any(is_delivered) {
                 break;
             }

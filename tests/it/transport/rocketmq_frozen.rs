@@ -55,7 +55,7 @@ async fn a_frozen_broker_is_an_outage_until_it_resumes() {
     assert_eq!(own.ids(&topic).await, messages.iter().map(|message| message.message_id).collect());
 }
 
-async fn until(what: &str, within: Duration, state: impl Fn() -> bool) {
+async fn until(what: &str, state: impl Fn() -> bool, within: Duration) {
     let reached = async {
         while !state() {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -84,15 +84,15 @@ async fn a_frozen_broker_under_load_only_delays_a_relay() {
     let relay = outbox.relay().store(store.clone()).limits(limits).transport(rocketmq.expect("a transport"));
     let relay = relay.start().await.expect("a relay");
     let live = || store.live_rows().len();
-    until("some are delivered", TIMEOUT, || live() < 18_000).await;
+    until("some are delivered", || live() < 18_000, TIMEOUT).await;
     own.hang();
     committed.extend(commit(500));
-    until("the breaker is open", TIMEOUT, || is_down(&relay)).await;
+    until("the breaker is open", || is_down(&relay), TIMEOUT).await;
     assert!(live() >= 500, "what nobody answered for stays");
     let attempts: u32 = store.live_rows().iter().map(|row| row.attempts).sum();
     assert_eq!(attempts, 0, "an outage spends no attempt");
     own.go_on();
-    until("everything is settled", own.max_wait(), || live() == 0).await;
+    until("everything is settled", || live() == 0, own.max_wait()).await;
     assert!(!is_down(&relay), "the breaker is closed");
     assert!(store.dead_letter_rows().is_empty());
     assert!(relay.shutdown(TIMEOUT).await.is_clean());

@@ -67,7 +67,8 @@ async fn kill_9_under_an_ordered_topic_loses_nothing_and_keeps_the_order() {
     let Some(own) = OwnBroker::open(Flush::Sync) else { return };
     let Some(url) = fresh_postgres() else { return };
     let (topic, mut committed) = (own.new_topic().await, ByKey::new());
-    let outbox = Outbox::builder().topic(Topic::new(topic.as_str()).ordered_by_key()).build().expect("an outbox");
+    let builder = Outbox::builder().topic(Topic::new(topic.as_str()).ordered_by_key());
+    let outbox = builder.allow_outside_transaction().build().expect("an outbox");
     let mut conn = PgConnection::establish(&url).expect("connect");
     let rocketmq = RocketMqTransport::new(config(&own.name_server)).expect("a transport");
     let relay = outbox.relay().store(PostgresStore::new(pool::<PgConnection>(&url))).transport(rocketmq);

@@ -113,7 +113,7 @@ impl<'a> Steps<'a> {
 
     fn suites(&mut self, args: &TestArgs) -> Result<()> {
         if args.wants(Only::Unit) {
-            self.tests("unit", &["--lib", "--bins"])?;
+            self.tests("unit", &["--lib", "--bins", "--example", "axum_service"])?;
         }
         if let Some(filter) = args.integration() {
             self.integration("it", &filter)?;

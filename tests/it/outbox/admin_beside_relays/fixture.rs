@@ -80,6 +80,7 @@ fn outbox() -> Outbox {
         .topic(accounts.attempts_max(1))
         .topic(Topic::new(PAYMENTS).attempts_max(1))
         .message::<Placed>()
+        .allow_outside_transaction()
         .build()
         .expect("an outbox")
 }

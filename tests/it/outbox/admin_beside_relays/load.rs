@@ -53,6 +53,7 @@ pub(super) fn outbox() -> Outbox {
         .topic(plain(PAYMENTS).attempts_max(1))
         .topic(plain(RETURNS).attempts_max(3).retry(Fixed::from(vec![HOUR])))
         .topic(accounts.attempts_max(1))
+        .allow_outside_transaction()
         .build()
         .expect("an outbox")
 }

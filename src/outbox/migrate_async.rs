@@ -1,0 +1,115 @@
+use std::future::Future;
+
+use diesel::result::Error;
+use diesel_async::{AsyncConnection, TransactionManager};
+
+use super::Outbox;
+use super::commit_async::commit_async;
+use super::migrate::{RAN, begin_with, check_begun, check_locked, noted};
+use crate::enqueue::AsyncOutboxBackend;
+use crate::hook::AsyncConn;
+use crate::migrations::{EmbeddedMigrations, MigrateError};
+
+impl Outbox {
+    /// As [`migrate`](Self::migrate), through a connection of diesel-async. It blocks no thread, so that every runtime of tokio will do.
+    ///
+    /// ```
+    /// # #[cfg(feature = "postgres")] {
+    /// use diesel_async::{AsyncConnection, AsyncPgConnection};
+    /// use diesel_outbox::Outbox;
+    ///
+    /// async fn prepare(outbox: &Outbox) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    ///     let mut conn = AsyncPgConnection::establish("postgres://localhost/shop").await?;
+    ///     for migration in outbox.migrate_async(&mut conn).await? {
+    ///         println!("ran {migration}");
+    ///     }
+    ///     Ok(())
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`migrate`](Self::migrate).
+    ///
+    /// # Cancel safety
+    /// A dropped future leaves the transaction open, on MySQL and MariaDB the lock of those that migrate and perhaps half a migration:
+    /// discard the connection, as pools do.
+    #[expect(clippy::manual_async_fn, reason = "the signature says that the future is Send")]
+    pub fn migrate_async<'a, C>(
+        &'a self,
+        conn: &'a mut C,
+    ) -> impl Future<Output = Result<Vec<String>, MigrateError>> + Send + use<'a, C>
+    where
+        C: AsyncConnection,
+        C::Backend: AsyncOutboxBackend<C> + EmbeddedMigrations,
+    {
+        async move {
+            let lock = <C::Backend as EmbeddedMigrations>::STEPS.lock;
+            let is_outermost = check_begun::<C::Backend>(&mut AsyncConn(conn))?;
+            let mut locked = Ok(Vec::new());
+            if let Some([lock, _]) = lock {
+                locked = C::Backend::texts_async(conn, lock).await;
+                check_locked(&locked)?;
+            }
+            let migrated = self.run_migrations_async(conn, is_outermost).await;
+            if let (Some([_, unlock]), Ok(_)) = (lock, locked) {
+                let unlocked = C::Backend::texts_async(conn, unlock).await;
+                return migrated.and_then(|names| Ok(unlocked.map(|_| names)?));
+            }
+            migrated
+        }
+    }
+
+    async fn run_migrations_async<C>(&self, conn: &mut C, is_outermost: bool) -> Result<Vec<String>, MigrateError>
+    where
+        C: AsyncConnection,
+        C::Backend: AsyncOutboxBackend<C> + EmbeddedMigrations,
+    {
+        for sql in <C::Backend as EmbeddedMigrations>::STEPS.before {
+            conn.batch_execute(sql).await?;
+        }
+        if !<C::Backend as EmbeddedMigrations>::STEPS.in_transaction {
+            return self.run_scripts_async(conn).await;
+        }
+        C::TransactionManager::begin_transaction(conn).await?;
+        match self.run_first_async(conn, is_outermost).await {
+            Ok(names) => {
+                commit_async(conn).await?;
+                Ok(names)
+            }
+            Err(error) => match C::TransactionManager::rollback_transaction(conn).await {
+                Ok(()) | Err(Error::BrokenTransactionManager) => Err(error),
+                Err(rollback_error) => Err(rollback_error.into()),
+            },
+        }
+    }
+
+    async fn run_first_async<C>(&self, conn: &mut C, is_outermost: bool) -> Result<Vec<String>, MigrateError>
+    where
+        C: AsyncConnection,
+        C::Backend: AsyncOutboxBackend<C> + EmbeddedMigrations,
+    {
+        for sql in begin_with::<C::Backend>(is_outermost) {
+            conn.batch_execute(sql).await?;
+        }
+        self.run_scripts_async(conn).await
+    }
+
+    async fn run_scripts_async<C>(&self, conn: &mut C) -> Result<Vec<String>, MigrateError>
+    where
+        C: AsyncConnection,
+        C::Backend: AsyncOutboxBackend<C> + EmbeddedMigrations,
+    {
+        let ran = C::Backend::texts_async(conn, RAN).await?;
+        let mut names = Vec::new();
+        for script in self.missing_scripts::<C::Backend>(&ran) {
+            let mut done = conn.batch_execute(&script.up).await;
+            if done.is_ok() {
+                done = conn.batch_execute(&noted(&script)).await;
+            }
+            done.map_err(|error| MigrateError::Failed { migration: script.name.clone(), error })?;
+            names.push(script.name);
+        }
+        Ok(names)
+    }
+}
