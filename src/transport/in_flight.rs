@@ -32,7 +32,7 @@ use tokio::time::timeout;
 ///     }
 ///     fn send(&self, envelope: Envelope, receipt: Receipt) {
 ///         let receipt = receipt.tracked_by(&self.in_flight);
-/// .. hands both to a printing thread, which finally calls:
+///         // .. hands both to a printing thread, which finally calls:
 ///         # drop(envelope);
 ///         receipt.complete(Outcome::Delivered);
 ///     }
