@@ -120,7 +120,7 @@ impl HttpTransportBuilder {
     /// use diesel_outbox::retry::Fixed;
     /// use diesel_outbox::transport::{HttpTarget, HttpTransport};
     ///
-    /// The schedule of Svix, for receivers of other companies: eight attempts within 28 hours.
+    /// // The schedule of Svix, for receivers of other companies: eight attempts within 28 hours.
     /// let waits = Fixed::seconds(&[5, 300, 1_800, 7_200, 18_000, 36_000, 36_000]);
     /// let webhooks = HttpTransport::builder().default_target(HttpTarget::from_header("url")).refusal_retries(8, waits);
     /// # let _ = webhooks;
