@@ -247,7 +247,7 @@ mod tests {
     #[cfg(feature = "_injected_bugs")]
     #[test]
     fn each_injected_bug_has_a_case() {
-        let known = diesel_outbox::planted::InjectedBug::ALL.iter().map(|bug| bug.name());
+        let known = diesel_outbox::injected_bugs::InjectedBug::ALL.iter().map(|bug| bug.name());
         assert!(known.eq(BUG_CASES.iter().map(|bug_case| bug_case.bug)));
     }
 }

@@ -29,6 +29,20 @@ pub(crate) fn check(choice: &str) -> Vec<&str> {
     [package.as_slice(), &["--features", choice, "--", "-D", "warnings"]].concat()
 }
 
+/// The fault harness with its injected bugs, which nothing else builds.
+pub(crate) const INJECTED_BUGS: &[&str] = &[
+    "clippy",
+    "--quiet",
+    "--package",
+    "diesel-outbox-faults",
+    "--all-targets",
+    "--features",
+    "_injected_bugs",
+    "--",
+    "-D",
+    "warnings",
+];
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;

@@ -96,6 +96,7 @@ impl<'a> Steps<'a> {
                 let suite = format!("features: {}", if choice.is_empty() { "none" } else { choice });
                 self.component(&suite, "clippy", &features::check(choice))?;
             }
+            self.component("features: injected bugs", "clippy", features::INJECTED_BUGS)?;
         }
         if args.wants(Only::Deny) {
             // Hundreds of lines that nobody reads each time; a release shows them.
