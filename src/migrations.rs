@@ -100,7 +100,7 @@ pub(crate) struct Script {
     pub(crate) up: String,
 }
 
-/// A database that the crate has migrations for.
+/// A database that this crate has migrations for.
 pub trait EmbeddedMigrations: Backend + sealed::Sealed {
     #[doc(hidden)]
     const FILES: &'static [MigrationFiles];

@@ -109,7 +109,7 @@ pub(crate) async fn wait_for_lanes(relay: &Relay, lanes: u16) -> Result<()> {
     until(owns, Duration::from_secs(30)).await.context("the relay takes its lanes")
 }
 
-/// Looks until there is something.
+/// Polls until there is a value.
 pub(crate) async fn until<T>(mut poll: impl FnMut() -> Option<T>, within: Duration) -> Result<T> {
     let end = Instant::now() + within;
     loop {

@@ -115,7 +115,7 @@ pub enum EnqueueError {
         topic: String,
         /// The message's kind.
         kind: String,
-        /// What the codec says.
+        /// The codec's error.
         source: CodecError,
     },
     /// No transaction is open, and the outbox was not built with
@@ -143,8 +143,8 @@ pub enum EnqueueError {
         /// The migration that makes it.
         migration: String,
     },
-    /// The half message has a mark already. The broker asked about it before its transaction had marked it, and was told to
-    /// drop it; or an earlier attempt with the same half message marked it and committed, although its COMMIT was not answered.
+    /// The half message already has a mark. Either the broker asked about it before its transaction marked it, and was
+    /// told to drop it. Or an earlier attempt with it marked it and committed, although its COMMIT got no answer.
     #[error(
         "the half message for topic {topic:?} already has a mark: either the broker asked about it first, which it does after \
          some seconds, and dropped it, or an earlier attempt with it has committed; let the closure return its error, check \

@@ -28,7 +28,7 @@ pub(crate) struct RecordedMessage {
 #[derive(Debug, Default)]
 pub(crate) struct TestRecorder {
     committed: Mutex<Vec<(Envelope, Delivery)>>,
-    /// Messages whose commit could not be seen.
+    /// Messages whose commit could not be observed.
     unseen: AtomicUsize,
 }
 

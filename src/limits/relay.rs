@@ -87,9 +87,9 @@ pub struct Limits {
     /// How long the relay backs off from a topic that the broker refuses (unknown, not authorized) before it tries once
     /// more.
     pub topic_back_off_duration: Duration,
-    /// How long a node owns a lane of an ordered topic without renewing it: how long a crash delays the lane, besides
-    /// [`poll_interval`](Self::poll_interval) and, if it is not fenced, the delivery time-out and
-    /// [`term_margin_duration`](Self::term_margin_duration). Renewed after a third of it.
+    /// How long a node owns a lane of an ordered topic without renewing it. Renewed after a third of it. A crash delays
+    /// the lane by this and by [`poll_interval`](Self::poll_interval). A lane that is not fenced waits for the delivery
+    /// time-out and [`term_margin_duration`](Self::term_margin_duration), too.
     pub lane_lease_duration: Duration,
     /// How long a node's broker may be down, or its reads of lanes fail, before it leaves its lanes to the other nodes,
     /// if there are any: longer than an election takes.

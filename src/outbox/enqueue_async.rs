@@ -1,12 +1,12 @@
 use std::future::Future;
 
-use diesel::result::{Error, QueryResult};
+use diesel::result::QueryResult;
 use diesel_async::{AsyncConnection, TransactionManager};
 
 use super::Outbox;
 use super::commit_async::commit_async;
 use super::probe::is_transaction_lost_async;
-use super::write::{WriteContext, map_refusal, needs_transaction, transaction_lost};
+use super::write::{WriteContext, error_after_rollback, map_refusal, needs_transaction, transaction_lost};
 use crate::enqueue::encode::Encoded;
 use crate::enqueue::{AsyncOutboxBackend, Inserted, next_statement_rows};
 use crate::hook::{AsyncConn, hold_until_commit};
@@ -107,10 +107,7 @@ impl Outbox {
         let context = self.check_write::<C::Backend>(&mut AsyncConn(conn), &rows)?;
         match self.write_in_transaction_async(conn, rows, context).await {
             Ok(()) => commit_async(conn).await,
-            Err(error) => match C::TransactionManager::rollback_transaction(conn).await {
-                Ok(()) | Err(Error::BrokenTransactionManager) => Err(error),
-                Err(rollback_error) => Err(rollback_error),
-            },
+            Err(error) => Err(error_after_rollback(error, C::TransactionManager::rollback_transaction(conn).await)),
         }
     }
 

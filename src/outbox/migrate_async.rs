@@ -1,11 +1,11 @@
 use std::future::Future;
 
-use diesel::result::Error;
 use diesel_async::{AsyncConnection, TransactionManager};
 
 use super::Outbox;
 use super::commit_async::commit_async;
 use super::migrate::{RAN, begin_with, check_begun, check_locked, noted};
+use super::write::error_after_rollback;
 use crate::enqueue::AsyncOutboxBackend;
 use crate::hook::AsyncConn;
 use crate::migrations::{EmbeddedMigrations, MigrateError};
@@ -77,10 +77,7 @@ impl Outbox {
                 commit_async(conn).await?;
                 Ok(names)
             }
-            Err(error) => match C::TransactionManager::rollback_transaction(conn).await {
-                Ok(()) | Err(Error::BrokenTransactionManager) => Err(error),
-                Err(rollback_error) => Err(rollback_error.into()),
-            },
+            Err(error) => Err(error_after_rollback(error, C::TransactionManager::rollback_transaction(conn).await)),
         }
     }
 

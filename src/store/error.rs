@@ -115,7 +115,7 @@ impl fmt::Display for SchemaProblem {
             Self::Missing { table } => write!(
                 f,
                 "the table {table} is missing: run the outbox's migrations (outbox.migrate(&mut conn), or copy their SQL), \
-                 or name the schema and prefix it has with Outbox::builder().tables(..)"
+                 or set its schema and prefix with Outbox::builder().tables(..)"
             ),
             Self::NotMigrated { table, migration } => write!(
                 f,

@@ -24,6 +24,16 @@ use crate::message::Delivery;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 use crate::migrations::{EmbeddedMigrations, making};
 
+/// The table of messages, without the prefix.
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+const MESSAGES: &str = "messages";
+
+/// The name of a table without its schema.
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+fn without_schema(table: &str) -> &str {
+    table.rsplit('.').next().unwrap_or_default()
+}
+
 /// Messages for one statement.
 #[derive(Debug, Clone, Copy)]
 pub struct Insertion<'a> {
@@ -139,7 +149,7 @@ impl Insertion<'_> {
         EnqueueError::RowRemoved { topic: missing.map_or_else(String::new, |row| row.topic.to_string()) }.into()
     }
 
-    /// As an error where a table is missing that the statement writes to: `name` is its own, without the prefix.
+    /// The error for a missing table that the statement writes to. `name` has no prefix.
     #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
     fn table_missing<DB: EmbeddedMigrations>(&self, name: &str) -> Error {
         EnqueueError::TableMissing {
@@ -150,13 +160,13 @@ impl Insertion<'_> {
         .into()
     }
 
-    /// Another table of the same outbox: all of them have one prefix and one schema.
+    /// A table of the same outbox: all of them share one prefix and one schema.
     #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
     fn sibling(&self, name: &str) -> String {
-        format!("{}{name}", self.table.strip_suffix("messages").unwrap_or_default())
+        format!("{}{name}", self.table.strip_suffix(MESSAGES).unwrap_or_default())
     }
 
-    /// Whether a row is in a lane. Statements of such rows have a text of their own, so that others bind nothing more.
+    /// Whether a row has a lane. Such statements have their own text, so that others have no extra binds.
     fn has_lanes(&self) -> bool {
         self.rows.iter().any(|row| row.lane.is_some())
     }

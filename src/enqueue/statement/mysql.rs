@@ -4,11 +4,10 @@ use diesel::query_builder::{AstPass, QueryFragment, QueryId};
 use diesel::result::{DatabaseErrorKind, Error, QueryResult};
 use diesel::sql_types::{BigInt, Binary, Integer, Nullable, Text};
 
-use super::{Binds, Dialect, Inserted, Insertion, message_contains};
+use super::{Binds, Dialect, Inserted, Insertion, MESSAGES, message_contains, without_schema};
 use crate::limits::KEY_LOCK_BUCKETS;
 
-/// The tables that an enqueue writes to, without the prefix.
-const MESSAGES: &str = "messages";
+/// The table of key locks, without the prefix.
 const KEY_LOCKS: &str = "key_locks";
 
 impl Dialect for Mysql {
@@ -172,12 +171,12 @@ impl QueryId for Insert<'_> {
 
 impl<C> diesel::RunQueryDsl<C> for Insert<'_> {}
 
-/// Asks which of the tables are there, where `error` may say that one is missing: the drivers keep its number to themselves, and its text
-/// is in the server's language, with the table's name in it.
+/// A query for the tables that exist, if `error` may say that one is missing. The drivers hide the error's number. Its text is in the
+/// server's language, but has the table's name.
 pub(in crate::enqueue) fn which_are_there(insertion: &Insertion<'_>, error: &Error) -> Option<SqlLiteral<Text>> {
     let Error::DatabaseError(DatabaseErrorKind::Unknown, information) = error else { return None };
     let tables = [MESSAGES, KEY_LOCKS].map(|name| insertion.sibling(name));
-    let [messages, key_locks] = tables.each_ref().map(|table| table.rsplit('.').next().unwrap_or_default());
+    let [messages, key_locks] = tables.each_ref().map(|table| without_schema(table));
     let schema = insertion.table.split_once('.').map(|(schema, _)| schema);
     let mut names = [messages, key_locks].into_iter().chain(schema);
     if !names.any(|name| information.message().contains(name)) {
@@ -191,12 +190,12 @@ pub(in crate::enqueue) fn which_are_there(insertion: &Insertion<'_>, error: &Err
     Some(diesel::dsl::sql(&sql))
 }
 
-/// `error` as our own where a table is not `there`.
+/// `error` as our own if a table is not among those that are `there`.
 pub(in crate::enqueue) fn explained(insertion: &Insertion<'_>, error: Error, there: QueryResult<Vec<String>>) -> Error {
     let Ok(there) = there else { return error };
     let is_missing = |name: &str| {
         let table = insertion.sibling(name);
-        !there.iter().any(|found| table.rsplit('.').next() == Some(found))
+        !there.iter().any(|found| without_schema(&table) == found)
     };
     if is_missing(MESSAGES) {
         insertion.table_missing::<Mysql>(MESSAGES)
@@ -207,7 +206,7 @@ pub(in crate::enqueue) fn explained(insertion: &Insertion<'_>, error: Error, the
     }
 }
 
-/// What became of the messages of `insertion`, by the number of rows that it wrote.
+/// The result for the messages of `insertion`, by the number of written rows.
 pub(in crate::enqueue) fn inserted(insertion: &Insertion<'_>, written: usize) -> QueryResult<Vec<Inserted>> {
     if written < insertion.rows.len() {
         return Err(insertion.removed(|_| true));

@@ -8,7 +8,7 @@ use diesel::result::{DatabaseErrorKind, Error, QueryResult};
 use diesel::sql_types::{Array, BigInt, Binary, Integer, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use uuid::Uuid;
 
-use super::{Binds, Dialect, Inserted, Insertion, message_contains};
+use super::{Binds, Dialect, Inserted, Insertion, MESSAGES, message_contains, without_schema};
 use crate::injected_bugs::{InjectedBug, is_injected};
 use crate::store::pg_instant;
 
@@ -305,25 +305,25 @@ fn inserted_row((id, created_at): ReturnedOne) -> Inserted {
 
 /// `error` as our own where it says that the table is missing.
 ///
-/// Neither Diesel nor diesel-async shows its code, and its text is in the server's language. But it points at the table's name in the
-/// statement, as only a lock time-out does beside, and has the name in its text, as that has not.
+/// Neither Diesel nor diesel-async shows the error's code, and its text is in the server's language. But it points at the table's name
+/// in the statement. A lock time-out does so, too, but its text lacks the name.
 pub(in crate::enqueue) fn explained(insertion: &Insertion<'_>, error: Error) -> Error {
     let Error::DatabaseError(DatabaseErrorKind::Unknown, information) = &error else { return error };
     let Some(at) = information.statement_position().and_then(|at| usize::try_from(at - 1).ok()) else { return error };
-    let bare = insertion.table.rsplit('.').next().unwrap_or_default();
+    let bare = without_schema(insertion.table);
     let statement = match InsertOne::new(insertion) {
         Some(one) => debug_query::<Pg, _>(&one).to_string(),
         None => debug_query::<Pg, _>(&InsertMany::new(insertion)).to_string(),
     };
     let points_at_table = statement.get(at..).is_some_and(|pointed| pointed.starts_with(insertion.table));
     if points_at_table && information.message().contains(bare) {
-        insertion.table_missing::<Pg>("messages")
+        insertion.table_missing::<Pg>(MESSAGES)
     } else {
         error
     }
 }
 
-/// What became of the message of an [`InsertOne`].
+/// The result for the message of an [`InsertOne`].
 pub(in crate::enqueue) fn inserted_one(
     insertion: &Insertion<'_>,
     returned: Vec<ReturnedOne>,

@@ -5,7 +5,7 @@ use diesel::result::{Error, QueryResult};
 use diesel::sql_types::{BigInt, Binary, Integer, Nullable, Text};
 use diesel::sqlite::Sqlite;
 
-use super::{Binds, Dialect, Inserted, Insertion, message_contains};
+use super::{Binds, Dialect, Inserted, Insertion, MESSAGES, message_contains};
 
 /// A returned row: id and message id.
 pub(in crate::enqueue) type Returned = (i64, Vec<u8>);
@@ -143,13 +143,13 @@ pub(in crate::enqueue) fn explained(insertion: &Insertion<'_>, error: Error) -> 
         Error::DatabaseError(_, information)
             if information.message().strip_prefix("no such table: ") == Some(insertion.table) =>
         {
-            insertion.table_missing::<Sqlite>("messages")
+            insertion.table_missing::<Sqlite>(MESSAGES)
         }
         _ => error,
     }
 }
 
-/// What became of each message of `insertion`; SQLite promises no order of the returned rows.
+/// The result for each message of `insertion`. SQLite guarantees no order of the returned rows.
 pub(in crate::enqueue) fn inserted(insertion: &Insertion<'_>, returned: Vec<Returned>) -> QueryResult<Vec<Inserted>> {
     let stored = returned.len();
     let returned: HashMap<Vec<u8>, i64> = returned.into_iter().map(|(id, message_id)| (message_id, id)).collect();

@@ -11,6 +11,7 @@ use diesel::result::{Error, QueryResult};
 
 use crate::enqueue::{Dialect, EnqueueError};
 use crate::hook::{Conn, Depth, SyncConn, statements};
+use crate::outbox::write::error_after_rollback;
 
 /// BEGIN or SAVEPOINT in the form of Diesel's transaction managers, and the flag.
 ///
@@ -95,15 +96,11 @@ where
     }
 }
 
-/// The error that the caller gets after a rollback: `error`, unless the rollback failed. A lost transaction has nothing
-/// to roll back.
+/// As [`error_after_rollback`]; but a lost transaction has nothing to roll back.
 pub(super) fn after_rollback(error: Error, rolled_back: QueryResult<()>) -> Error {
-    let is_transaction_lost = matches!(EnqueueError::of(&error), Some(EnqueueError::TransactionLost { .. }));
-    match rolled_back {
-        Err(rollback_error) if !is_transaction_lost && !matches!(rollback_error, Error::BrokenTransactionManager) => {
-            rollback_error
-        }
-        _ => error,
+    match EnqueueError::of(&error) {
+        Some(EnqueueError::TransactionLost { .. }) => error,
+        _ => error_after_rollback(error, rolled_back),
     }
 }
 

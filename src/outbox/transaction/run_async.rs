@@ -19,7 +19,7 @@ use crate::hook::{AsyncConn, Depth};
 use crate::outbox::Outbox;
 use crate::outbox::commit_async::commit_async;
 use crate::outbox::pending_commit::PendingCommit;
-use crate::outbox::write::{WriteContext, map_refusal};
+use crate::outbox::write::{WriteContext, error_after_rollback, map_refusal};
 
 /// An async closure whose future can be required to be `Send`; diesel-async's own trait for that is private.
 pub trait AsyncFunc<T, R>: AsyncFnOnce(T) -> R + FnOnce(T) -> <Self as AsyncFunc<T, R>>::Fut {
@@ -101,10 +101,7 @@ impl Outbox {
                     self.write_and_commit_async(conn, buffered.into_rows(), begun).await?;
                     Ok(value)
                 }
-                Err(error) => match C::TransactionManager::rollback_transaction(conn).await {
-                    Ok(()) | Err(Error::BrokenTransactionManager) => Err(error),
-                    Err(rollback_error) => Err(rollback_error.into()),
-                },
+                Err(error) => Err(error_after_rollback(error, C::TransactionManager::rollback_transaction(conn).await)),
             }
         }
     }

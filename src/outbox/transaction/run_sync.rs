@@ -9,7 +9,7 @@ use crate::enqueue::{Dialect, OutboxBackend};
 use crate::hook::{Depth, SyncConn};
 use crate::outbox::Outbox;
 use crate::outbox::pending_commit::PendingCommit;
-use crate::outbox::write::map_refusal;
+use crate::outbox::write::{error_after_rollback, map_refusal};
 
 impl Outbox {
     /// Runs `f` in a transaction whose last statement writes the messages that `f` enqueued.
@@ -58,10 +58,7 @@ impl Outbox {
                 self.write_and_commit(conn, buffered.into_rows(), begun)?;
                 Ok(value)
             }
-            Err(error) => match C::TransactionManager::rollback_transaction(conn) {
-                Ok(()) | Err(Error::BrokenTransactionManager) => Err(error),
-                Err(rollback_error) => Err(rollback_error.into()),
-            },
+            Err(error) => Err(error_after_rollback(error, C::TransactionManager::rollback_transaction(conn))),
         }
     }
 

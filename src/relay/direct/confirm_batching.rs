@@ -78,7 +78,7 @@ mod tests {
     const TIME: Duration = Duration::from_secs(5);
     const BUSY: Option<Duration> = Some(RUN_QUEUE_BUSY.saturating_mul(2));
 
-    /// Rows, and a pace that they are taken at.
+    /// Rows that arrive, and the batching that takes them.
     struct Load {
         batching: ConfirmBatching,
         arrived: f64,
@@ -90,8 +90,8 @@ mod tests {
             Self { batching: ConfirmBatching::new(linger_max, Instant::now()), arrived: 0.0, per_second: 5_000.0 }
         }
 
-        /// Takes a batch each [`STEP`] for [`TIME`]; threads wait so long, by the linger before. In a linger rows arrive `speed` times as
-        /// fast. Returns the shortest and the longest linger of the last second.
+        /// Takes a batch each [`STEP`] for [`TIME`]. `wait` says how long threads wait after a linger. Rows arrive `speed`
+        /// times as fast during a linger. Returns the shortest and the longest linger of the last second.
         async fn lingers(&mut self, wait: impl Fn(Duration) -> Option<Duration>, speed: f64) -> (Duration, Duration) {
             let began = Instant::now();
             let (mut shortest, mut longest) = (TIME, Duration::ZERO);
@@ -121,9 +121,9 @@ mod tests {
         }
     }
 
-    /// Which makes the wait short, and is no reason to end the lingers: it would be long again.
+    /// A long linger makes the wait short. That does not end the lingers, or the wait would be long again.
     #[tokio::test(start_paused = true)]
-    async fn busy_processors_make_groups_rest_long_where_that_brings_more_rows_and_until_fewer_come() {
+    async fn busy_processors_make_batches_linger_long_where_that_brings_more_rows_and_until_fewer_arrive() {
         let mut load = load();
         for _ in 0..4 {
             let (shortest, longest) = load.lingers(|linger| BUSY.filter(|_| linger < LINGER_MAX / 2), 1.5).await;
@@ -137,8 +137,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn busy_processors_make_groups_rest_for_a_short_time_where_a_long_one_brings_nothing_and_until_they_are_free()
-    {
+    async fn busy_processors_make_batches_linger_for_a_short_time_where_a_long_one_brings_nothing() {
         for speed in [1.0, 0.8] {
             let mut load = load();
             let (shortest, longest) = load.lingers(|_| BUSY, speed).await;

@@ -11,12 +11,11 @@ use crate::limits::{
 
 /// Alternates windows of long and short lingers for a while, then keeps the better one.
 ///
-/// Clients that share the processors with the relay and wait for their own answers commit more when the relay takes less. Rows that come
-/// on a schedule come anyway; they are spared the wait. A long linger that helps frees the processors, so that how busy they are no longer
-/// says when it is to end: fewer rows do.
+/// Clients that share the processors with the relay and wait for their own answers commit more when the relay uses
+/// less. Rows on a schedule arrive anyway, so they are spared the wait. A long linger that helps frees the processors,
+/// so their load no longer tells when to end it. It ends when fewer rows arrive.
 #[derive(Debug)]
 pub(in crate::relay) struct LingerTrial {
-    lingers_long: bool,
     stage: Stage,
     /// How long the last result counts. Doubles each time the result stays the same.
     valid_for: Duration,
@@ -26,14 +25,14 @@ pub(in crate::relay) struct LingerTrial {
 #[derive(Debug)]
 enum Stage {
     Trying(Window, Pairs),
-    /// By what was found; with the rows that come, where that is to linger long.
+    /// Until the next trial; with the load, if long lingers were found to help.
     Waiting {
         until: Instant,
         load: Option<Load>,
     },
 }
 
-/// Whether rows still come as they did when long lingers were found to help.
+/// The load for which long lingers were found to help.
 #[derive(Debug, Clone, Copy)]
 struct Load {
     rate_min: f64,
@@ -65,12 +64,15 @@ struct Pairs {
 impl LingerTrial {
     pub(in crate::relay) fn new(now: Instant) -> Self {
         let stage = Stage::Waiting { until: now + LINGER_TRIAL_DELAY, load: None };
-        Self { lingers_long: false, stage, valid_for: LINGER_TRIAL_VALID_MIN, last_result: None }
+        Self { stage, valid_for: LINGER_TRIAL_VALID_MIN, last_result: None }
     }
 
     /// Whether batches currently linger long.
     pub(super) fn lingers_long(&self) -> bool {
-        self.lingers_long
+        match &self.stage {
+            Stage::Trying(_, pairs) => pairs.short.is_some(),
+            Stage::Waiting { load, .. } => load.is_some(),
+        }
     }
 
     /// Whether batches linger for a short time, and nothing else is being tried.
@@ -82,7 +84,6 @@ impl LingerTrial {
     pub(in crate::relay) fn note(&mut self, now: Instant, arrived: u64) {
         match &mut self.stage {
             Stage::Waiting { until, .. } if now >= *until => {
-                self.lingers_long = false;
                 self.stage = Stage::Trying(Window::new(now), Pairs::default());
             }
             Stage::Waiting { load, .. } => {
@@ -93,8 +94,7 @@ impl LingerTrial {
             Stage::Trying(window, pairs) => {
                 let Some(rate) = window.rate(now, arrived) else { return };
                 *window = Window::new(now);
-                pairs.add(rate, self.lingers_long);
-                self.lingers_long = !self.lingers_long;
+                pairs.add(rate);
                 if let Some(helps) = pairs.result() {
                     let rate_min = pairs.sum_long / f64::from(pairs.count) * LINGER_LOAD_SHARE_MIN;
                     self.decide(helps.then_some(Load { rate_min, counted: (now, arrived) }), now);
@@ -109,7 +109,6 @@ impl LingerTrial {
         self.valid_for =
             if is_known { (self.valid_for * 2).min(LINGER_TRIAL_VALID_MAX) } else { LINGER_TRIAL_VALID_MIN };
         self.last_result = Some(helps);
-        self.lingers_long = helps;
         self.stage = Stage::Waiting { until: now + self.valid_for, load };
     }
 }
@@ -142,15 +141,16 @@ impl Window {
 }
 
 impl Pairs {
-    fn add(&mut self, rate: f64, lingers_long: bool) {
-        if !lingers_long {
+    /// Windows alternate: a short one, then the long one of its pair.
+    fn add(&mut self, rate: f64) {
+        let Some(short) = self.short.take() else {
             self.short = Some(rate);
-        } else if let Some(short) = self.short.take() {
-            self.sum_short += short;
-            self.sum_long += rate;
-            self.count += 1;
-            self.wins += u32::from(rate > short);
-        }
+            return;
+        };
+        self.sum_short += short;
+        self.sum_long += rate;
+        self.count += 1;
+        self.wins += u32::from(rate > short);
     }
 
     /// Whether long lingers help, once that is known; at half time if it is clear. Not by the sums alone: a checkpoint

@@ -16,11 +16,15 @@
 //!
 //! # Faults
 //!
-//! Steps that need something to go wrong are counted, and an execution has a limited number of them: a crash, a pause
-//! past the lease, a lease that cannot be renewed, a lane taken or handed over by a call whose answer is lost, a lost
-//! acknowledgement, a time-out, a refusal, an outage, a failure that cannot be written, a transaction longer than the
-//! slack of the front. Releasing a lane without a fault has its own limit. A rollback is free, and so is a row that
-//! becomes visible after a higher id.
+//! An execution has a limited number of faults:
+//!
+//! - a crash, or a pause past the lease;
+//! - a lease that cannot be renewed, or a lane taken or handed over by a call whose answer is lost;
+//! - a lost acknowledgement, a time-out, a refusal, or an outage;
+//! - a failure that cannot be written, or a transaction longer than the slack of the front.
+//!
+//! Releasing a lane without a fault has its own limit. A rollback is free, and so is a row that becomes visible after a
+//! higher id.
 //!
 //! # What ends
 //!
