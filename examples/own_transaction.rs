@@ -23,7 +23,7 @@ use diesel_async::pooled_connection::deadpool::Pool;
 use diesel_async::{AsyncConnection, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection};
 use diesel_outbox::store::PostgresStore;
 use diesel_outbox::transport::MemoryTransport;
-use diesel_outbox::{AsyncTransaction, Outbox, OutboxMessage, Topic, metrics};
+use diesel_outbox::{AsyncTransaction, Outbox, OutboxMessage, Topic};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use serde::Serialize;
 
@@ -161,7 +161,9 @@ fn delivered_by_path(figures: &Snapshotter) -> BTreeMap<String, u64> {
     let mut by_path = BTreeMap::new();
     for (key, _, _, value) in figures.snapshot().into_vec() {
         let path = key.key().labels().find(|label| label.key() == "path").map(|label| label.value().to_owned());
-        if let (metrics::DELIVERED, Some(path), DebugValue::Counter(count @ 1..)) = (key.key().name(), path, value) {
+        if let ("outbox_delivered_total", Some(path), DebugValue::Counter(count @ 1..)) =
+            (key.key().name(), path, value)
+        {
             *by_path.entry(path).or_default() += count;
         }
     }

@@ -1,5 +1,7 @@
 //! How an event becomes bytes: [`Json`] by default, [`Raw`] for bytes as they are, or your own [`Codec`].
 
+use std::fmt;
+
 use serde::Serialize;
 
 /// Encodes an event as a payload.
@@ -90,15 +92,25 @@ impl<T: AsRef<[u8]> + ?Sized> Codec<T> for Raw {
 /// let error = CodecError::new("no such unit");
 /// assert_eq!(error.to_string(), "the codec refused: no such unit");
 /// ```
-#[derive(Debug, thiserror::Error)]
-#[error("the codec refused: {source}")]
-pub struct CodecError {
-    source: Box<dyn std::error::Error + Send + Sync>,
-}
+#[derive(Debug)]
+pub struct CodecError(Box<dyn std::error::Error + Send + Sync>);
 
 impl CodecError {
     /// Wraps a codec's own error.
     pub fn new(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
-        Self { source: source.into() }
+        Self(source.into())
+    }
+}
+
+impl fmt::Display for CodecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the codec refused: {}", self.0)
+    }
+}
+
+/// The codec's own error is in the text; behind it stands what it stands on.
+impl std::error::Error for CodecError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source()
     }
 }

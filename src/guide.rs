@@ -64,7 +64,7 @@ guides! {
     pgbouncer = "../docs/pgbouncer.md";
     /// RocketMQ: settings, guarantees, errors.
     rocketmq = "../docs/rocketmq.md";
-    /// Tests of your application, and of your own stores and transports.
+    /// Tests of your application, and of your own transport.
     testing_your_application = "../docs/testing-your-application.md";
     /// The transports side by side.
     transports = "../docs/transports.md";

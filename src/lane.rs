@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use serde::Serialize;
 use uuid::Uuid;
 
 /// The lane of a key: of `lanes` lanes, counted from 0.
@@ -32,7 +33,8 @@ pub(crate) fn fnv1a(text: &str) -> u64 {
 }
 
 /// One running relay among those that share the lanes of a topic. Each start of a relay is a node of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(transparent)]
 pub struct NodeId(Uuid);
 
 impl NodeId {

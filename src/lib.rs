@@ -88,7 +88,8 @@
 //! | `kafka-ssl` | TLS and SASL for it; needs OpenSSL's headers to build |
 //! | `rocketmq` | the RocketMQ transport; over two hundred crates more to build, no C library |
 //! | `http` | the HTTP transport; TLS by rustls |
-//! | `testing` | conformance suites for stores and transports of your own |
+//! | `serde` | configuration types ([`Limits`], [`Topic`], [`transport`]s) in files |
+//! | `testing` | the conformance suite for transports of your own |
 //!
 //! # What it is not for
 //!
@@ -109,6 +110,8 @@ mod crash_points;
 #[cfg(feature = "_failpoints")]
 #[doc(hidden)]
 pub mod crash_points;
+#[cfg(feature = "serde")]
+mod durations;
 mod enqueue;
 #[cfg(any(doc, doctest))]
 pub mod guide;
@@ -118,8 +121,11 @@ mod injected_bugs;
 #[cfg(feature = "_injected_bugs")]
 #[doc(hidden)]
 pub mod injected_bugs;
+#[cfg(feature = "_internals")]
+#[doc(hidden)]
+pub mod internals;
 mod lane;
-pub mod limits;
+mod limits;
 mod message;
 pub mod metrics;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
@@ -130,14 +136,15 @@ mod panic_guard;
 pub mod relay;
 mod retention;
 pub mod retry;
+mod serialize;
 pub mod store;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod topic;
 pub mod transport;
 
-/// What turns the `async fn` of a [`Store`](store::Store) or [`Transport`](transport::Transport) of one's own into the
-/// methods of the port; the crate of the same name.
+/// What turns the `async fn` of a [`Transport`](transport::Transport) of one's own into the methods of the trait; the crate of the
+/// same name.
 pub use async_trait::async_trait;
 pub use codec::CodecError;
 #[cfg(feature = "derive")]

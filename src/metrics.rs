@@ -4,6 +4,7 @@ use metrics::Unit;
 
 /// One metric.
 #[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
 pub struct Metric {
     /// Its name.
     pub name: &'static str,
@@ -26,12 +27,19 @@ pub enum MetricKind {
     Histogram,
 }
 
+/// Every metric of the crate.
+pub const ALL: &[Metric] = EVERY;
+
 macro_rules! metrics {
     ($($constant:ident = $name:literal, $kind:ident, $unit:ident, $help:literal;)+) => {
-        $(#[doc = $help] pub const $constant: &str = $name;)+
+        /// The names. Outside of this crate they stand as texts: in dashboards, alerts, and the tests of a recorder.
+        #[cfg_attr(not(feature = "_internals"), allow(unreachable_pub))]
+        pub(crate) mod names {
+            $(#[doc = $help] pub const $constant: &str = $name;)+
+        }
+        pub(crate) use self::names::*;
 
-        /// Every metric of the crate.
-        pub const ALL: &[Metric] = &[
+        const EVERY: &[Metric] = &[
             $(Metric { name: $name, kind: MetricKind::$kind, unit: Unit::$unit, help: $help },)+
         ];
     };

@@ -1,10 +1,15 @@
 //! How long a failed message waits for its next attempt.
 
+#[cfg(feature = "serde")]
+mod configured;
+
 use std::fmt;
 use std::time::Duration;
 
 use backoff::backoff::Backoff as _;
 
+#[cfg(feature = "serde")]
+pub(crate) use self::configured::RetryConfig;
 use crate::injected_bugs::{InjectedBug, is_injected};
 use crate::limits::{BACK_OFF_MAX, BACK_OFF_MIN, RETRY_WAIT_MAX};
 use crate::panic_guard::catch_panic;
@@ -29,7 +34,7 @@ use crate::panic_guard::catch_panic;
 /// assert_eq!(Impatient.wait(4), Duration::from_secs(3_600));
 /// ```
 pub trait RetryPolicy: fmt::Debug + Send + Sync + 'static {
-    /// The wait after failure number `failures`, counted from 1. At most [`RETRY_WAIT_MAX`] counts.
+    /// The wait after failure number `failures`, counted from 1. At most a year counts.
     ///
     /// # Panics
     /// It should not panic. If it does, the message waits as [`Exponential::default`] says, and

@@ -40,6 +40,7 @@ pub struct Topic {
 
 /// What happens to a key of an ordered topic when its message is refused for good.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum OnFailedKey {
     /// The key's later messages wait while the message is retried, until it is delivered or removed. Nothing is sent
     /// out of order. The default.
@@ -368,5 +369,7 @@ impl fmt::Display for TopicError {
     }
 }
 
+#[cfg(feature = "serde")]
+mod configured;
 #[cfg(test)]
 mod tests;

@@ -7,15 +7,16 @@ use anyhow::{Context, Result, ensure};
 use diesel_async::AsyncPgConnection;
 use diesel_async::pooled_connection::AsyncDieselConnectionManager;
 use diesel_async::pooled_connection::deadpool::Pool;
+use diesel_outbox::internals::metrics;
 use diesel_outbox::relay::Relay;
 use diesel_outbox::store::PostgresStore;
 use diesel_outbox::transport::{KafkaConfig, KafkaTransport, Transport};
-use diesel_outbox::{CodecError, Envelope, Limits, MessageId, Outbox, OutboxMessage, Topic, metrics};
+use diesel_outbox::{CodecError, Envelope, Limits, MessageId, Outbox, OutboxMessage, Topic};
 
 use crate::recorder::Recorder;
 
-/// Connections of the relay's own pool: two claims, two settles, a confirm and one other.
-pub(crate) const RELAY_CONNECTIONS: usize = 6;
+/// Connections of the relay's own pool: two claims, two settles, a confirm and one other, and one that it leaves to others.
+pub(crate) const RELAY_CONNECTIONS: usize = 7;
 
 /// The payload of an ordinary message.
 pub(crate) const PAYLOAD_BYTES: usize = 500;

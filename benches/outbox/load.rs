@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use diesel_async::AsyncPgConnection;
-use diesel_outbox::metrics::{CONFIRM_ROWS, SETTLE_ROWS};
+use diesel_outbox::internals::metrics::{CONFIRM_ROWS, SETTLE_ROWS};
 use diesel_outbox::transport::MemoryTransport;
 use serde::Serialize;
 

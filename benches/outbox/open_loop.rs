@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use diesel_async::AsyncConnection;
-use diesel_outbox::metrics::COMMIT_TO_ACK;
+use diesel_outbox::internals::metrics::COMMIT_TO_ACK;
 use diesel_outbox::{Outbox, Topic};
 use serde::Serialize;
 use tokio::sync::Mutex;

@@ -124,7 +124,7 @@ pub(crate) async fn run_relay(env: &BenchEnv, recorder: &Recorder, topic: &str, 
     let relay = application::start_relay_with(&outbox, &env.postgres, kafka, limits).await?;
     let mut questions = BufReader::new(tokio::io::stdin()).lines();
     while questions.next_line().await?.is_some() {
-        let delivered = recorder.count(diesel_outbox::metrics::DELIVERED);
+        let delivered = recorder.count(diesel_outbox::internals::metrics::DELIVERED);
         let status = std::fs::read_to_string("/proc/self/status").context("read /proc/self/status")?;
         println!("{delivered} {} {}", kib(&status, "VmRSS:")?, kib(&status, "VmHWM:")?);
     }

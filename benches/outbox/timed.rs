@@ -7,9 +7,8 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use diesel::connection::InstrumentationEvent;
-use diesel_outbox::store::RowKey;
 use diesel_outbox::transport::{
-    FailureClass, FencedLane, FencedMessage, LaneName, Outcome, Receipt, ReceiptSink, Transport, TransportError,
+    FailureClass, FencedLane, FencedMessage, LaneName, Outcome, Receipt, Transport, TransportError,
 };
 use diesel_outbox::{Envelope, MessageId, Topic};
 
@@ -63,31 +62,17 @@ struct TimedLane {
     delivered: Instants,
 }
 
-/// The original receipt, wrapped by the one that we passed on.
-#[derive(Debug)]
-struct TimedReceipt {
-    receipt: Mutex<Option<Receipt>>,
-    delivered: Instants,
-}
-
 impl Instants {
     /// A receipt that notes when its message is delivered, and passes every outcome on to `receipt`.
     fn timed_receipt(&self, message_id: MessageId, receipt: Receipt) -> Receipt {
-        let timed = TimedReceipt { receipt: Mutex::new(Some(receipt)), delivered: self.clone() };
-        Receipt::new(RowKey { id: 0, message_id }, Arc::new(timed))
-    }
-}
-
-impl ReceiptSink for TimedReceipt {
-    fn complete(&self, row: RowKey, outcome: Outcome) {
-        let now = Instant::now();
-        if matches!(outcome, Outcome::Delivered) {
-            self.delivered.note(row.message_id, now);
-        }
-        let receipt = self.receipt.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(receipt) = receipt {
+        let delivered = self.clone();
+        Receipt::new(move |outcome| {
+            let now = Instant::now();
+            if matches!(outcome, Outcome::Delivered) {
+                delivered.note(message_id, now);
+            }
             receipt.complete(outcome);
-        }
+        })
     }
 }
 

@@ -24,8 +24,8 @@ mod transports;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
+use diesel_outbox::Limits;
 use diesel_outbox::Topic;
-use diesel_outbox::limits::Limits;
 use diesel_outbox::transport::{RocketMqConfig, RocketMqTransport, Transport as _};
 use serde::Serialize;
 use tracing_subscriber::EnvFilter;

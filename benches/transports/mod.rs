@@ -8,9 +8,10 @@ use anyhow::{Result, bail, ensure};
 use diesel_async::AsyncPgConnection;
 use diesel_async::pooled_connection::AsyncDieselConnectionManager;
 use diesel_async::pooled_connection::deadpool::Pool;
-use diesel_outbox::limits::{Limits, SEND_BATCH_ROWS_MAX};
-use diesel_outbox::store::{PostgresStore, RowKey};
-use diesel_outbox::transport::{Outcome, Receipt, ReceiptSink, Transport};
+use diesel_outbox::Limits;
+use diesel_outbox::internals::limits::SEND_BATCH_ROWS_MAX;
+use diesel_outbox::store::PostgresStore;
+use diesel_outbox::transport::{Outcome, Receipt, Transport};
 use diesel_outbox::{Envelope, MessageId, Outbox, Topic};
 use tokio::sync::Notify;
 
@@ -36,8 +37,8 @@ struct DeliveryCounter {
     failure: Mutex<Option<String>>,
 }
 
-impl ReceiptSink for DeliveryCounter {
-    fn complete(&self, _row: RowKey, outcome: Outcome) {
+impl DeliveryCounter {
+    fn note(&self, outcome: Outcome) {
         if !matches!(outcome, Outcome::Delivered) {
             *self.failure.lock().expect("not poisoned") = Some(format!("{outcome:?}"));
         }
@@ -63,8 +64,8 @@ impl TestSender {
         envelope.key = Some(number.to_string());
         envelope.kind = "order.placed".to_owned();
         envelope.payload = Some(vec![b'x'; PAYLOAD_BYTES]);
-        let row = RowKey { id: 0, message_id: envelope.message_id };
-        (envelope, Receipt::new(row, Arc::clone(&self.0) as Arc<dyn ReceiptSink>))
+        let counter = Arc::clone(&self.0);
+        (envelope, Receipt::new(move |outcome| counter.note(outcome)))
     }
 
     /// Waits until this many are delivered, of all that were ever handed over.

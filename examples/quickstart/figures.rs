@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use diesel_outbox::metrics;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 
 use crate::Failure;
@@ -45,8 +44,8 @@ impl Metrics {
     fn read(&mut self) {
         for (key, _, _, value) in self.snapshotter.snapshot().into_vec() {
             match (key.key().name(), value) {
-                (metrics::DELIVERED, DebugValue::Counter(count)) => self.delivered += count,
-                (metrics::COMMIT_TO_ACK, DebugValue::Histogram(seconds)) => {
+                ("outbox_delivered_total", DebugValue::Counter(count)) => self.delivered += count,
+                ("outbox_commit_to_ack_seconds", DebugValue::Histogram(seconds)) => {
                     self.waits.extend(seconds.iter().map(|seconds| Duration::from_secs_f64(**seconds)));
                 }
                 _ => {}

@@ -111,10 +111,10 @@ pub enum AdminError {
     #[error("a rate of 0 messages per transaction or per second would never end: set both to at least 1")]
     ZeroRate,
     /// The store has no admin operations.
-    #[error("this store has no admin operations: implement `Store::admin` for it")]
+    #[error("this store has no admin operations: use the store of PostgreSQL, MySQL, SQLite or memory")]
     Unsupported,
     /// The store keeps no history.
-    #[error("this store has no history: implement `Store::history` for it")]
+    #[error("this store has no history: use the store of PostgreSQL, MySQL, SQLite or memory")]
     NoHistory,
     /// The database could not be reached, or the operation failed.
     #[error(transparent)]

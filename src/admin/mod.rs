@@ -20,10 +20,9 @@ pub use payload::PayloadText;
 pub use redrive_pace::RedriveRate;
 pub use retry::RetryOutcome;
 
-pub use crate::store::{
-    DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, FailureNote, PausedTopic, SendNowOutcome,
-};
-pub use crate::store::{ProcessedOutcome, SentCount, SentCursor, SentMessage};
+pub use crate::store::admin::{PausedTopic, SendNowOutcome};
+pub use crate::store::dead_letter::{DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, FailureNote};
+pub use crate::store::history::{ProcessedOutcome, SentCount, SentCursor, SentMessage};
 
 use std::fmt;
 use std::sync::Arc;
@@ -33,7 +32,7 @@ use crate::limits::Limits;
 use crate::message::MessageId;
 use crate::metrics;
 use crate::outbox::Outbox;
-use crate::store::{AdminStore, CancelOutcome, Store};
+use crate::store::{AdminStore, CancelOutcome, OutboxStore, Store, shared};
 
 /// Manages the messages of an outbox: cancels delayed ones, sends waiting ones now, pauses topics, lists, redrives and purges dead
 /// letters, and looks up, confirms and resends messages in the history. Made by [`Outbox::admin`].
@@ -44,14 +43,15 @@ use crate::store::{AdminStore, CancelOutcome, Store};
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// use std::time::{Duration, SystemTime};
 /// use diesel_outbox::admin::AdminError;
-/// use diesel_outbox::store::{InsertOptions, MemoryStore};
+/// use diesel_outbox::store::MemoryStore;
 /// use diesel_outbox::{Envelope, MessageId, Outbox, Topic};
 ///
 /// let outbox = Outbox::builder().topic(Topic::new("reminders")).build()?;
 /// let store = MemoryStore::new();
-/// # let envelope = Envelope::new(MessageId::new(), "reminders".into(), SystemTime::UNIX_EPOCH);
-/// # let delayed = InsertOptions::default().deliver_after(Duration::from_secs(3_600));
-/// # let message_id = store.insert(envelope, delayed).message_id;
+/// # let message_id = MessageId::new();
+/// # let mut reminder = Envelope::new(message_id, "reminders".into(), SystemTime::UNIX_EPOCH);
+/// # reminder.deliver_at = Some(store.now() + Duration::from_secs(3_600));
+/// # store.commit(reminder);
 /// let admin = outbox.admin(store);
 /// // The id is what `enqueue` returned.
 /// admin.cancel(message_id).await?;
@@ -72,10 +72,9 @@ impl Outbox {
     ///
     /// For services, jobs and tools alike: a pool of one connection is enough. The outbox may have no topics, unless messages are
     /// requeued to a topic that has since become ordered, or stopped being ordered.
-    pub fn admin(&self, mut store: impl Store) -> Admin {
-        store.use_tables(self.tables());
+    pub fn admin(&self, store: impl OutboxStore) -> Admin {
         let lease_duration = Limits::default().lease_duration;
-        Admin { outbox: self.clone(), store: Arc::new(store), lease_duration }
+        Admin { outbox: self.clone(), store: shared(store, self.tables()), lease_duration }
     }
 }
 

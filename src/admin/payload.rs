@@ -31,7 +31,8 @@ impl Admin {
     /// The payload of a dead letter as text, decoded by the codec of the message type registered for its topic and kind.
     ///
     /// ```
-    /// # use diesel_outbox::store::{NewDeadLetter, Held, InsertOptions, MemoryStore, Store};
+    /// # use diesel_outbox::internals::store::{NewDeadLetter, Held, InsertOptions, Store};
+    /// # use diesel_outbox::store::MemoryStore;
     /// # use diesel_outbox::{Envelope, MessageId};
     /// use diesel_outbox::{Outbox, OutboxMessage, Topic};
     ///

@@ -28,8 +28,7 @@ impl Default for RedriveRate {
 }
 
 impl RedriveRate {
-    /// How many messages one transaction moves: no more than `per_second`, and at most
-    /// [`REDRIVE_ROWS_MAX`](crate::limits::REDRIVE_ROWS_MAX).
+    /// How many messages one transaction moves: no more than `per_second`, and at most 500.
     #[must_use]
     pub fn rows_max(mut self, rows: usize) -> Self {
         self.rows_max = rows;

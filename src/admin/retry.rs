@@ -69,7 +69,8 @@ impl Admin {
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
     /// # use std::time::SystemTime;
-    /// # use diesel_outbox::store::{NewDeadLetter, Held, InsertOptions, MemoryStore, Store};
+    /// # use diesel_outbox::internals::store::{NewDeadLetter, Held, InsertOptions, Store};
+    /// # use diesel_outbox::store::MemoryStore;
     /// # use diesel_outbox::{Envelope, MessageId, Outbox, Topic};
     /// # let outbox = Outbox::builder().topic(Topic::new("orders")).build()?;
     /// # let store = MemoryStore::new();

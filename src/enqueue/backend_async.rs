@@ -5,6 +5,7 @@ use diesel::result::QueryResult;
 use diesel::sql_types::Text;
 use diesel_async::{AsyncConnectionCore, RunQueryDsl};
 
+use super::statement::still_there::StillThere;
 use super::statement::{Dialect, Inserted, Insertion};
 
 /// A database that the outbox can write to through a diesel-async connection `C`.
@@ -28,6 +29,13 @@ pub trait AsyncOutboxBackend<C>: Dialect {
     /// Runs a query that returns one text a row.
     #[doc(hidden)]
     fn texts_async<'a>(conn: &'a mut C, sql: &'a str) -> impl Future<Output = QueryResult<Vec<String>>> + Send + 'a;
+
+    /// Whether a row is still where it was written, and no relay has taken it.
+    #[doc(hidden)]
+    fn is_still_there_async<'a>(
+        conn: &'a mut C,
+        row: StillThere<'a>,
+    ) -> impl Future<Output = QueryResult<bool>> + Send + 'a;
 }
 
 #[cfg(feature = "postgres")]
@@ -51,6 +59,10 @@ where
 
     async fn texts_async<'a>(conn: &'a mut C, sql: &'a str) -> QueryResult<Vec<String>> {
         diesel::dsl::sql::<Text>(sql).load(conn).await
+    }
+
+    async fn is_still_there_async<'a>(conn: &'a mut C, row: StillThere<'a>) -> QueryResult<bool> {
+        Ok(row.load::<i64>(conn).await?.into_iter().any(|count| count > 0))
     }
 }
 
@@ -81,6 +93,10 @@ where
     async fn texts_async<'a>(conn: &'a mut C, sql: &'a str) -> QueryResult<Vec<String>> {
         diesel::dsl::sql::<Text>(sql).load(conn).await
     }
+
+    async fn is_still_there_async<'a>(conn: &'a mut C, row: StillThere<'a>) -> QueryResult<bool> {
+        Ok(row.load::<i64>(conn).await?.into_iter().any(|count| count > 0))
+    }
 }
 
 #[cfg(feature = "sqlite")]
@@ -96,5 +112,9 @@ where
 
     async fn texts_async<'a>(conn: &'a mut C, sql: &'a str) -> QueryResult<Vec<String>> {
         diesel::dsl::sql::<Text>(sql).load(conn).await
+    }
+
+    async fn is_still_there_async<'a>(conn: &'a mut C, row: StillThere<'a>) -> QueryResult<bool> {
+        Ok(row.load::<i64>(conn).await?.into_iter().any(|count| count > 0))
     }
 }

@@ -4,6 +4,7 @@ use diesel::result::QueryResult;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 use diesel::sql_types::Text;
 
+use super::statement::still_there::StillThere;
 use super::statement::{Dialect, Inserted, Insertion};
 
 /// A database that the outbox can write to through a Diesel connection `C`.
@@ -23,6 +24,10 @@ pub trait OutboxBackend<C>: Dialect {
     /// Runs a query that returns one text a row.
     #[doc(hidden)]
     fn texts(conn: &mut C, sql: &str) -> QueryResult<Vec<String>>;
+
+    /// Whether a row is still where it was written, and no relay has taken it.
+    #[doc(hidden)]
+    fn is_still_there(conn: &mut C, row: StillThere<'_>) -> QueryResult<bool>;
 }
 
 #[cfg(feature = "postgres")]
@@ -47,6 +52,10 @@ where
     fn texts(conn: &mut C, sql: &str) -> QueryResult<Vec<String>> {
         diesel::dsl::sql::<Text>(sql).load(conn)
     }
+
+    fn is_still_there(conn: &mut C, row: StillThere<'_>) -> QueryResult<bool> {
+        Ok(row.load::<i64>(conn)?.into_iter().any(|count| count > 0))
+    }
 }
 
 #[cfg(feature = "mysql")]
@@ -69,6 +78,10 @@ where
     fn texts(conn: &mut C, sql: &str) -> QueryResult<Vec<String>> {
         diesel::dsl::sql::<Text>(sql).load(conn)
     }
+
+    fn is_still_there(conn: &mut C, row: StillThere<'_>) -> QueryResult<bool> {
+        Ok(row.load::<i64>(conn)?.into_iter().any(|count| count > 0))
+    }
 }
 
 #[cfg(feature = "sqlite")]
@@ -84,5 +97,9 @@ where
 
     fn texts(conn: &mut C, sql: &str) -> QueryResult<Vec<String>> {
         diesel::dsl::sql::<Text>(sql).load(conn)
+    }
+
+    fn is_still_there(conn: &mut C, row: StillThere<'_>) -> QueryResult<bool> {
+        Ok(row.load::<i64>(conn)?.into_iter().any(|count| count > 0))
     }
 }

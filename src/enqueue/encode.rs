@@ -50,12 +50,12 @@ impl Encoded {
         let headers = event.headers();
         check_text(&name, key.as_deref(), &kind)?;
         check_headers(&name, &headers)?;
-        let codec = |source| EnqueueError::Codec {
+        let codec = |error| EnqueueError::Codec {
             // `enqueue_all` takes references, too.
             type_name: std::any::type_name::<M>().trim_start_matches('&'),
             topic: name.to_string(),
             kind: kind.to_string(),
-            source,
+            error,
         };
         let lane = lane(topic, key.as_deref())?;
         let delivery = delivery(topic, event.delivery())?;

@@ -105,7 +105,7 @@ pub enum EnqueueError {
     },
     /// The event's payload could not be encoded.
     #[error(
-        "the payload of `{type_name}` (topic {topic:?}, kind {kind:?}) cannot be encoded: {source}; this is about the fields of \
+        "the payload of `{type_name}` (topic {topic:?}, kind {kind:?}) cannot be encoded: {error}; this is about the fields of \
          `{type_name}`, not about the message's key or headers: change the field, or give the type another codec"
     )]
     Codec {
@@ -116,7 +116,7 @@ pub enum EnqueueError {
         /// The message's kind.
         kind: String,
         /// The codec's error.
-        source: CodecError,
+        error: CodecError,
     },
     /// No transaction is open, and the outbox was not built with
     /// [`allow_outside_transaction`](crate::OutboxBuilder::allow_outside_transaction).

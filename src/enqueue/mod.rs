@@ -25,4 +25,5 @@ pub use mark::AsyncMarkBackend;
 pub(crate) use mark::Mark;
 #[cfg(feature = "rocketmq")]
 pub use mark::MarkBackend;
+pub(crate) use statement::still_there::StillThere;
 pub(crate) use statement::{Dialect, Inserted, Insertion, next_statement_rows};

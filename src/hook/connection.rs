@@ -1,15 +1,16 @@
 //! Finds the hook on a connection, and installs it.
+//!
+//! This file uses what Diesel shows only with its feature for third-party backends: the instrumentation of a connection, and events
+//! that only a connection makes. One other file needs that feature, `outbox::transaction::connection_sync`, which is a
+//! `Connection` itself. Cargo.toml pins Diesel because of the two.
 
 use std::any::TypeId;
-#[cfg(all(feature = "async", feature = "postgres"))]
 use std::num::NonZeroU32;
 use std::sync::Once;
 
-#[cfg(all(feature = "async", feature = "postgres"))]
-use diesel::connection::InstrumentationEvent;
 use diesel::connection::{
-    Connection, DynInstrumentation, Instrumentation, TransactionManager, TransactionManagerStatus,
-    ValidTransactionManagerStatus,
+    Connection, DynInstrumentation, Instrumentation, InstrumentationEvent, TransactionManager,
+    TransactionManagerStatus, ValidTransactionManagerStatus,
 };
 use diesel::result::{Error, QueryResult};
 
@@ -113,6 +114,11 @@ pub(crate) fn hold_until_commit(conn: &mut impl Conn, rows: Vec<Pending>, at: De
         (Some(hook), Some(before)) => hook.buffer.push(rows, at.depth, at.in_test_transaction, before),
         _ => warn_without_hook(&rows),
     }
+}
+
+/// Announces a BEGIN, or the SAVEPOINT at `depth`, that no transaction manager sends.
+pub(crate) fn announce_begin(conn: &mut impl Conn, depth: NonZeroU32) {
+    conn.instrumentation().on_connection_event(InstrumentationEvent::begin_transaction(depth));
 }
 
 /// Announces the COMMIT of the outermost transaction as a transaction manager does. `statements` are sent together with

@@ -19,7 +19,7 @@ mod tests;
 #[cfg(feature = "async")]
 pub(crate) use connection::AsyncConn;
 pub(crate) use connection::{
-    Conn, Depth, SyncConn, expect_probe, has_begun, hold_until_commit, is_deadlocked, statements,
+    Conn, Depth, SyncConn, announce_begin, expect_probe, has_begun, hold_until_commit, is_deadlocked, statements,
 };
 #[cfg(all(feature = "async", feature = "postgres"))]
 pub(crate) use connection::{announce_commit, announce_rollback};

@@ -80,6 +80,12 @@ pub const ERRORS_KEPT_MAX: usize = 10;
 /// Bytes of one kept error's text.
 pub const ERROR_TEXT_BYTES_MAX: usize = 1_024;
 
+/// As much of a text as [`ERROR_TEXT_BYTES_MAX`] allows, in whole characters.
+pub(crate) fn cut_error_text(text: &str) -> &str {
+    let fits = (0..=ERROR_TEXT_BYTES_MAX.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
+    &text[..fits.unwrap_or(0)]
+}
+
 /// Rows of one multi-row INSERT on MySQL and SQLite. Larger calls take several, because both limit the binds of a
 /// statement (65,535 and 32,766). PostgreSQL binds arrays and takes any number.
 pub const ENQUEUE_ROWS_MAX: usize = 256;
@@ -99,3 +105,10 @@ pub const INLINE_ROWS_MAX: usize = 64;
 /// Refs that a connection's hook keeps for one transaction; the rest is left to the sweeper. The queue could not take
 /// more anyway.
 pub const HOOK_REFS_MAX: usize = 16_384;
+
+/// How long a message of a process without a relay may lie untouched until that is said in the log. A relay elsewhere takes it within its
+/// poll interval; one that is just being deployed, a little later.
+pub const UNSENT_AFTER: Duration = Duration::from_secs(10);
+
+/// How often at most such a process looks: a statement a minute is nothing.
+pub const UNSENT_CHECK_INTERVAL: Duration = Duration::from_secs(60);

@@ -2,6 +2,11 @@
 //!
 //! Fields of [`Limits`] are defaults that each relay can change; constants are fixed.
 
+// The constants are for this crate, and for its tests where these show them.
+#![allow(unreachable_pub)]
+
+#[cfg(feature = "serde")]
+mod configured;
 mod http;
 mod kafka;
 mod lanes;

@@ -10,6 +10,37 @@ pub const SEND_BATCH_ROWS_MAX: usize = 100;
 /// instant.
 pub const SHUTDOWN_GRACE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// The grace of a relay that [runs until](crate::relay::Relay::run_until) something: below the 30 s that orchestrators leave a process, and
+/// above what a healthy broker takes for everything that may be in flight.
+pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(20);
+
+/// How often a relay's tasks show that somebody polls them. A second costs nothing, and is known in good time.
+pub const RELAY_BEAT_INTERVAL: Duration = Duration::from_secs(1);
+
+/// From such a silence on a relay counts as stalled: a runtime that is only busy is late by less.
+pub const RELAY_STALLED_AFTER: Duration = Duration::from_secs(10);
+
+/// Concurrent statements that ask what is due. Together with those of one transport and the default limits, a relay uses up to six
+/// connections.
+pub const POLLS_AT_ONCE: usize = 1;
+
+/// Statements at once, of each transport, that look whether what was handed over is committed.
+pub const CONFIRMS_AT_ONCE: usize = 1;
+
+/// Statements at once of each ordered topic: one that reads its lanes, one that reads single rows of them, and one that renews them. They
+/// take turns with the others where there are no connections for them.
+pub const LANE_CALLS_AT_ONCE: usize = 3;
+
+/// How often a failure that goes on is logged as a warning; in between it is a line of level debug.
+pub const WARNING_REPEAT_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Different failures of one outage that are each logged once.
+pub const WARNING_TEXTS_MAX: usize = 8;
+
+/// Connections that a relay needs besides those of its claims. A claim keeps its connection until its messages have outcomes; all other
+/// statements are short and can share one.
+pub const CONNECTIONS_BESIDE_CLAIMS_MIN: usize = 1;
+
 /// Bounds and times of one relay.
 ///
 /// ```
@@ -46,7 +77,7 @@ pub struct Limits {
     /// Rows of one confirm: beyond 500, the cost per row no longer falls.
     pub confirm_rows_max: usize,
     /// How long a confirm lingers for more rows while the processors are the limit, if that is measured to help
-    /// ([`LINGER_TRIAL_PAIRS`]). Rows that arrive meanwhile share one read and one request to the broker, which saves
+    /// (`LINGER_TRIAL_PAIRS`). Rows that arrive meanwhile share one read and one request to the broker, which saves
     /// the business more than it costs the row. With 5 ms in place of 10 ms, the business loses 0.05 of its
     /// transactions beside a Kafka on the same processors. Zero: it never lingers.
     pub confirm_linger_max: Duration,
@@ -72,7 +103,7 @@ pub struct Limits {
     pub poll_interval: Duration,
     /// Slack of the watermark: a row whose `due_at` was set this long before its COMMIT is still seen at once. A row
     /// that commits this long after it was due (which is t after its enqueue) is found by a full scan
-    /// ([`FULL_SCAN_PAUSE_FACTOR`]). 3 s is about how long a claim can keep a row locked
+    /// (`FULL_SCAN_PAUSE_FACTOR`). 3 s is about how long a claim can keep a row locked
     /// ([`claim_term_duration`](Self::claim_term_duration), plus the second after which the database ends it). Not
     /// more, because each poll, and the first claim of each pass, walks over the rows of this time if an old snapshot
     /// keeps deleted ones: with 3 s at 8,300 rows a second, 0.6 times the pages of the claim itself.

@@ -24,6 +24,19 @@ pub const SECRET_LENGTH_MIN: usize = 3;
 /// A silently cut connection would cost the next call its whole time-out.
 pub const CONNECTION_IDLE_MAX: Duration = Duration::from_secs(60);
 
+/// How long a store keeps an idle connection of a pool that others use, too.
+pub const SHARED_CONNECTION_IDLE_MAX: Duration = Duration::from_secs(5);
+
+/// Connections of a store that makes its own, where no relay has said how many it needs: an [`Admin`](crate::admin::Admin) has no more
+/// calls at once than people.
+pub const OWN_CONNECTIONS_MAX: usize = 4;
+
+/// Connections of a given pool that a relay never takes, so that an application on the same pool goes on.
+pub const CONNECTIONS_LEFT_FREE: usize = 1;
+
+/// Connections of a store in SQLite: one that writes and one that reads.
+pub const SQLITE_CONNECTIONS: usize = 2;
+
 /// Connections that a store opens at once. Calls that come together wait for each other's connections for milliseconds
 /// at start. Without a bound, a pool with fewer connections than calls would collect a waiter for each call's whole
 /// time-out.

@@ -100,7 +100,7 @@ pub enum HeaderError {
     },
     /// A value under `b64` is not base64.
     #[error("a header's b64 value is not base64: {0}")]
-    Base64(#[source] base64::DecodeError),
+    Base64(base64::DecodeError),
 }
 
 #[derive(Serialize, Deserialize)]

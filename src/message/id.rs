@@ -1,6 +1,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::Serialize;
 use uuid::Uuid;
 
 /// The identity of a message: a UUID of version 7, made when it is enqueued and the same in every copy.
@@ -14,7 +15,8 @@ use uuid::Uuid;
 /// assert!(first < second);
 /// assert_eq!(first.to_string().parse::<MessageId>().unwrap(), first);
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(transparent)]
 pub struct MessageId(Uuid);
 
 impl MessageId {

@@ -2,6 +2,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+use super::unsent::Unsent;
 use super::{Inner, Outbox, RegisteredType};
 use crate::message::OutboxMessage;
 use crate::naming::TableNames;
@@ -121,6 +122,7 @@ impl OutboxBuilder {
             transaction_pooling: self.transaction_pooling,
             registered: self.messages,
             link: Arc::default(),
+            unsent: Unsent::default(),
             recorder: OnceLock::new(),
         };
         Ok(Outbox { inner: Arc::new(inner) })

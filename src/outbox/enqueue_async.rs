@@ -6,9 +6,10 @@ use diesel_async::{AsyncConnection, TransactionManager};
 use super::Outbox;
 use super::commit_async::commit_async;
 use super::probe::is_transaction_lost_async;
+use super::unsent::address_of;
 use super::write::{WriteContext, error_after_rollback, map_refusal, needs_transaction, transaction_lost};
 use crate::enqueue::encode::Encoded;
-use crate::enqueue::{AsyncOutboxBackend, Inserted, next_statement_rows};
+use crate::enqueue::{AsyncOutboxBackend, Inserted, StillThere, next_statement_rows};
 use crate::hook::{AsyncConn, hold_until_commit};
 use crate::message::{MessageId, OutboxMessage};
 
@@ -123,9 +124,21 @@ impl Outbox {
     {
         let before = self.statements(&mut AsyncConn(conn), context);
         let inserted = self.insert_all_async(conn, &rows, context).await?;
+        self.look_for_unsent_async(conn, context).await?;
+        self.remember_unsent(context, &rows, &inserted, address_of(conn));
         let inline = Self::may_verify::<C::Backend>(&rows, context);
         hold_until_commit(&mut AsyncConn(conn), self.pending(rows, &inserted, context, inline), context.at, before);
         Ok(())
+    }
+
+    pub(super) async fn look_for_unsent_async<C>(&self, conn: &mut C, context: WriteContext) -> QueryResult<()>
+    where
+        C: AsyncConnection,
+        C::Backend: AsyncOutboxBackend<C>,
+    {
+        let Some(row) = self.perhaps_unsent::<C::Backend>(context, address_of(conn)) else { return Ok(()) };
+        let found = C::Backend::is_still_there_async(conn, StillThere::new(&self.inner.messages, row)).await;
+        self.note_unsent::<C::Backend>(found)
     }
 
     pub(super) async fn insert_all_async<C>(

@@ -3,9 +3,10 @@ use diesel::result::QueryResult;
 
 use super::Outbox;
 use super::probe::is_transaction_lost;
-use super::write::{map_refusal, needs_transaction, transaction_lost};
+use super::unsent::address_of;
+use super::write::{WriteContext, map_refusal, needs_transaction, transaction_lost};
 use crate::enqueue::encode::Encoded;
-use crate::enqueue::{Inserted, OutboxBackend, next_statement_rows};
+use crate::enqueue::{Inserted, OutboxBackend, StillThere, next_statement_rows};
 use crate::hook::{SyncConn, hold_until_commit};
 use crate::message::{MessageId, OutboxMessage};
 
@@ -98,16 +99,29 @@ impl Outbox {
         }
         let before = self.statements(&mut SyncConn(conn), context);
         let inserted = self.insert_all(conn, &rows, context)?;
+        self.look_for_unsent(conn, context)?;
+        self.remember_unsent(context, &rows, &inserted, address_of(conn));
         let inline = Self::may_verify::<C::Backend>(&rows, context);
         hold_until_commit(&mut SyncConn(conn), self.pending(rows, &inserted, context, inline), context.at, before);
         Ok(())
+    }
+
+    /// Behind the INSERT: on SQLite a transaction that reads first may not be able to write.
+    pub(super) fn look_for_unsent<C>(&self, conn: &mut C, context: WriteContext) -> QueryResult<()>
+    where
+        C: Connection,
+        C::Backend: OutboxBackend<C>,
+    {
+        let Some(row) = self.perhaps_unsent::<C::Backend>(context, address_of(conn)) else { return Ok(()) };
+        let found = C::Backend::is_still_there(conn, StillThere::new(&self.inner.messages, row));
+        self.note_unsent::<C::Backend>(found)
     }
 
     pub(super) fn insert_all<C>(
         &self,
         conn: &mut C,
         rows: &[Encoded],
-        context: super::write::WriteContext,
+        context: WriteContext,
     ) -> QueryResult<Vec<Inserted>>
     where
         C: Connection,

@@ -20,6 +20,8 @@ mod relay;
 mod test_hook;
 mod testing;
 mod transaction;
+mod unsent;
+mod unsent_check;
 mod write;
 
 pub use batch::Batch;
@@ -37,6 +39,7 @@ pub use transaction::{AsyncTransaction, TransactionConnection};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+use self::unsent::Unsent;
 use crate::codec::CodecError;
 use crate::hook::{CommitHook, TestRecorder};
 use crate::naming::TableNames;
@@ -84,6 +87,7 @@ struct Inner {
     transaction_pooling: bool,
     registered: Vec<RegisteredType>,
     link: Arc<Link>,
+    unsent: Unsent,
     /// Set once by an application's test.
     recorder: OnceLock<Arc<TestRecorder>>,
 }

@@ -21,6 +21,10 @@ impl Outbox {
         context: WriteContext,
     ) -> PendingCommit {
         let at = context.at;
+        if at.is_outermost() {
+            // Of no connection whose transaction could still be open when it is looked for.
+            self.remember_unsent(context, &rows, inserted, 0);
+        }
         let pending = self.pending(rows, inserted, context, B::COMMIT_VERIFIES_INSERT && at.is_outermost());
         PendingCommit { pending, at }
     }

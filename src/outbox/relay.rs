@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Outbox;
-use crate::relay::RelayBuilder;
+use crate::relay::{FlushOutcome, RelayBuilder};
 
 /// Sending what was enqueued.
 impl Outbox {
@@ -30,16 +30,16 @@ impl Outbox {
         RelayBuilder::new(self.topics().to_vec(), self.tables().clone(), Arc::clone(self.link()))
     }
 
-    /// Waits until everything enqueued and committed so far has been sent and settled, at most `within`; says whether it
-    /// has. For processes that end soon; one that shuts its relay down needs no flush before.
+    /// Waits until everything enqueued and committed so far has been sent and settled, for `within` at most. For processes
+    /// that end soon; one that shuts its relay down needs no flush before.
     ///
     /// What was left to the sweepers on its way, in an outage say, is waited for as well, whichever process settles it. Rows
     /// that the commit hook did not see are not, nor those of paused topics. Without a relay in this process there is nothing
-    /// to wait for.
+    /// to wait for, and the outcome says so.
     ///
     /// # Cancel safety
     /// Cancelling stops the waiting only.
-    pub async fn flush(&self, within: Duration) -> bool {
+    pub async fn flush(&self, within: Duration) -> FlushOutcome {
         self.link().flush(within).await
     }
 }

@@ -7,6 +7,7 @@ use metrics::Gauge;
 use super::Outbox;
 use crate::clock::{BootInstant, SystemClock};
 use crate::limits::Limits;
+use crate::relay::FlushOutcome;
 use crate::relay::direct::queue::{InlineRow, Queue, Queues, RelayHandle};
 use crate::store::RowRef;
 
@@ -46,8 +47,8 @@ struct NothingToFlush;
 
 #[async_trait]
 impl RelayHandle for NothingToFlush {
-    async fn flush(&self, _within: Duration) -> bool {
-        true
+    async fn flush(&self, _within: Duration) -> FlushOutcome {
+        FlushOutcome::Settled
     }
 
     fn committing_to_lane(&self, _topic: &str, _lane: u16) {}

@@ -14,19 +14,23 @@ mod api;
 mod dead_letter_callbacks;
 pub(crate) mod direct;
 mod engine;
+mod flush;
+mod handle;
 mod health;
 mod lanes;
 mod ledger;
+mod liveness;
 mod notify;
 mod path;
 mod pruner;
+mod repeated;
 mod settle;
 mod sweep;
 #[cfg(test)]
 mod tests;
 mod topics;
 
-pub use api::blocking::{BacklogError, BlockingRelay};
+pub use api::blocking::BlockingRelay;
 pub use api::builder::RelayBuilder;
 pub use api::panicked::RelayPanicked;
 pub use api::relays::{Relays, RelaysBuilder, RelaysError};
@@ -34,8 +38,12 @@ pub use api::routes::RoutingProblem;
 pub use api::shutdown::ShutdownReport;
 pub use api::start_error::{LimitsProblem, StartError};
 pub use dead_letter_callbacks::{DeadLetterAlert, DeadLetterEvent};
-pub use health::backlog::Backlog;
-pub use health::status::{LaneStatus, RelayStatus, RouteStatus, StoreStatus, TransportStatus};
+pub use flush::FlushOutcome;
+pub use handle::{RelayHandle, RelayHealth};
+pub use health::backlog::{Backlog, BacklogError};
+pub use health::status::{LaneStatus, RelayState, RelayStatus, RouteStatus, StoreStatus, TransportStatus};
+
+pub use crate::store::interface::TopicBacklog;
 
 use std::fmt;
 use std::sync::Arc;
@@ -46,23 +54,40 @@ use tokio::task::JoinSet;
 use self::direct::queue::{Link, RelayHandle as _};
 use self::engine::engines::Engines;
 use self::engine::stop::Stage;
+use self::handle::Shared;
+use crate::limits::SHUTDOWN_GRACE;
 use crate::store::StoreError;
 
 /// A running relay. Made by [`RelayBuilder::start`].
 ///
-/// Dropping it without [`shutdown`](Self::shutdown) is a gentler crash: open claims still finish, and a sweeper later
+/// Its owner ends it, with [`shutdown`](Self::shutdown) or [`run_until`](Self::run_until); everybody else has a
+/// [`handle`](Self::handle).
+///
+/// Dropping it without shutdown is a gentler crash, and is logged: open claims still finish, and a sweeper later
 /// finds what was in flight and may send it a second time.
+#[must_use = "a dropped relay sends nothing: keep it, and end it with `shutdown` or `run_until`"]
 pub struct Relay {
     engines: Arc<Engines>,
     link: Arc<Link>,
     /// Claim workers end on their own and are never aborted, so no claim is left open.
     sweepers: JoinSet<()>,
     others: JoinSet<()>,
+    shared: Arc<Shared>,
+    is_shut_down: bool,
 }
 
 impl Relay {
-    /// Waits until everything handed over so far has been sent and settled, for `within` at most. Returns whether it
-    /// has.
+    pub(crate) fn new(engines: Arc<Engines>, link: Arc<Link>, sweepers: JoinSet<()>, others: JoinSet<()>) -> Self {
+        let shared = Shared::new(&engines);
+        Self { engines, link, sweepers, others, shared, is_shut_down: false }
+    }
+
+    /// A handle for everybody who looks at the relay and does not end it.
+    pub fn handle(&self) -> RelayHandle {
+        RelayHandle::new(&self.shared)
+    }
+
+    /// Waits until everything handed over so far has been sent and settled, for `within` at most.
     ///
     /// Rows that were handed over and then left to the sweepers, for example in an outage, are looked up in the
     /// database once per poll interval. Only the last [`in_flight_max`](crate::Limits::in_flight_max) and
@@ -71,7 +96,7 @@ impl Relay {
     ///
     /// # Cancel safety
     /// Cancelling stops only the waiting.
-    pub async fn flush(&self, within: Duration) -> bool {
+    pub async fn flush(&self, within: Duration) -> FlushOutcome {
         self.engines.flush(within).await
     }
 
@@ -93,13 +118,13 @@ impl Relay {
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-    /// # use diesel_outbox::store::{InsertOptions, MemoryStore};
+    /// # use diesel_outbox::store::MemoryStore;
     /// # use diesel_outbox::transport::MemoryTransport;
     /// # use diesel_outbox::{Envelope, MessageId, Outbox, Topic};
     /// # let outbox = Outbox::builder().topic(Topic::new("orders")).build()?;
     /// # let store = MemoryStore::new();
     /// # let envelope = Envelope::new(MessageId::new(), "order".into(), std::time::SystemTime::UNIX_EPOCH);
-    /// # store.insert(envelope, InsertOptions::default());
+    /// # store.commit(envelope);
     /// # let relay = outbox.relay().store(store).transport(MemoryTransport::new()).start().await?;
     /// let backlog = relay.backlog().await?;
     /// assert_eq!((backlog.due(), backlog.dead_letters()), (1, 0));
@@ -125,14 +150,50 @@ impl Relay {
     /// Cancelling it is like dropping the relay.
     pub async fn shutdown(mut self, grace: Duration) -> ShutdownReport {
         self.link.disconnect();
-        api::shutdown::drain(&self.engines, &mut self.sweepers, &mut self.others, grace).await
+        let report = api::shutdown::drain(&self.engines, &mut self.sweepers, &mut self.others, grace).await;
+        self.is_shut_down = true;
+        report
+    }
+
+    /// Runs until `stop` is over, and [shuts down](Self::shutdown) then, with a grace of 20 s. For services, whose main
+    /// function has nothing else to wait for.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// # use diesel_outbox::store::MemoryStore;
+    /// # use diesel_outbox::transport::MemoryTransport;
+    /// # use diesel_outbox::{Outbox, Topic};
+    /// # let outbox = Outbox::builder().topic(Topic::new("orders")).build()?;
+    /// # let relay = outbox.relay().store(MemoryStore::new()).transport(MemoryTransport::new()).start().await?;
+    /// # let ctrl_c = || async {};
+    /// let report = relay.run_until(ctrl_c()).await; // tokio::signal::ctrl_c, say
+    /// assert!(report.is_clean());
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Cancel safety
+    /// Cancelling it is like dropping the relay.
+    pub async fn run_until<T>(self, stop: impl Future<Output = T>) -> ShutdownReport {
+        stop.await;
+        self.shutdown(SHUTDOWN_GRACE).await
     }
 }
 
 impl Drop for Relay {
     fn drop(&mut self) {
-        self.link.disconnect();
+        if !self.is_shut_down {
+            tracing::warn!(
+                queued = self.engines.queued(),
+                in_flight = self.engines.in_flight(),
+                "a relay was dropped without shutdown: what is left is sent later, and some of it perhaps twice; call shutdown or \
+                 run_until, and wait for it"
+            );
+            // Where it was shut down, another one of the outbox may have been connected since.
+            self.link.disconnect();
+        }
         self.engines.stop.advance(Stage::Ending);
+        self.shared.keep(self.status());
         self.sweepers.detach_all();
     }
 }

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
+use serde::Serialize;
 
 use super::StoreError;
 use super::dead_letter::{DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter};
 use super::requeue::{MessageKey, Requeue};
 use crate::message::{Envelope, MessageId};
+use crate::serialize::instant;
 
 /// A database whose messages can be inspected and changed by hand. From [`Store::admin`](super::Store::admin).
 ///
@@ -88,17 +90,19 @@ pub trait AdminStore: fmt::Debug + Send + Sync {
 }
 
 /// A topic that relays skip.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct PausedTopic {
     /// Its name.
     pub topic: Arc<str>,
     /// When it was paused, by the database's clock.
+    #[serde(serialize_with = "instant")]
     pub since: SystemTime,
 }
 
 /// What became of a message that was to be cancelled.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum CancelOutcome {
     /// It is removed, and no relay sends it.
     Cancelled {
@@ -113,6 +117,7 @@ pub enum CancelOutcome {
 
 /// What became of a message that was to be sent now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SendNowOutcome {
     /// It is due.
     Due,

@@ -4,13 +4,18 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::codec::CodecError;
 use crate::message::{HeaderError, Headers, Message, MessageId};
+use crate::serialize;
 
 /// A dead-lettered message, with everything that is known of it.
-#[derive(Clone, PartialEq, Eq)]
+///
+/// Serializable, for pages and endpoints of the application, with payload and headers: whoever sees it sees what the message says. A
+/// payload that is text is a text there, another one `{"b64": ..}`; instants are RFC 3339.
+#[derive(Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct DeadLetter {
     /// Its message id.
@@ -24,12 +29,16 @@ pub struct DeadLetter {
     /// Its kind: what happened.
     pub kind: String,
     /// Its headers as stored. Those of a poisoned message may not be valid headers.
+    #[serde(rename = "headers", serialize_with = "serialize::headers")]
     pub headers_json: String,
     /// Its payload; `None` is a tombstone.
+    #[serde(serialize_with = "serialize::payload")]
     pub payload: Option<Vec<u8>>,
     /// When it was enqueued, by the database's clock.
+    #[serde(serialize_with = "serialize::instant")]
     pub created_at: SystemTime,
     /// When it was dead-lettered, by the database's clock.
+    #[serde(serialize_with = "serialize::instant")]
     pub dead_at: SystemTime,
     /// Attempts spent before the last one.
     pub attempts: u32,
@@ -42,7 +51,7 @@ pub struct DeadLetter {
 }
 
 /// A failed send, as recorded on its row.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[non_exhaustive]
 pub struct FailureNote {
     /// When, by the database's clock: an RFC 3339 timestamp in UTC.
@@ -216,7 +225,7 @@ pub struct DeadLetterCursor {
 }
 
 /// How many dead letters a topic has for one reason.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct DeadLetterCount {
     /// The topic.
@@ -279,5 +288,55 @@ mod tests {
                 assert!(SECRETS.iter().all(|secret| !shown.contains(secret)), "{shown}");
             }
         }
+    }
+
+    #[test]
+    fn a_letter_and_a_sent_message_are_json() {
+        let at = SystemTime::UNIX_EPOCH + std::time::Duration::from_millis(1_709_251_199_250);
+        let (message_id, time) = (Uuid::nil().into(), "2024-02-29T23:59:59.250000Z");
+        let mut letter = DeadLetter {
+            message_id,
+            topic: "orders".into(),
+            lane: Some(3),
+            key: Some("42".to_owned()),
+            kind: "order.placed".to_owned(),
+            headers_json: r#"[["source","shop"]]"#.to_owned(),
+            payload: Some(br#"{"id":42}"#.to_vec()),
+            created_at: at,
+            dead_at: at,
+            attempts: 1,
+            failures: 2,
+            errors: vec![FailureNote { at: time.to_owned(), class: "record".to_owned(), error: "no".to_owned() }],
+            reason: "refused: no".to_owned(),
+        };
+        let expected = serde_json::json!({
+            "message_id": Uuid::nil(), "topic": "orders", "lane": 3, "key": "42", "kind": "order.placed",
+            "headers": [["source", "shop"]], "payload": "{\"id\":42}", "created_at": time, "dead_at": time,
+            "attempts": 1, "failures": 2, "errors": [{"at": time, "class": "record", "error": "no"}], "reason": "refused: no",
+        });
+        assert_eq!(serde_json::to_value(&letter).unwrap(), expected);
+        (letter.payload, letter.headers_json) = (Some(vec![0xff]), "no headers".to_owned());
+        let json = serde_json::to_value(&letter).unwrap();
+        assert_eq!((&json["payload"], &json["headers"]), (&serde_json::json!({"b64": "/w=="}), &"no headers".into()));
+        letter.payload = None;
+        assert!(serde_json::to_value(&letter).unwrap()["payload"].is_null());
+        let sent = SentMessage {
+            message_id,
+            topic: letter.topic,
+            lane: None,
+            key: None,
+            kind: String::new(),
+            headers_json: "[]".to_owned(),
+            payload: None,
+            created_at: at,
+            sent_at: at,
+            attempts: 0,
+            failures: 0,
+            awaits_processing: true,
+            processed_at: Some(at),
+        };
+        let json = serde_json::to_value(&sent).unwrap();
+        assert_eq!((&json["sent_at"], &json["processed_at"]), (&time.into(), &time.into()));
+        assert!(serde_json::to_value(SentMessage { processed_at: None, ..sent }).unwrap()["processed_at"].is_null());
     }
 }

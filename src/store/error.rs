@@ -15,7 +15,12 @@ type Source = Box<dyn std::error::Error + Send + Sync>;
 pub enum StoreError {
     /// The database cannot be reached, or the pool provided no connection.
     #[error("the database cannot be reached: {0}")]
-    Unreachable(#[source] Source),
+    Unreachable(Source),
+    /// The database answers, but refuses the login.
+    #[error(
+        "the database refuses the login: {0}; correct the user, the password and the name of the database, and check that they exist"
+    )]
+    Refused(Source),
     /// The statement did not answer in time, or the server cancelled it as slow. Its connection is not used again.
     #[error("the database did not answer within {after:?}")]
     TimedOut {
@@ -24,20 +29,20 @@ pub enum StoreError {
     },
     /// A deadlock, a lock time-out, a serialization failure or a busy database: the same statement may succeed next time.
     #[error("the database cannot run the statement now: {0}")]
-    Conflict(#[source] Source),
+    Conflict(Source),
     /// The tables are missing, have another version, or do not fit the relay.
     #[error("{0}")]
     Schema(SchemaProblem),
     /// The statement failed, and would fail again.
     #[error("the statement failed: {0}")]
-    Statement(#[source] Source),
+    Statement(Source),
 }
 
 impl StoreError {
     /// Whether the same call may succeed later without anybody changing anything.
     pub fn is_retriable(&self) -> bool {
         match self {
-            Self::Unreachable(_) | Self::TimedOut { .. } | Self::Conflict(_) => true,
+            Self::Unreachable(_) | Self::Refused(_) | Self::TimedOut { .. } | Self::Conflict(_) => true,
             Self::Schema(_) | Self::Statement(_) => false,
         }
     }
@@ -52,6 +57,15 @@ impl StoreError {
             error => error,
         }
     }
+}
+
+/// A store's pool has fewer connections than its relay has calls at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooFewConnections {
+    /// How many the pool has at most.
+    pub has: usize,
+    /// How many are needed.
+    pub needs: usize,
 }
 
 /// What is wrong with the tables or the database's settings, and what to do.

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::{Locking, MessageKey, Requeue, RowKey, StoreError};
 use crate::codec::CodecError;
 use crate::message::{HeaderError, Headers, MessageId};
 use crate::retention::Keep;
+use crate::serialize;
 
 /// A database that keeps sent messages. From [`Store::history`](super::Store::history).
 ///
@@ -123,6 +125,7 @@ pub struct Pruned {
 
 /// What a consumer's mark did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ProcessedOutcome {
     /// The message is processed from now on.
     Processed,
@@ -133,7 +136,9 @@ pub enum ProcessedOutcome {
 }
 
 /// A sent message, with everything that is known of it.
-#[derive(Clone, PartialEq, Eq)]
+///
+/// Serializable as a [`DeadLetter`](super::DeadLetter) is, with payload and headers.
+#[derive(Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct SentMessage {
     /// Its message id.
@@ -147,12 +152,16 @@ pub struct SentMessage {
     /// Its kind: what happened.
     pub kind: String,
     /// Its headers as stored.
+    #[serde(rename = "headers", serialize_with = "serialize::headers")]
     pub headers_json: String,
     /// Its payload; `None` is a tombstone.
+    #[serde(serialize_with = "serialize::payload")]
     pub payload: Option<Vec<u8>>,
     /// When it was enqueued, by the database's clock.
+    #[serde(serialize_with = "serialize::instant")]
     pub created_at: SystemTime,
     /// When its acknowledgement was settled, by the database's clock: usually milliseconds after the broker received it.
+    #[serde(serialize_with = "serialize::instant")]
     pub sent_at: SystemTime,
     /// Attempts spent before the successful one.
     pub attempts: u32,
@@ -161,6 +170,7 @@ pub struct SentMessage {
     /// Whether its consumer is to confirm that it processed it.
     pub awaits_processing: bool,
     /// When its consumer confirmed it, by the database's clock.
+    #[serde(serialize_with = "serialize::instant_or_none")]
     pub processed_at: Option<SystemTime>,
 }
 
@@ -224,7 +234,7 @@ impl SentCursor {
 }
 
 /// How many sent messages a topic has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct SentCount {
     /// In the history.

@@ -21,7 +21,7 @@ impl DueWatermark {
 /// What to poll for.
 ///
 /// ```
-/// use diesel_outbox::store::PollSpec;
+/// use diesel_outbox::internals::store::PollSpec;
 /// let spec = PollSpec::everything(["orders".into()]);
 /// assert_eq!(spec.topics.len(), 1);
 /// ```

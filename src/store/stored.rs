@@ -1,8 +1,11 @@
+// Rows as our own tests read them back.
+#![cfg_attr(not(feature = "_internals"), allow(unreachable_pub))]
+
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::RowKey;
-use crate::limits::ERROR_TEXT_BYTES_MAX;
+use crate::limits::{ERROR_TEXT_BYTES_MAX, cut_error_text};
 
 /// A failure stored on a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,5 +58,5 @@ pub struct DeadLetterRow {
 /// such text would fail its whole batch.
 pub(crate) fn truncated_text(text: &str) -> String {
     let clean: String = text.chars().filter(|&c| c != '\0').take(ERROR_TEXT_BYTES_MAX).collect();
-    clean[..clean.floor_char_boundary(ERROR_TEXT_BYTES_MAX)].to_owned()
+    cut_error_text(&clean).to_owned()
 }

@@ -1,4 +1,5 @@
-//! Conformance suites for implementations of `Store` and `Transport` (feature `testing`).
+//! The conformance suite for your own transport (feature `testing`).
 
-pub mod store;
+#[cfg(feature = "_internals")]
+pub(crate) mod store;
 pub mod transport;

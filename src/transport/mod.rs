@@ -23,7 +23,8 @@ pub(crate) use in_flight::InFlightGuard;
 pub use kafka::{KafkaConfig, KafkaConfigError, KafkaTopic, KafkaTransport, KafkaTransportBuilder};
 pub use memory::{MemoryTransport, ScriptedResponse, WaitTimedOut};
 pub use outcome::{FailureClass, Outcome, TransportError};
-pub use receipt::{Receipt, ReceiptSink};
+pub use receipt::Receipt;
+pub(crate) use receipt::ReceiptSink;
 #[cfg(feature = "rocketmq")]
 pub(crate) use rocketmq::{CheckAnswer, CheckRequest, HalfProducer, HalfSent};
 #[cfg(feature = "rocketmq")]
@@ -56,8 +57,7 @@ pub trait Transport: fmt::Debug + Send + Sync + 'static {
     /// that the configuration does not fit the broker, and the relay does not start.
     ///
     /// # Cancel safety
-    /// Cancelled when it takes longer than [`PREPARE_TIMEOUT`](crate::limits::PREPARE_TIMEOUT) at start, and when the
-    /// relay stops. The topics may then be created or not.
+    /// Cancelled when it takes longer than 20 s at start, and when the relay stops. The topics may then be created or not.
     async fn prepare(&self, topics: &[Topic]) -> Result<(), TransportError>;
 
     /// Hands one message to the client. Never blocks, never waits for the broker.

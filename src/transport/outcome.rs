@@ -2,6 +2,8 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
+use serde::{Serialize, Serializer};
+
 /// The outcome of a message that was handed to a transport.
 #[derive(Debug)]
 pub enum Outcome {
@@ -43,7 +45,7 @@ pub enum FailureClass {
 
 impl FailureClass {
     /// Every class.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: &[Self] = &[
         Self::RecordRefused,
         Self::Record,
         Self::Temporary,
@@ -82,6 +84,23 @@ impl FailureClass {
     }
 }
 
+impl Serialize for FailureClass {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for FailureClass {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = <std::borrow::Cow<'_, str>>::deserialize(deserializer)?;
+        Self::ALL.iter().copied().find(|class| class.as_str() == name).ok_or_else(|| {
+            let known: Vec<&str> = Self::ALL.iter().map(|class| class.as_str()).collect();
+            serde::de::Error::custom(format_args!("{name:?} is no class of failures: give one of {}", known.join(", ")))
+        })
+    }
+}
+
 /// A failure of a transport, classified.
 ///
 /// ```
@@ -112,13 +131,11 @@ impl TransportError {
         Self { class, source: source.into(), retry_after: None, attempts: None }
     }
 
-    /// Sets how long the receiver asks to be left alone; at most [`RETRY_AFTER_MAX`] counts.
+    /// Sets how long the receiver asks to be left alone; at most an hour counts.
     ///
     /// With [`FailureClass::Topic`] the topic backs off for so long and nothing is written. With
     /// [`FailureClass::Temporary`] and [`FailureClass::Record`] the message waits at least so long. An outage ends with
     /// a successful probe, whatever this says.
-    ///
-    /// [`RETRY_AFTER_MAX`]: crate::limits::RETRY_AFTER_MAX
     #[must_use]
     pub fn with_retry_after(mut self, wait: Duration) -> Self {
         self.retry_after = Some(wait);
@@ -169,8 +186,9 @@ impl fmt::Display for TransportError {
     }
 }
 
+// What the client said is in the text; the source is what is below that.
 impl Error for TransportError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(&*self.source)
+        self.source.source()
     }
 }

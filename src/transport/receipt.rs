@@ -5,8 +5,8 @@ use super::in_flight::{InFlightCounter, InFlightGuard};
 use super::{FailureClass, Outcome, TransportError};
 use crate::store::RowKey;
 
-/// Receives outcomes. Called from the transport's threads: it must neither block nor panic.
-pub trait ReceiptSink: Send + Sync + 'static {
+/// Receives the outcomes of a relay's rows. Called from the transport's threads: it must neither block nor panic.
+pub(crate) trait ReceiptSink: Send + Sync + 'static {
     /// Receives the outcome of one row.
     fn complete(&self, row: RowKey, outcome: Outcome);
 }
@@ -14,22 +14,50 @@ pub trait ReceiptSink: Send + Sync + 'static {
 /// The right to report one message's outcome, once.
 /// If it is dropped without an outcome, it reports a temporary failure. A transport that forgets a message thus delays
 /// it instead of losing it.
-/// instead of losing it.
+///
+/// A transport that wraps another one passes it a receipt of its own, which passes the outcome on:
+///
+/// ```
+/// use diesel_outbox::transport::{MemoryTransport, Outcome, Receipt, Transport};
+/// use diesel_outbox::Envelope;
+///
+/// fn send_and_note(inner: &MemoryTransport, envelope: Envelope, receipt: Receipt) {
+///     let message_id = envelope.message_id;
+///     inner.send(envelope, Receipt::new(move |outcome: Outcome| {
+///         eprintln!("{message_id}: {outcome:?}");
+///         receipt.complete(outcome);
+///     }));
+/// }
+/// ```
 pub struct Receipt {
-    row: RowKey,
-    sink: Option<Arc<dyn ReceiptSink>>,
+    to: Option<To>,
     /// Dropped after the report, so that whoever waits for the count finds the outcome reported.
     in_flight_guard: Option<InFlightGuard>,
 }
 
+/// Who gets the outcome.
+enum To {
+    Row(RowKey, Arc<dyn ReceiptSink>),
+    Function(Box<dyn FnOnce(Outcome) + Send + Sync>),
+}
+
 impl Receipt {
-    pub(crate) fn row(&self) -> RowKey {
-        self.row
+    /// A receipt that reports to a function, which is called once, from a thread of the transport: it must neither block nor panic.
+    pub fn new(report: impl FnOnce(Outcome) + Send + Sync + 'static) -> Self {
+        Self { to: Some(To::Function(Box::new(report))), in_flight_guard: None }
     }
 
-    /// A receipt for `row` that reports to `sink`.
-    pub fn new(row: RowKey, sink: Arc<dyn ReceiptSink>) -> Self {
-        Self { row, sink: Some(sink), in_flight_guard: None }
+    /// A receipt for `row` that reports to `sink`: for a relay, which sends many and boxes none.
+    pub(crate) fn of_row(row: RowKey, sink: Arc<dyn ReceiptSink>) -> Self {
+        Self { to: Some(To::Row(row, sink)), in_flight_guard: None }
+    }
+
+    /// The row, where a relay made it.
+    pub(crate) fn row(&self) -> Option<RowKey> {
+        match self.to {
+            Some(To::Row(row, _)) => Some(row),
+            _ => None,
+        }
     }
 
     /// Counts the message in `in_flight` until its outcome has been reported. Counts add up: a transport that wraps
@@ -47,8 +75,10 @@ impl Receipt {
     }
 
     fn report(&mut self, outcome: Outcome) {
-        if let Some(sink) = self.sink.take() {
-            sink.complete(self.row, outcome);
+        match self.to.take() {
+            Some(To::Row(row, sink)) => sink.complete(row, outcome),
+            Some(To::Function(report)) => report(outcome),
+            None => {}
         }
     }
 }
@@ -61,7 +91,7 @@ impl Drop for Receipt {
 
 impl fmt::Debug for Receipt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Receipt").field(&self.row).finish()
+        f.debug_tuple("Receipt").field(&self.row()).finish()
     }
 }
 
@@ -75,7 +105,6 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::message::MessageId;
 
     #[derive(Default)]
     struct Sink {
@@ -83,17 +112,14 @@ mod tests {
         in_flight: InFlightCounter,
     }
 
-    impl ReceiptSink for Sink {
-        fn complete(&self, _row: RowKey, _outcome: Outcome) {
-            assert_eq!(self.in_flight.count(), 1, "it counts until its outcome has been reported");
-            self.reported.store(true, Ordering::Release);
-        }
-    }
-
     fn counted() -> (Arc<Sink>, Receipt) {
         let sink = Arc::new(Sink::default());
-        let row = RowKey { id: 1, message_id: MessageId::new() };
-        let receipt = Receipt::new(row, Arc::clone(&sink) as Arc<dyn ReceiptSink>).tracked_by(&sink.in_flight);
+        let told = Arc::clone(&sink);
+        let report = move |_outcome: Outcome| {
+            assert_eq!(told.in_flight.count(), 1, "it counts until it has been reported");
+            told.reported.store(true, Ordering::Release);
+        };
+        let receipt = Receipt::new(report).tracked_by(&sink.in_flight);
         (sink, receipt)
     }
 

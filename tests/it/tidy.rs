@@ -5,11 +5,14 @@ mod adapters;
 mod banned_calls;
 mod dead_files;
 mod engine;
+mod errors;
 mod file_index;
 mod import_cycles;
 mod layers;
 mod limit_constants;
 mod module_tree;
+mod outermost;
+mod public;
 mod sizes;
 mod stated_versions;
 mod text;
@@ -97,6 +100,16 @@ fn the_architecture_page_names_what_is_there() {
 #[test]
 fn limits_are_defined_in_one_module() {
     assert_no_violations(&limit_constants::check(&workspace()));
+}
+
+#[test]
+fn public_names_are_those_of_the_list() {
+    assert_no_violations(&public::check(&workspace(), include_str!("public_names.txt")));
+}
+
+#[test]
+fn errors_say_a_thing_once_and_can_grow() {
+    assert_no_violations(&errors::check(&workspace()));
 }
 
 #[test]

@@ -67,7 +67,7 @@ async fn drain(env: &BenchEnv, recorder: &Recorder, topic: &str, rows: usize, bl
     let relay = application::start_relay(&outbox, &env.postgres, transport).await?;
     application::delivered(recorder, expected as u64, TIMEOUT).await?;
     let (elapsed, cpu) = (started.elapsed(), cpu.stop()?);
-    ensure!(relay.flush(TIMEOUT).await || blocks, "the relay did not settle everything it sent");
+    ensure!(relay.flush(TIMEOUT).await.is_settled() || blocks, "the relay did not settle everything it sent");
     application::stop_relay(relay).await;
     let (left, blocked) = (database::rows_left(&env.postgres).await?, (rows - expected) as i64);
     ensure!(left == blocked, "{left} rows are left of {blocked} that were blocked");

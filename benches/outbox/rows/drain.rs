@@ -166,7 +166,7 @@ pub(super) async fn drained(
     let relay = application::start_relay(&outbox, &env.postgres, transport).await?;
     application::delivered(recorder, rows as u64, TIMEOUT).await?;
     let seconds_to_last_ack = started.elapsed().as_secs_f64();
-    ensure!(relay.flush(TIMEOUT).await, "the relay did not settle everything it sent");
+    ensure!(relay.flush(TIMEOUT).await.is_settled(), "the relay did not settle everything it sent");
     let (elapsed, cpu) = (started.elapsed(), cpu.stop()?);
     application::stop_relay(relay).await;
     ensure!(database::rows_left(&env.postgres).await? == 0, "rows are left after the drain");

@@ -10,11 +10,12 @@ use diesel_async::pooled_connection::AsyncDieselConnectionManager;
 use diesel_async::pooled_connection::deadpool::Pool;
 use diesel_async::{AsyncMigrationHarness, AsyncMysqlConnection, SimpleAsyncConnection};
 use diesel_migrations::MigrationHarness;
+use diesel_outbox::Outbox;
+use diesel_outbox::internals::metrics;
 use diesel_outbox::migrations::MIGRATIONS;
 use diesel_outbox::relay::Relay;
 use diesel_outbox::store::{MysqlStore, SqliteStore};
 use diesel_outbox::transport::MemoryTransport;
-use diesel_outbox::{Outbox, metrics};
 use serde::Serialize;
 use xtask::servers::{Mariadb, mariadb};
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use diesel_outbox::metrics;
+use diesel_outbox::internals::metrics;
 use serde::Serialize;
 use xtask::servers::{Kafka, kafka};
 

@@ -1,6 +1,6 @@
 //! Checks names, derives a type's default kind, and finds the known word nearest to a wrong one.
 
-/// As in `diesel_outbox::limits`, which a macro crate cannot import; a test compares them.
+/// As in the library's `limits`, which a macro crate cannot import; a test compares them.
 pub(crate) const TOPIC_CHARS_MAX: usize = 249;
 pub(crate) const KIND_CHARS_MAX: usize = 255;
 

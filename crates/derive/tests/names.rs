@@ -2,8 +2,8 @@ use crate::names::{KIND_CHARS_MAX, TOPIC_CHARS_MAX, header_problem, kind_problem
 
 #[test]
 fn limits_are_those_of_the_library() {
-    assert_eq!(TOPIC_CHARS_MAX, diesel_outbox::limits::TOPIC_CHARS_MAX);
-    assert_eq!(KIND_CHARS_MAX, diesel_outbox::limits::KIND_CHARS_MAX);
+    assert_eq!(TOPIC_CHARS_MAX, diesel_outbox::internals::limits::TOPIC_CHARS_MAX);
+    assert_eq!(KIND_CHARS_MAX, diesel_outbox::internals::limits::KIND_CHARS_MAX);
 }
 
 #[test]

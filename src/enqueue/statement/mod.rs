@@ -9,6 +9,7 @@ pub(super) mod mysql;
 pub(super) mod postgres;
 #[cfg(feature = "sqlite")]
 pub(super) mod sqlite;
+pub(super) mod still_there;
 
 use std::time::SystemTime;
 
@@ -93,6 +94,14 @@ pub trait Dialect {
     /// Fails inside a transaction, and does nothing outside. `None` if an INSERT can tell, or nothing can.
     #[doc(hidden)]
     const PROBE: Option<&'static str> = None;
+
+    /// Whether a statement that fails leaves its transaction fit for nothing but a rollback.
+    #[doc(hidden)]
+    const ERRORS_END_TRANSACTION: bool = false;
+
+    /// Whether the connection that may have a row's transaction open can tell whether that row is committed.
+    #[doc(hidden)]
+    const OWN_ROWS_TELL: bool = true;
 
     /// Whether one INSERT may store some of its rows and drop others without an error, for instance because of a
     /// trigger.

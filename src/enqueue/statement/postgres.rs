@@ -25,6 +25,7 @@ impl Dialect for Pg {
     // An INSERT that succeeded shows that the transaction was not aborted, so the COMMIT after it was not a rollback.
     // An INSERT that ran outside a transaction, because raw SQL ended it, committed by itself.
     const COMMIT_VERIFIES_INSERT: bool = true;
+    const ERRORS_END_TRANSACTION: bool = true;
 
     // A LOCAL setting ends with its transaction or savepoint. It costs 3 µs to set and 0.3 µs to check. An advisory
     // lock would have to be looked up in pg_locks, and a transaction has no id before it writes. Not `set_config`: it

@@ -35,7 +35,7 @@ pub enum HalfMessageError {
     Refused(#[from] EnqueueError),
     /// The broker did not store it, or did not confirm it.
     #[error("the broker did not accept the half message: {0}")]
-    Broker(#[source] TransportError),
+    Broker(TransportError),
 }
 
 impl HalfMessageError {

@@ -21,7 +21,7 @@ use self::shared::Inner;
 use super::Outbox;
 use crate::clock::system_now;
 use crate::message::OutboxMessage;
-use crate::store::{Store, StoreError};
+use crate::store::{OutboxStore, StoreError, shared};
 use crate::transport::{HalfProducer, InFlightCounter, RocketMqConfig};
 
 /// Sends half messages, and answers brokers that ask about them. From [`Outbox::half_messages`].
@@ -80,7 +80,7 @@ impl Outbox {
     /// A dropped future stops what it has started.
     pub async fn half_messages(
         &self,
-        store: impl Store,
+        store: impl OutboxStore,
         config: RocketMqConfig,
     ) -> Result<HalfMessages, HalfMessagesError> {
         let (halves, checked) = HalfMessages::begin(self, store, config)?;
@@ -94,7 +94,7 @@ impl Outbox {
     /// As for [`half_messages`](Self::half_messages).
     pub fn half_messages_blocking(
         &self,
-        store: impl Store,
+        store: impl OutboxStore,
         config: RocketMqConfig,
     ) -> Result<HalfMessages, HalfMessagesError> {
         let (halves, checked) = HalfMessages::begin(self, store, config)?;
@@ -112,14 +112,13 @@ type Checked = tokio::sync::oneshot::Receiver<Result<(), StoreError>>;
 impl HalfMessages {
     fn begin(
         outbox: &Outbox,
-        mut store: impl Store,
+        store: impl OutboxStore,
         config: RocketMqConfig,
     ) -> Result<(Self, Checked), HalfMessagesError> {
-        store.use_tables(outbox.tables());
+        let store = shared(store, outbox.tables());
         if store.halves().is_none() {
             return Err(HalfMessagesError::NoMarks);
         }
-        let store: Arc<dyn Store> = Arc::new(store);
         let topics: Vec<_> = outbox.topics().iter().map(crate::topic::Topic::shared_name).collect();
         let asked_of = Arc::clone(&store);
         let check = Arc::new(move |asked| {

@@ -4,13 +4,12 @@ use std::any::type_name;
 use std::num::NonZeroU32;
 
 use diesel::connection::{
-    AnsiTransactionManager, Connection, InstrumentationEvent, TransactionDepthChange, TransactionManager,
-    TransactionManagerStatus,
+    AnsiTransactionManager, Connection, TransactionDepthChange, TransactionManager, TransactionManagerStatus,
 };
 use diesel::result::{Error, QueryResult};
 
 use crate::enqueue::{Dialect, EnqueueError};
-use crate::hook::{Conn, Depth, SyncConn, statements};
+use crate::hook::{Conn, Depth, SyncConn, announce_begin, statements};
 use crate::outbox::write::error_after_rollback;
 
 /// BEGIN or SAVEPOINT in the form of Diesel's transaction managers, and the flag.
@@ -39,7 +38,7 @@ impl Begin {
     }
 
     pub(super) fn announce(&self, conn: &mut impl Conn) {
-        conn.instrumentation().on_connection_event(InstrumentationEvent::begin_transaction(self.depth));
+        announce_begin(conn, self.depth);
     }
 
     /// Counts the transaction as open, also after an error: BEGIN may have succeeded without its flag, and then a

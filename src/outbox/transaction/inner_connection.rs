@@ -22,7 +22,7 @@ use super::connection_async::AsyncTransaction;
 /// # }
 /// ```
 // An associated type, instead of the pooled connection itself inside `AsyncTransaction`: with a type there that may
-// have lifetimes, rustc 1.95 breaks callers' incremental builds ("unstable fingerprints for evaluate_obligation").
+// have lifetimes, rustc breaks callers' incremental builds ("unstable fingerprints for evaluate_obligation", seen with 1.95).
 #[diagnostic::on_unimplemented(
     message = "`transaction_async` does not know the connection `{Self}`",
     note = "pass the connection inside (`&mut *conn`), or implement `TransactionConnection` for the wrapper"

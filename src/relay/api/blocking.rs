@@ -15,7 +15,9 @@ use super::start_error::StartError;
 use crate::limits::{BLOCKING_CALLS_MAX, BLOCKING_CHECK_INTERVAL, THREAD_END_TIMEOUT};
 use crate::relay::direct::queue::RelayHandle as _;
 use crate::relay::engine::engines::Engines;
-use crate::relay::health::backlog::{self, Backlog};
+use crate::relay::flush::FlushOutcome;
+use crate::relay::handle::RelayHandle;
+use crate::relay::health::backlog::{self, Backlog, BacklogError};
 use crate::relay::health::status::{self, RelayStatus};
 use crate::store::StoreError;
 
@@ -23,7 +25,7 @@ use crate::store::StoreError;
 /// [`RelayBuilder::start_blocking`].
 ///
 /// Its methods block the calling thread, and are not for threads that run async tasks. They can be called side by side: none
-/// waits for another, up to [`BLOCKING_CALLS_MAX`] of them; a call beyond those waits until one is over.
+/// waits for another, up to 64 of them; a call beyond those waits until one is over.
 ///
 /// # Panics
 /// A method that is called on a thread that runs async tasks, where it has to wait for others.
@@ -38,14 +40,16 @@ use crate::store::StoreError;
 /// let relay = outbox.relay().store(MemoryStore::new()).transport(MemoryTransport::new()).start_blocking()?;
 /// assert_eq!(relay.status()?.in_flight, 0);
 /// assert_eq!(relay.backlog()?.due(), 0);
-/// assert!(relay.flush(Duration::from_secs(10))?);
+/// assert!(relay.flush(Duration::from_secs(10))?.is_settled());
 /// assert!(relay.shutdown(Duration::from_secs(10))?.is_clean());
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
+#[must_use = "a dropped relay sends nothing: keep it, and end it with `shutdown`"]
 pub struct BlockingRelay {
     pub(in crate::relay) requests: tokio::sync::mpsc::Sender<Request>,
     thread: Option<JoinHandle<()>>,
+    handle: RelayHandle,
 }
 
 #[derive(Debug)]
@@ -57,7 +61,7 @@ pub(in crate::relay) enum Request {
 /// What a relay answers while it goes on.
 #[derive(Debug)]
 pub(in crate::relay) enum Question {
-    Flush(Duration, mpsc::Sender<bool>),
+    Flush(Duration, mpsc::Sender<FlushOutcome>),
     Status(mpsc::Sender<RelayStatus>),
     Backlog(mpsc::Sender<Result<Backlog, StoreError>>),
 }
@@ -86,17 +90,23 @@ impl BlockingRelay {
             .spawn(move || serve(runtime, builder, started, receiver))
             .map_err(StartError::Runtime)?;
         match outcome.blocking_recv() {
-            Ok(Ok(())) => Ok(Self { requests, thread: Some(thread) }),
+            Ok(Ok(handle)) => Ok(Self { requests, thread: Some(thread), handle }),
             Ok(Err(error)) => Err(error),
             Err(_) => Err(StartError::Panicked(RelayPanicked::new())),
         }
+    }
+
+    /// Like [`Relay::handle`](crate::relay::Relay::handle), for threads that look at the relay: its status and its health wait for nobody. What
+    /// else it has is async, and needs a tokio runtime; the methods here do not.
+    pub fn handle(&self) -> RelayHandle {
+        self.handle.clone()
     }
 
     /// Like [`Relay::flush`](crate::relay::Relay::flush).
     ///
     /// # Errors
     /// [`RelayPanicked`]: nothing is sent any more.
-    pub fn flush(&self, within: Duration) -> Result<bool, RelayPanicked> {
+    pub fn flush(&self, within: Duration) -> Result<FlushOutcome, RelayPanicked> {
         self.request(|answer| Request::Ask(Question::Flush(within, answer)))
     }
 
@@ -156,23 +166,11 @@ impl BlockingRelay {
     }
 }
 
-/// Why a blocking relay could not count its backlog.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum BacklogError {
-    /// The database could not be asked, or did not answer in time.
-    #[error("the backlog could not be counted: {0}")]
-    Store(#[from] StoreError),
-    /// There is no relay any more.
-    #[error(transparent)]
-    Panicked(#[from] RelayPanicked),
-}
-
 /// Takes the runtime, so as to end it: dropped, it would wait for a listener that blocks for as long as that does.
 fn serve(
     runtime: Runtime,
     builder: RelayBuilder,
-    started: oneshot::Sender<Result<(), StartError>>,
+    started: oneshot::Sender<Result<RelayHandle, StartError>>,
     mut receiver: tokio::sync::mpsc::Receiver<Request>,
 ) {
     runtime.block_on(async move {
@@ -180,7 +178,7 @@ fn serve(
             Ok(relay) => relay,
             Err(error) => return drop(started.send(Err(error))),
         };
-        drop(started.send(Ok(())));
+        drop(started.send(Ok(relay.handle())));
         // Side by side, so that a flush keeps no status waiting; and here, so that a panic of one ends the thread and is told.
         let mut in_progress = FuturesUnordered::new();
         loop {

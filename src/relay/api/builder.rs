@@ -8,6 +8,7 @@ use super::routes::{Route, Transports, shares};
 use super::start_error::StartError;
 use super::startup_checks::{
     accept, check_delivery_timeout, check_fences, check_leases, check_limits, prepare, prepare_history, prepare_lanes,
+    reserve_connections,
 };
 use crate::clock::{Clock, SystemClock};
 use crate::lane::NodeId;
@@ -32,13 +33,14 @@ use crate::relay::health::prober;
 use crate::relay::lanes::ordered_topics::Lanes;
 use crate::relay::lanes::{balancer as lane_balancer, fencer as lane_fencer, reader as lane_reader};
 use crate::relay::ledger::lease_renewer;
+use crate::relay::liveness::Liveness;
 use crate::relay::notify::{listener, notifier};
 use crate::relay::settle::outcome_queue::OutcomeQueue;
 use crate::relay::settle::settler;
 use crate::relay::sweep::{poller, sweeper};
 use crate::relay::topics::Topics;
 use crate::relay::{Relay, dead_letter_callbacks, pruner};
-use crate::store::Store;
+use crate::store::{OutboxStore, Store, shared};
 use crate::topic::{DEFAULT_TRANSPORT, Topic};
 use crate::transport::Transport;
 
@@ -76,9 +78,8 @@ impl RelayBuilder {
     }
 
     /// The database to relay from. Required. It is told where the tables are: where the outbox writes to.
-    pub fn store(mut self, mut store: impl Store) -> Self {
-        store.use_tables(&self.tables);
-        self.store = Some(Arc::new(store));
+    pub fn store(mut self, store: impl OutboxStore) -> Self {
+        self.store = Some(shared(store, &self.tables));
         self
     }
 
@@ -126,10 +127,14 @@ impl RelayBuilder {
         self
     }
 
-    /// Starts the relay on the current tokio runtime.
+    /// Starts the relay on the current tokio runtime, which has to live as long as the relay.
     ///
-    /// A database or broker that cannot be reached is no error: the relay tries again and
-    /// [`status`](Relay::status) says so.
+    /// A database or broker that cannot be reached is no error: the relay tries again and [`status`](Relay::status) says so. A database
+    /// that refuses the login is an error, because waiting does not mend a wrong password.
+    ///
+    /// # How long it takes
+    /// Milliseconds, if everything answers. It waits for the database at most 5 s, and asks nothing more of one that did not answer. It waits
+    /// for its transports side by side, for each at most 20 s; a Kafka cluster that does not answer costs it 3 s.
     ///
     /// # Errors
     /// What no waiting would mend; see [`StartError`].
@@ -140,30 +145,49 @@ impl RelayBuilder {
     /// # Cancel safety
     /// Dropped, the future leaves no relay behind, and the outbox may start another. Topics, lanes and partitions that it has made
     /// by then stay.
-    pub async fn start(self) -> Result<Relay, StartError> {
-        let store = self.store.ok_or(StartError::NoStore)?;
+    pub async fn start(mut self) -> Result<Relay, StartError> {
+        let store = self.store.take().ok_or(StartError::NoStore)?;
         if self.transports.is_empty() {
             return Err(StartError::NoTransport);
         }
-        let routes = self.transports.route(self.topics)?;
+        let routes = std::mem::take(&mut self.transports).route(std::mem::take(&mut self.topics))?;
         check_limits(&self.limits, &self.callbacks)?;
         check_routes(&self.limits, &routes)?;
+        reserve_connections(&*store, &self.limits, &routes)?;
         metrics::describe();
         let found = store.check().await;
         let store_health = StoreHealth::default();
         store_health.note(&found, self.clock.now());
         let has_database = found.is_ok();
         accept(found)?;
+        let link = Arc::clone(&self.link);
+        let engines = Arc::new(self.engines(store, store_health, &routes));
+        prepare_lanes(&engines, has_database).await?;
+        prepare_history(&engines, has_database).await?;
+        let prepared =
+            try_join_all(routes.iter().zip(&engines.all).map(|(route, engine)| prepare(engine, route))).await?;
+        if has_database {
+            find_pauses(&engines).await?;
+        }
+        if !link.connect(queues(&engines), Arc::clone(&engines) as _) {
+            return Err(StartError::AlreadyRunning);
+        }
+        Ok(spawn(engines, link, routes.into_iter().zip(prepared)))
+    }
+
+    /// What the tasks work on.
+    fn engines(self, store: Arc<dyn Store>, store_health: StoreHealth, routes: &[Route]) -> Engines {
+        let Self { clock, limits, gauges, tables, callbacks, relay_count, .. } = self;
         let (stop, wakeups) = (Arc::new(Stop::default()), Arc::new(Wakeups::default()));
         let node = NodeId::new();
-        let dead_letter_callbacks = Arc::new(DeadLetterCallbacks::new(self.callbacks, Arc::clone(&self.clock)));
-        let wanted = |route: &Route| (route.transport.in_flight_max() / self.relay_count).max(1);
+        let dead_letter_callbacks = Arc::new(DeadLetterCallbacks::new(callbacks, Arc::clone(&clock)));
+        let wanted = |route: &Route| (route.transport.in_flight_max() / relay_count).max(1);
         let wanted: Vec<usize> = routes.iter().map(wanted).collect();
-        let outbox = outbox_name(&self.gauges, &self.tables);
+        let outbox = outbox_name(&gauges, &tables);
         let engine = |(route, limits): (&Route, Limits)| {
-            let gauge = |metric| self.gauges.of_transport(metric, &route.name);
-            let queue = Queue::new(gauge(metrics::QUEUE_DEPTH), limits.queue_refs_max, Arc::clone(&self.clock));
-            let topics = Topics::new(route.topics.iter().cloned(), &self.gauges);
+            let gauge = |metric| gauges.of_transport(metric, &route.name);
+            let queue = Queue::new(gauge(metrics::QUEUE_DEPTH), limits.queue_refs_max, Arc::clone(&clock));
+            let topics = Topics::new(route.topics.iter().cloned(), &gauges);
             Arc::new(Engine {
                 name: Arc::clone(&route.name),
                 outbox: Arc::clone(&outbox),
@@ -178,15 +202,15 @@ impl RelayBuilder {
                 stop: Arc::clone(&stop),
                 wakeups: Arc::clone(&wakeups),
                 dead_letter_callbacks: Arc::clone(&dead_letter_callbacks),
-                clock: Arc::clone(&self.clock),
+                clock: Arc::clone(&clock),
                 limits,
                 store: Arc::clone(&store),
                 transport: Arc::clone(&route.transport),
             })
         };
-        let all: Vec<_> = routes.iter().zip(shares(&self.limits, &wanted)).map(engine).collect();
-        let (clock, limits, backlog_gauges) = (self.clock, self.limits, BacklogGauges::new(self.gauges));
-        let engines = Arc::new(Engines {
+        let all = routes.iter().zip(shares(&limits, &wanted)).map(engine).collect();
+        let (liveness, backlog_gauges) = (Arc::new(Liveness::new(clock.now())), BacklogGauges::new(gauges));
+        Engines {
             node,
             all,
             store,
@@ -196,19 +220,9 @@ impl RelayBuilder {
             wakeups,
             dead_letter_callbacks,
             store_health,
+            liveness,
             backlog_gauges,
-        });
-        prepare_lanes(&engines, has_database).await?;
-        prepare_history(&engines).await?;
-        let prepared =
-            try_join_all(routes.iter().zip(&engines.all).map(|(route, engine)| prepare(engine, route))).await?;
-        if has_database {
-            find_pauses(&engines).await?;
         }
-        if !self.link.connect(queues(&engines), Arc::clone(&engines) as _) {
-            return Err(StartError::AlreadyRunning);
-        }
-        Ok(spawn(engines, self.link, routes.into_iter().zip(prepared)))
     }
 }
 
@@ -284,5 +298,6 @@ fn spawn(engines: Arc<Engines>, link: Arc<Link>, routes: impl Iterator<Item = (R
     let ends = stop();
     let call = move |callbacks| dead_letter_callbacks::run(callbacks, Arc::clone(&ends));
     others.spawn(supervised("dead_letter_callbacks", stop(), Arc::clone(&engines.dead_letter_callbacks), call));
-    Relay { engines, link, sweepers, others }
+    others.spawn(Arc::clone(&engines.liveness).run(stop(), Arc::clone(&engines.clock)));
+    Relay::new(engines, link, sweepers, others)
 }

@@ -9,7 +9,8 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use super::routes::Transports;
-use crate::relay::{Relay, RelayBuilder, RelayStatus, ShutdownReport, StartError};
+use crate::limits::SHUTDOWN_GRACE;
+use crate::relay::{FlushOutcome, Relay, RelayBuilder, RelayStatus, ShutdownReport, StartError};
 use crate::topic::DEFAULT_TRANSPORT;
 use crate::transport::Transport;
 
@@ -41,6 +42,7 @@ use crate::transport::Transport;
 /// # }).unwrap();
 /// ```
 #[derive(Debug)]
+#[must_use = "dropped relays send nothing: keep them, and end them with `shutdown` or `run_until`"]
 pub struct Relays {
     all: Vec<(Arc<str>, Relay)>,
 }
@@ -66,12 +68,22 @@ impl Relays {
         self.all.iter().map(|(name, relay)| (Arc::clone(name), relay.status())).collect()
     }
 
-    /// [`Relay::flush`] of all side by side; says whether all have sent and settled what they had.
+    /// [`Relay::flush`] of all side by side, with the worst outcome.
     ///
     /// # Cancel safety
     /// Cancelling stops the waiting only.
-    pub async fn flush(&self, within: Duration) -> bool {
-        join_all(self.all.iter().map(|(_, relay)| relay.flush(within))).await.into_iter().all(|flushed| flushed)
+    pub async fn flush(&self, within: Duration) -> FlushOutcome {
+        let flushed = join_all(self.all.iter().map(|(_, relay)| relay.flush(within))).await;
+        flushed.into_iter().fold(FlushOutcome::Settled, FlushOutcome::and)
+    }
+
+    /// [`Relay::run_until`] of all together.
+    ///
+    /// # Cancel safety
+    /// Cancelling it is like dropping the relays.
+    pub async fn run_until<T>(self, stop: impl Future<Output = T>) -> Vec<(Arc<str>, ShutdownReport)> {
+        stop.await;
+        self.shutdown(SHUTDOWN_GRACE).await
     }
 
     /// [`Relay::shutdown`] of all side by side, with the report of each.
@@ -137,7 +149,7 @@ impl RelaysBuilder {
         for (name, started) in join_all(self.relays.into_iter().map(start)).await {
             match started {
                 Ok(relay) => all.push((name, relay)),
-                Err(source) => failed = failed.or(Some(RelaysError::Start { relay: name, source })),
+                Err(error) => failed = failed.or(Some(RelaysError::Start { relay: name, error })),
             }
         }
         let relays = Relays { all };
@@ -191,11 +203,11 @@ pub enum RelaysError {
         transport: Arc<str>,
     },
     /// One of them does not start.
-    #[error("the relay {relay:?} does not start: {source}")]
+    #[error("the relay {relay:?} does not start: {error}")]
     Start {
         /// Its name.
         relay: Arc<str>,
         /// Why.
-        source: StartError,
+        error: StartError,
     },
 }

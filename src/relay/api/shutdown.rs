@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use serde::Serialize;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
@@ -9,7 +10,7 @@ use crate::relay::engine::engines::Engines;
 use crate::relay::engine::stop::Stage;
 
 /// What a relay left behind when it ended. Everything left is found again by a sweeper, here or elsewhere.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ShutdownReport {
     /// Rows handed over that were not looked at any more.

@@ -61,23 +61,37 @@ pub enum StartError {
     /// The tables are missing, of another version, or the database is set so that they cannot be used.
     #[error("{0}")]
     Schema(SchemaProblem),
+    /// The database does not let the relay in: the user, the password or the name of the database is wrong.
+    #[error("the relay does not start: {0}")]
+    Refused(StoreError),
+    /// The store's pool is so small that the relay would wait for itself.
+    #[error(
+        "the pool of the relay's store has at most {has} connections, and with these transports and limits the relay needs {needs}: set \
+         max_size({needs}) or more, or let the store make its own connections with connect(..)"
+    )]
+    PoolTooSmall {
+        /// What the pool has at most.
+        has: usize,
+        /// What the relay needs at least.
+        needs: usize,
+    },
     /// The database refused the check.
     #[error("the outbox's tables could not be checked: {0}")]
-    Store(#[source] StoreError),
+    Store(StoreError),
     /// Topics and transports do not fit together.
     #[error(transparent)]
     Routing(#[from] RoutingProblem),
     /// The broker is there, and does not fit the configuration.
-    #[error("the transport {transport:?} is not as configured: {source}")]
+    #[error("the transport {transport:?} is not as configured: {error}")]
     Transport {
         /// The transport's name.
         transport: Arc<str>,
         /// What does not fit.
-        source: TransportError,
+        error: TransportError,
     },
     /// The thread or runtime of a blocking relay could not be made.
     #[error("the relay's thread could not be started: {0}")]
-    Runtime(#[source] std::io::Error),
+    Runtime(std::io::Error),
     /// The thread of a blocking relay panicked before the relay ran.
     #[error(transparent)]
     Panicked(RelayPanicked),

@@ -7,13 +7,16 @@ use tokio::time::timeout;
 
 use super::routes::Route;
 use super::start_error::{LimitsProblem, StartError};
-use crate::limits::{Limits, PREPARE_TIMEOUT};
+use crate::limits::{
+    CONFIRMS_AT_ONCE, CONNECTIONS_BESIDE_CLAIMS_MIN, CONNECTIONS_LEFT_FREE, LANE_CALLS_AT_ONCE, Limits, POLLS_AT_ONCE,
+    PREPARE_TIMEOUT,
+};
 use crate::relay::dead_letter_callbacks::Callbacks;
 use crate::relay::engine::Engine;
 use crate::relay::engine::engines::Engines;
 use crate::relay::pruner;
 use crate::relay::sweep::orphaned_rows;
-use crate::store::{StoreError, StoreWarning};
+use crate::store::{Store, StoreError, StoreWarning, TooFewConnections};
 use crate::transport::{FailureClass, TransportError};
 
 /// What the check of the tables means for the start.
@@ -26,11 +29,27 @@ pub(super) fn accept(found: Result<Vec<StoreWarning>, StoreError>) -> Result<(),
             Ok(())
         }
         Err(StoreError::Schema(problem)) => Err(StartError::Schema(problem)),
+        // It may pass by itself, as where a password is just being changed; at a start that is not the rule.
+        Err(error @ StoreError::Refused(_)) => Err(StartError::Refused(error)),
         Err(error) if error.is_retriable() => {
             tracing::warn!(%error, "the relay starts without its database");
             Ok(())
         }
         Err(error) => Err(StartError::Store(error)),
+    }
+}
+
+/// Refuses a pool in which the relay would wait for itself, and tells the store how many connections it can use at most. With fewer than
+/// those, statements wait for each other: a pool's default size is often a multiple of the processors, so that is no error.
+pub(super) fn reserve_connections(store: &dyn Store, limits: &Limits, routes: &[Route]) -> Result<(), StartError> {
+    let claims = routes.len() * limits.claim_workers;
+    let needed = claims + CONNECTIONS_BESIDE_CLAIMS_MIN + CONNECTIONS_LEFT_FREE;
+    let short = routes.len() * (limits.settle_workers + CONFIRMS_AT_ONCE);
+    let ordered = routes.iter().flat_map(|route| &route.topics).filter(|topic| topic.lane_count().is_some()).count();
+    let most = POLLS_AT_ONCE + claims + short + ordered * LANE_CALLS_AT_ONCE;
+    match store.reserve_connections(needed.min(most), most) {
+        Ok(()) => Ok(()),
+        Err(TooFewConnections { has, needs }) => Err(StartError::PoolTooSmall { has, needs }),
     }
 }
 
@@ -45,6 +64,9 @@ pub(in crate::relay) async fn prepare_lanes(engines: &Engines, has_database: boo
         return Ok(());
     }
     let store = engines.store.lanes().ok_or(StartError::NoLanes)?;
+    if !has_database {
+        return Ok(());
+    }
     let counts: Vec<_> = lanes.iter().map(|lanes| lanes.count()).collect();
     let prepared = store.prepare_lanes(&counts).await;
     if prepared.is_ok() {
@@ -62,14 +84,15 @@ async fn refuse_orphaned_rows(engines: &Engines) -> Result<(), StartError> {
     )
 }
 
-/// Looks for the tables of the history, and makes room for what will be kept before the first of it comes.
-pub(super) async fn prepare_history(engines: &Engines) -> Result<(), StartError> {
+/// Looks for the tables of the history, and makes room for what will be kept before the first of it comes; where the database cannot be
+/// asked, the pruner makes it later.
+pub(super) async fn prepare_history(engines: &Engines, has_database: bool) -> Result<(), StartError> {
     if !engines.topics().any(|topic| topic.topic.retention().ends()) {
         return Ok(());
     }
     let store = engines.store.history().ok_or(StartError::NoHistory)?;
     let days = pruner::days(engines);
-    if days.is_empty() {
+    if days.is_empty() || !has_database {
         return Ok(());
     }
     accept(store.check_history().await.map(|()| Vec::new()))?;
@@ -86,10 +109,10 @@ pub(in crate::relay) async fn prepare(engine: &Engine, route: &Route) -> Result<
         Ok(()) => Ok(true),
         Err(error) if error.class().is_outage() => {
             tracing::warn!(%error, transport = &*engine.name, "the relay starts without its broker");
-            engine.breaker.open(error.class(), engine.clock.now());
+            engine.breaker.open(error.class(), &error, engine.clock.now());
             Ok(false)
         }
-        Err(error) => Err(StartError::Transport { transport: Arc::clone(&engine.name), source: error }),
+        Err(error) => Err(StartError::Transport { transport: Arc::clone(&engine.name), error }),
     }
 }
 

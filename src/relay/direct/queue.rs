@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 
 use crate::clock::{BootInstant, Clock};
 use crate::metrics;
+use crate::relay::flush::FlushOutcome;
 use crate::relay::ledger::deferred::DeferredRows;
 use crate::store::{Row, RowRef};
 
@@ -58,6 +59,8 @@ pub(crate) struct Queued {
 #[derive(Debug, Default)]
 pub(crate) struct Link {
     connected: RwLock<Option<Connected>>,
+    /// Whether a relay ran in this process, now or earlier.
+    has_relayed: AtomicBool,
 }
 
 #[derive(Debug, Clone)]
@@ -69,8 +72,8 @@ struct Connected {
 /// What an outbox may ask of its relay.
 #[async_trait]
 pub(crate) trait RelayHandle: fmt::Debug + Send + Sync {
-    /// Waits until everything handed over has been settled, at most `within`; says whether it has.
-    async fn flush(&self, within: Duration) -> bool;
+    /// Waits until everything handed over has been settled, at most `within`.
+    async fn flush(&self, within: Duration) -> FlushOutcome;
 
     /// A row is about to be committed to a lane; the COMMIT may still fail. Never waits.
     fn committing_to_lane(&self, topic: &str, lane: u16);
@@ -91,9 +94,15 @@ impl Link {
         let mut slot = self.connected.write().unwrap_or_else(PoisonError::into_inner);
         let free = slot.is_none();
         if free {
+            self.has_relayed.store(true, Ordering::Relaxed);
             *slot = Some(Connected { queues: Arc::new(queues), relay });
         }
         free
+    }
+
+    /// Whether a relay runs in this process, or has.
+    pub(crate) fn has_relayed(&self) -> bool {
+        self.has_relayed.load(Ordering::Relaxed)
     }
 
     /// Disconnects the relay. From now on rows are written as due at once, for any relay to take.
@@ -101,13 +110,13 @@ impl Link {
         *self.connected.write().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// Waits until everything handed over has been settled, for `within` at most. Returns whether it has. Without a
-    /// relay there is nothing to wait for.
-    pub(crate) async fn flush(&self, within: Duration) -> bool {
+    /// Waits until everything handed over has been settled, for `within` at most. Without a relay there is nothing to
+    /// wait for.
+    pub(crate) async fn flush(&self, within: Duration) -> FlushOutcome {
         let connected = self.connected();
         match connected {
             Some(connected) => connected.relay.flush(within).await,
-            None => true,
+            None => FlushOutcome::NoRelay,
         }
     }
 

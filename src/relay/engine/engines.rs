@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use futures_util::future::join_all;
 
 use super::Engine;
-use super::stop::Stop;
+use super::stop::{Stage, Stop};
 use super::wakeups::Wakeups;
 use crate::clock::{BootInstant, Clock};
 use crate::lane::NodeId;
@@ -17,9 +17,11 @@ use crate::limits::Limits;
 use crate::relay::dead_letter_callbacks::DeadLetterCallbacks;
 use crate::relay::direct::queue::InlineRow;
 use crate::relay::direct::queue::RelayHandle;
+use crate::relay::flush::FlushOutcome;
 use crate::relay::health::counters::BacklogGauges;
 use crate::relay::health::database::StoreHealth;
 use crate::relay::lanes::topic::TopicLanes;
+use crate::relay::liveness::{Life, Liveness};
 use crate::relay::topics::TopicState;
 use crate::store::Store;
 
@@ -36,6 +38,7 @@ pub(crate) struct Engines {
     pub(crate) wakeups: Arc<Wakeups>,
     pub(crate) dead_letter_callbacks: Arc<DeadLetterCallbacks>,
     pub(crate) store_health: StoreHealth,
+    pub(crate) liveness: Arc<Liveness>,
     pub(crate) backlog_gauges: BacklogGauges,
 }
 
@@ -59,6 +62,11 @@ impl Engines {
         self.store.notices().is_some()
     }
 
+    /// Whether no task is left that would send or settle anything.
+    fn has_ended(&self) -> bool {
+        self.stop.has_reached(Stage::Ending) || self.liveness.at(self.clock.now()) == Life::RuntimeGone
+    }
+
     /// Rows handed over and not yet taken.
     pub(crate) fn queued(&self) -> usize {
         self.all.iter().map(|engine| engine.queue.len()).sum()
@@ -72,8 +80,15 @@ impl Engines {
 
 #[async_trait]
 impl RelayHandle for Engines {
-    async fn flush(&self, within: Duration) -> bool {
-        join_all(self.all.iter().map(|engine| engine.flush(within))).await.into_iter().all(|flushed| flushed)
+    async fn flush(&self, within: Duration) -> FlushOutcome {
+        if self.has_ended() {
+            return FlushOutcome::NoRelay;
+        }
+        let flushed = join_all(self.all.iter().map(|engine| engine.flush(within))).await;
+        match flushed.into_iter().all(|flushed| flushed) {
+            true => FlushOutcome::Settled,
+            false => FlushOutcome::TimedOut,
+        }
     }
 
     fn committing_to_lane(&self, topic: &str, lane: u16) {

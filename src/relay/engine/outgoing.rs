@@ -102,7 +102,7 @@ impl<'a> Outgoing<'a> {
             return Offered::Known(known);
         }
         // Made at once: if a panic drops it, it reports the row as not sent. Otherwise nobody would.
-        let receipt = Receipt::new(row.key, Arc::clone(engine) as Arc<dyn ReceiptSink>);
+        let receipt = Receipt::of_row(row.key, Arc::clone(engine) as Arc<dyn ReceiptSink>);
         if let Some(claim_outcomes) = claim_outcomes {
             claim_outcomes.expect();
         }
@@ -151,7 +151,7 @@ impl<'a> Outgoing<'a> {
         }
         let (batch, fenced) = (std::mem::take(&mut self.batch), std::mem::take(&mut self.fenced));
         let too_early: Vec<RowKey> = match is_injected(InjectedBug::SettleOnSend) {
-            true => batch.iter().map(|(_, receipt)| receipt.row()).collect(),
+            true => batch.iter().filter_map(|(_, receipt)| receipt.row()).collect(),
             false => Vec::new(),
         };
         if !batch.is_empty() {

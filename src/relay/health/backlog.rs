@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Serialize;
+
+use crate::relay::api::panicked::RelayPanicked;
 use crate::relay::engine::engines::Engines;
 use crate::store::{StoreError, TopicBacklog};
 
 /// What waits in an outbox's tables, and how many dead letters there are. From
 /// [`Relay::backlog`](crate::relay::Relay::backlog).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Backlog {
     /// The topics of the relay, and every other topic that has rows or dead letters, by name.
@@ -43,6 +46,27 @@ impl Backlog {
     /// oldest row in this relay's lanes was enqueued, not counting rows behind a failed one of their key.
     pub fn overdue_by(&self) -> Duration {
         self.topics.iter().map(|of| of.overdue_by).max().unwrap_or_default()
+    }
+}
+
+/// Why a backlog could not be counted.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BacklogError {
+    /// The database could not be asked, or did not answer in time.
+    #[error("the backlog could not be counted: {0}")]
+    Store(StoreError),
+    /// The relay has ended.
+    #[error("the backlog could not be counted: the relay has ended; another one of the same tables can do it")]
+    Ended,
+    /// There is no relay any more.
+    #[error(transparent)]
+    Panicked(#[from] RelayPanicked),
+}
+
+impl From<StoreError> for BacklogError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
     }
 }
 

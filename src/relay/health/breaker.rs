@@ -5,6 +5,7 @@
 //! nothing: after a while another row may try, because the first may wait for a partition of its own. Whoever is
 //! admitted for a trial and sends nothing gives the trial back.
 
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -47,6 +48,8 @@ struct Inner {
     down_since: Option<BootInstant>,
     /// When it last answered a probe in this outage.
     answered_at: Option<BootInstant>,
+    /// The last error in that outage.
+    error: String,
     /// How many trials there have been.
     trials: u64,
 }
@@ -69,7 +72,8 @@ impl Inner {
 
 impl Breaker {
     pub(crate) fn new(transport: Arc<str>, is_open: Gauge, trial_duration: Duration) -> Self {
-        let inner = Mutex::new(Inner { state: BreakerState::Closed, down_since: None, answered_at: None, trials: 0 });
+        let (state, error) = (BreakerState::Closed, String::new());
+        let inner = Mutex::new(Inner { state, down_since: None, answered_at: None, error, trials: 0 });
         let breaker = Self { transport, is_open, inner, changed: Notify::new(), trial_duration };
         // Set from the start, so that a dashboard shows every transport, not only those that were down once.
         breaker.set_gauge(false);
@@ -99,7 +103,7 @@ impl Breaker {
     /// Learns from an outcome: an outage opens the breaker, and an answer of the broker ends a trial.
     pub(crate) fn observe(&self, outcome: &Outcome, now: BootInstant) {
         match outcome {
-            Outcome::Failed(error) if error.class().is_outage() => self.open(error.class(), now),
+            Outcome::Failed(error) if error.class().is_outage() => self.open(error.class(), error, now),
             Outcome::Failed(error) if matches!(error.class(), FailureClass::Temporary | FailureClass::Aborted) => {}
             Outcome::Busy => {
                 if let BreakerState::Trial { number, .. } = self.state() {
@@ -110,8 +114,8 @@ impl Breaker {
         }
     }
 
-    /// Opens the breaker. Returns whether it was not open before.
-    pub(crate) fn open(&self, class: FailureClass, now: BootInstant) {
+    /// Opens the breaker because of `error`, unless it is open.
+    pub(crate) fn open(&self, class: FailureClass, error: &dyn fmt::Display, now: BootInstant) {
         let mut inner = self.lock();
         if matches!(inner.state, BreakerState::Open { .. }) {
             return;
@@ -123,11 +127,13 @@ impl Breaker {
         }
         let since = *inner.down_since.get_or_insert(now);
         inner.state = BreakerState::Open { class, since };
+        inner.error = error.to_string();
         drop(inner);
         let transport = &*self.transport;
         tracing::warn!(
             transport,
             class = class.as_str(),
+            %error,
             "the transport is down: claims are suspended until it answers"
         );
         self.set_gauge(true);
@@ -142,6 +148,16 @@ impl Breaker {
             drop(inner);
             self.changed.notify_waiters();
         }
+    }
+
+    /// The broker did not answer a probe.
+    pub(crate) fn note_error(&self, error: &dyn fmt::Display) {
+        self.lock().error = error.to_string();
+    }
+
+    /// The last error in this outage.
+    pub(crate) fn last_error(&self) -> String {
+        self.lock().error.clone()
     }
 
     fn close_trial(&self) {

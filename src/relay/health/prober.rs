@@ -35,7 +35,10 @@ async fn probe_until_up(engine: &Engine, topics: &[Topic], prepared: &AtomicBool
         sleep(pause).await;
         match probe(engine, topics, prepared).await {
             Ok(()) => return,
-            Err(error) => tracing::debug!(%error, transport = &*engine.name, "the transport is still down"),
+            Err(error) => {
+                engine.breaker.note_error(&error);
+                tracing::debug!(%error, transport = &*engine.name, "the transport is still down");
+            }
         }
         pause = (pause * 2).min(engine.limits.probe_interval_max);
     }

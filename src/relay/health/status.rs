@@ -1,19 +1,28 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Serialize;
+
 use super::breaker::BreakerState;
 use crate::clock::BootInstant;
 use crate::lane::NodeId;
 use crate::relay::engine::Engine;
 use crate::relay::engine::engines::Engines;
+use crate::relay::engine::stop::Stage;
 use crate::relay::lanes::topic::TopicLanes;
+use crate::relay::liveness::Life;
+use crate::serialize::seconds;
 use crate::store::LaneState;
 use crate::transport::FailureClass;
 
 /// The state of a relay at one moment.
-#[derive(Debug, Clone, PartialEq, Eq)]
+///
+/// Serializable, for a page or an endpoint of the application; durations are seconds there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct RelayStatus {
+    /// Whether it runs at all. If it does not, everything else is what was last known.
+    pub state: RelayState,
     /// The breaker's view of the transport; with several transports, of the one in the worst state.
     pub transport: TransportStatus,
     /// Each transport, in the order in which they were configured.
@@ -36,8 +45,49 @@ pub struct RelayStatus {
     pub lanes: Vec<LaneStatus>,
 }
 
+/// Whether a relay runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum RelayState {
+    /// It runs.
+    Running,
+    /// Nobody has run its tasks for some time: the runtime is blocked, or nobody drives it.
+    Stalled {
+        /// For how long.
+        #[serde(rename = "seconds", serialize_with = "seconds")]
+        since: Duration,
+    },
+    /// It sends and settles what is left.
+    ShuttingDown,
+    /// It was shut down, or dropped.
+    Ended,
+    /// The tokio runtime that it was started on is gone, and its tasks with it: nothing is sent any more. Start it on a runtime that
+    /// lives as long as the process.
+    RuntimeGone,
+}
+
+impl RelayState {
+    /// What is wrong.
+    pub(in crate::relay) fn problem(&self) -> Option<String> {
+        match self {
+            Self::Running => None,
+            Self::Stalled { since } => Some(format!(
+                "nobody has run the relay's tasks for {} s: its tokio runtime is blocked, or is not driven",
+                since.as_secs()
+            )),
+            Self::ShuttingDown => Some("the relay is shutting down".to_owned()),
+            Self::Ended => Some("the relay has ended".to_owned()),
+            Self::RuntimeGone => Some(
+                "the tokio runtime that the relay was started on is gone: start it on one that lives as long as the process"
+                    .to_owned(),
+            ),
+        }
+    }
+}
+
 /// Who owns a lane of an ordered topic.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct LaneStatus {
     /// The topic.
@@ -58,7 +108,7 @@ impl RelayStatus {
 }
 
 /// One of a relay's transports.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct RouteStatus {
     /// Its name; `default` if it was configured without one.
@@ -71,8 +121,21 @@ pub struct RouteStatus {
     pub in_flight: usize,
 }
 
+impl RouteStatus {
+    /// What is wrong with it.
+    pub(in crate::relay) fn problem(&self) -> Option<String> {
+        match &self.transport {
+            TransportStatus::Up | TransportStatus::Trying => None,
+            TransportStatus::Down { error, since, .. } => {
+                Some(format!("the transport {:?} has been down for {} s: {error}", self.name, since.as_secs()))
+            }
+        }
+    }
+}
+
 /// The breaker's view of the transport.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum TransportStatus {
     /// It answers.
@@ -83,13 +146,17 @@ pub enum TransportStatus {
     Down {
         /// What is wrong with it.
         class: FailureClass,
+        /// The last error of a message or probe, without secrets.
+        error: String,
         /// For how long.
+        #[serde(rename = "seconds", serialize_with = "seconds")]
         since: Duration,
     },
 }
 
 /// The database, as of the last poll.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum StoreStatus {
     /// It answered; also if it answered that the table is locked.
@@ -99,6 +166,7 @@ pub enum StoreStatus {
         /// The error of the last poll.
         error: String,
         /// Since the first poll that failed.
+        #[serde(rename = "seconds", serialize_with = "seconds")]
         since: Duration,
     },
 }
@@ -112,6 +180,7 @@ pub(in crate::relay) fn snapshot(engines: &Engines) -> RelayStatus {
     let ordered = engines.all.iter().flat_map(|engine| engine.lanes.iter());
     let asleep = ordered.filter(|lanes| lanes.asleep_until().is_some());
     RelayStatus {
+        state: state(engines, now),
         transport: worst.cloned().unwrap_or(TransportStatus::Up),
         routes,
         store: match engines.store_health.failing() {
@@ -133,6 +202,16 @@ pub(in crate::relay) fn snapshot(engines: &Engines) -> RelayStatus {
     }
 }
 
+fn state(engines: &Engines, now: BootInstant) -> RelayState {
+    match engines.liveness.at(now) {
+        Life::RuntimeGone => RelayState::RuntimeGone,
+        _ if engines.stop.has_reached(Stage::Ending) => RelayState::Ended,
+        Life::Stalled(since) => RelayState::Stalled { since: since.until(now) },
+        Life::Runs if engines.stop.has_reached(Stage::Draining) => RelayState::ShuttingDown,
+        Life::Runs => RelayState::Running,
+    }
+}
+
 fn lane_statuses(lanes: &TopicLanes) -> Vec<LaneStatus> {
     let view = lanes.view();
     let nodes = view.nodes.len();
@@ -151,7 +230,9 @@ fn route_status(engine: &Engine, now: BootInstant) -> RouteStatus {
         transport: match engine.breaker.state() {
             BreakerState::Closed => TransportStatus::Up,
             BreakerState::HalfOpen | BreakerState::Trial { .. } => TransportStatus::Trying,
-            BreakerState::Open { class, since } => TransportStatus::Down { class, since: since.until(now) },
+            BreakerState::Open { class, since } => {
+                TransportStatus::Down { class, error: engine.breaker.last_error(), since: since.until(now) }
+            }
         },
         queued: engine.queue.len(),
         in_flight: engine.ledger.len(),

@@ -103,7 +103,7 @@ fn apply(engine: &Engine, lanes: &TopicLanes, ownership: LaneOwnership, fenced: 
                 "a lane could not be fenced: trying again"
             );
             match error.class() {
-                class if class.is_outage() => engine.breaker.open(class, now),
+                class if class.is_outage() => engine.breaker.open(class, &error, now),
                 FailureClass::Topic => lanes.topic.back_off(now + engine.limits.topic_back_off_duration, &error),
                 _ => {}
             }

@@ -26,6 +26,7 @@ use crate::relay::engine::store_call::store_call;
 use crate::relay::health::breaker::BreakerState;
 use crate::relay::ledger::entry::Progress;
 use crate::relay::path::Path;
+use crate::relay::repeated::Repeated;
 use crate::relay::topics::Gate;
 use crate::store::{LaneScan, LaneStore, Loaded, Row, RowKey, StoreError};
 
@@ -38,10 +39,10 @@ struct RoundRobin {
 
 /// Runs until the relay drains.
 pub(crate) async fn run(engine: Arc<Engine>, lanes: Arc<TopicLanes>) {
-    let mut cursor = RoundRobin::default();
+    let (mut cursor, mut failures) = (RoundRobin::default(), Repeated::default());
     while !engine.stop.has_reached(Stage::Draining) {
         let wakeup = lanes.reader_wakeup.notified();
-        let stepped = step(&engine, &lanes, &mut cursor).await;
+        let stepped = step(&engine, &lanes, &mut cursor).await.inspect(|_| failures.end());
         // A locked table blocks every node: leaving the lanes to others would help nobody.
         let has_failed = matches!(&stepped, Err(error) if !matches!(error, StoreError::Conflict(_)));
         lanes.note_read(has_failed, engine.clock.now());
@@ -49,7 +50,9 @@ pub(crate) async fn run(engine: Arc<Engine>, lanes: Arc<TopicLanes>) {
             Ok(did_something) => did_something,
             Err(error) => {
                 ::metrics::counter!(metrics::LANE_READ_FAILED).increment(1);
-                tracing::warn!(%error, topic = %lanes.name(), "lanes could not be read: trying again");
+                if failures.is_news(&error) {
+                    tracing::warn!(%error, topic = %lanes.name(), "lanes could not be read: trying again");
+                }
                 sleep_poll_interval(&engine).await;
                 true
             }
@@ -96,18 +99,15 @@ async fn step(engine: &Arc<Engine>, lanes: &Arc<TopicLanes>, cursor: &mut RoundR
         if let (Err(_), Err(error)) = (&has_read, &has_sent) {
             tracing::warn!(%error, topic = %lanes.name(), "rows of lanes could not be read either: trying again");
         }
-        let (has_read, has_sent) = (has_read?, has_sent?);
-        return Ok(has_read || has_sent);
+        return has_read.and_then(|has_read| Ok(has_sent? || has_read));
     }
     let has_read = read(engine, store, lanes, &mut cursor.read).await?;
-    let has_sent = send(engine, store, lanes, &mut cursor.send).await?;
-    Ok(has_read || has_sent)
+    Ok(send(engine, store, lanes, &mut cursor.send).await? || has_read)
 }
 
 /// Whether lanes may be read: not while the broker is down, refuses the topic, or the topic is paused.
 fn may_work(engine: &Engine, lanes: &TopicLanes) -> bool {
-    let is_open = matches!(engine.breaker.state(), BreakerState::Open { .. });
-    !is_open && lanes.topic.may_begin(engine.clock.now())
+    !matches!(engine.breaker.state(), BreakerState::Open { .. }) && lanes.topic.may_begin(engine.clock.now())
 }
 
 /// Reads one page of each lane that needs one, in one statement.

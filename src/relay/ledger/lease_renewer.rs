@@ -24,7 +24,8 @@ pub(crate) async fn run(engine: Arc<Engine>) {
             () = engine.stop.reached(Stage::Ending) => return,
         }
         if let Some(class) = catch_panic("outage", &engine.name, || engine.transport.outage()).flatten() {
-            engine.breaker.open(class, engine.clock.now());
+            // The prober asks next, and learns more.
+            engine.breaker.open(class, &"the client has lost its brokers", engine.clock.now());
         }
         if let Err(error) = extend(&engine).await {
             tracing::warn!(%error, "leases could not be extended: trying again until they expire");

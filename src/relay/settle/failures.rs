@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 
 use crate::crash_points::crash_point;
 use crate::injected_bugs::{InjectedBug, is_injected};
-use crate::limits::{ERROR_TEXT_BYTES_MAX, RETRY_AFTER_MAX, TEMPORARY_WAIT_MAX};
+use crate::limits::{RETRY_AFTER_MAX, TEMPORARY_WAIT_MAX, cut_error_text};
 use crate::metrics;
 use crate::relay::dead_letter_callbacks::DeadLetterEvent;
 use crate::relay::engine::Engine;
@@ -216,6 +216,6 @@ fn finish(engine: &Engine, held: &[Held], written: HashSet<RowKey>) -> HashSet<R
 }
 
 pub(crate) fn shortened(mut text: String) -> String {
-    text.truncate(text.floor_char_boundary(ERROR_TEXT_BYTES_MAX));
+    text.truncate(cut_error_text(&text).len());
     text
 }

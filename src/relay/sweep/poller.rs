@@ -12,21 +12,28 @@ use crate::limits::{FULL_SCAN_DEPTH_MIN, POLL_INTERVAL_MIN};
 use crate::metrics;
 use crate::relay::engine::engines::Engines;
 use crate::relay::engine::stop::Stage;
+use crate::relay::repeated::Repeated;
 use crate::relay::topics::TopicState;
 use crate::store::{PollFrom, PollResult, StoreError, overdue};
 
 /// Runs until the relay drains.
 pub(crate) async fn run(engines: Arc<Engines>) {
-    let mut full_scan = FullScan::default();
+    let (mut full_scan, mut failures) = (FullScan::default(), Repeated::default());
     loop {
         engines.wakeups.begin_poll();
         let pause = match poll(&engines, &mut full_scan).await {
             Ok(pause) => {
+                if failures.is_over() {
+                    tracing::info!("the outbox can be polled again");
+                }
                 orphaned_rows::report(&engines).await;
                 pause
             }
             Err(error) => {
-                tracing::warn!(%error, "the outbox could not be polled: trying again");
+                match failures.is_news(&error) {
+                    true => tracing::warn!(%error, "the outbox could not be polled: trying again"),
+                    false => tracing::debug!(%error, "the outbox still cannot be polled"),
+                }
                 engines.limits.poll_interval
             }
         };

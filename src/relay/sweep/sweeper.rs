@@ -10,12 +10,13 @@ use crate::metrics;
 use crate::relay::engine::Engine;
 use crate::relay::engine::stop::Stage;
 use crate::relay::engine::store_call::store_call;
+use crate::relay::repeated::Repeated;
 use crate::relay::topics::TopicState;
 use crate::store::{ClaimMode, ClaimSpec, StoreError};
 
 /// One claim worker. It is never cancelled in the middle of a claim: it ends on its own when the relay drains.
 pub(crate) async fn run(engine: Arc<Engine>) {
-    let mut turn = 0;
+    let (mut turn, mut failures) = (0, Repeated::default());
     while !engine.stop.has_reached(Stage::Draining) {
         let wakeup = engine.wakeups.sweepers.notified();
         let Some(topic) = engine.topics.next_due(&mut turn, engine.clock.now()) else {
@@ -25,9 +26,11 @@ pub(crate) async fn run(engine: Arc<Engine>) {
             }
             continue;
         };
-        if let Err(error) = sweep(&engine, &topic).await {
+        if let Err(error) = sweep(&engine, &topic).await.inspect(|()| failures.end()) {
             ::metrics::counter!(metrics::CLAIM_FAILED).increment(1);
-            tracing::warn!(%error, topic = topic.topic.name(), "a claim failed: trying again");
+            if failures.is_news(&error) {
+                tracing::warn!(%error, topic = topic.topic.name(), "a claim failed: trying again");
+            }
             topic.stop_pass();
             if matches!(error, StoreError::TimedOut { .. }) {
                 topic.read_late(topic.claim_size().rows_of(engine.limits.claim_rows_max));

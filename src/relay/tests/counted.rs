@@ -116,7 +116,7 @@ fn a_failure_of_a_row_that_is_another_holders_by_now_is_a_lost_lease() {
         world.until("it is in flight", || world.broker.in_flight() == 1).await;
         assert_eq!(world.store.settle(&[row], Locking::Skip).await.unwrap(), [row]);
         world.broker.release();
-        assert!(relay.flush(Duration::from_secs(10)).await);
+        assert!(relay.flush(Duration::from_secs(10)).await.is_settled());
     });
     assert_eq!(counts.of(metrics::LEASE_LOST), [("", 1)]);
 }
@@ -151,7 +151,7 @@ fn delivered_rows_that_are_gone_are_counted_by_where_they_were_found() {
         let letter = NewDeadLetter { held: Held { key: dead, epoch: 0 }, reason: "dead-lettered elsewhere".to_owned() };
         assert_eq!(world.store.dead_letter(&[letter]).await.unwrap(), [dead]);
         world.broker.release();
-        assert!(relay.flush(Duration::from_secs(10)).await);
+        assert!(relay.flush(Duration::from_secs(10)).await.is_settled());
         assert!(world.store.dead_letter_rows().is_empty(), "it was delivered");
     });
     assert_eq!(counts.of(metrics::SETTLE_MISSED), [("found=dead_letter", 1), ("found=nowhere", 1)]);

@@ -110,7 +110,7 @@ async fn what_is_sent_already_when_its_hook_comes_by_is_sent_once() {
     assert_eq!(world.delivered(2).await, [row.row.message_id, other.message_id]);
     world.drained().await;
     world.link.hand_over(vec![row]);
-    assert!(world.link.flush(DEADLINE).await);
+    assert!(world.link.flush(DEADLINE).await.is_settled());
     assert_eq!(relay.status().in_flight, 0);
     assert_eq!(world.broker.sends(), 2);
 }
@@ -120,7 +120,7 @@ async fn what_was_announced_and_rolled_back_is_nothing() {
     let world = world();
     let _relay = started(&world).await;
     drop(world.announce_and_read("a").await);
-    assert!(world.link.flush(DEADLINE).await);
+    assert!(world.link.flush(DEADLINE).await.is_settled());
     let row = world.announce_and_read("a").await.commit();
     let id = row.row.message_id;
     world.link.hand_over(vec![row]);

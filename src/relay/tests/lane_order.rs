@@ -1,13 +1,11 @@
 //! Scenarios that the model found in the protocol of lanes, run against the engine.
 
-use std::io;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
-use tracing_subscriber::util::SubscriberInitExt as _;
 
 use super::lanes::{TOPIC, owned, world, world_with};
+use super::logged::Log;
 use super::{DEADLINE, World, envelope};
 use crate::lane::lane_of;
 use crate::limits::{
@@ -200,33 +198,14 @@ async fn a_topic_that_is_ordered_no_more_leaves_no_row_behind() {
     let relay = ordered.start().await;
     ordered.drained().await;
     assert!(relay.shutdown(Duration::from_secs(30)).await.is_clean());
-    unordered.start().await;
-}
-
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
+    drop(unordered.start().await);
 }
 
 /// The start could not check.
 #[tokio::test(start_paused = true)]
 async fn orphaned_rows_are_reported_when_the_database_is_back() {
-    let log = Log::default();
-    let writer = log.clone();
-    let logger = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone());
-    let _logging = logger.finish().set_default();
-    let times = || {
-        let log = log.0.lock().unwrap();
-        String::from_utf8_lossy(&log).matches("has messages that were enqueued while it was").count()
-    };
+    let (log, _logging) = Log::begin();
+    let times = || log.times("has messages that were enqueued while it was");
     let (ordered, plain) = (world(), world_with(Topic::new(TOPIC)));
     let unordered = World { store: ordered.store.clone(), ..plain };
     ordered.commit_keyed("a");

@@ -115,7 +115,7 @@ async fn a_commit_wakes_the_owner_of_its_lane() {
             let start = Instant::now();
             let row = world.commit_keyed("a");
             world.hand_over_keyed(row, "a", tells_id);
-            assert!(relay.flush(Duration::from_secs(5)).await);
+            assert!(relay.flush(Duration::from_secs(5)).await.is_settled());
             assert!(start.elapsed() < Duration::from_millis(100), "it waited for a poll: {:?}", start.elapsed());
             assert_eq!(world.broker.delivered().last().map(|sent| sent.message_id), Some(row.message_id));
         }
@@ -167,7 +167,7 @@ async fn a_failed_message_holds_its_key_and_no_other() {
     let row = &world.store.live_rows()[0];
     assert_eq!(row.key, first);
     assert!(row.attempts > 3 && row.errors.len() == 10, "{row:?}");
-    assert!(relay.flush(Duration::from_secs(1)).await, "what is held is not waited for");
+    assert!(relay.flush(Duration::from_secs(1)).await.is_settled(), "what is held is not waited for");
     world.broker.clear_responses();
     world.drained().await;
     let appeared = &world.first_appearances()["a"];

@@ -6,7 +6,7 @@ use crate::clock::SystemClock;
 use crate::limits::{BLOCKING_CALLS_MAX, Limits, SHUTDOWN_GRACE_MAX, STALENESS};
 use crate::naming::TableNames;
 use crate::relay::api::blocking::{Question, Request};
-use crate::relay::{BacklogError, RelayBuilder, RelayPanicked, StartError, TransportStatus};
+use crate::relay::{BacklogError, FlushOutcome, RelayBuilder, RelayPanicked, RelayState, StartError, TransportStatus};
 use crate::store::{Call, Fault};
 
 #[tokio::test(start_paused = true)]
@@ -65,7 +65,7 @@ async fn a_second_relay_of_the_same_outbox_is_refused() {
     let relay = world.start().await;
     assert!(matches!(world.relay().start().await, Err(StartError::AlreadyRunning)));
     drop(relay);
-    world.start().await;
+    drop(world.start().await);
 }
 
 #[tokio::test(start_paused = true)]
@@ -149,11 +149,14 @@ fn a_blocking_relay_needs_no_runtime() {
     let key = world.commit_and_hand_over("orders");
     let delivered = world.broker.wait_for_delivered_blocking(1, Duration::from_secs(10)).unwrap();
     assert_eq!(delivered[0].message_id, key.message_id);
-    assert!(relay.flush(Duration::from_secs(10)).unwrap());
+    assert!(relay.flush(Duration::from_secs(10)).unwrap().is_settled());
     assert_eq!(relay.status().unwrap().in_flight, 0);
     assert_eq!(relay.backlog().unwrap().live(), 0);
+    let handle = relay.handle();
+    assert!(handle.health().ready);
     let report = relay.shutdown(Duration::from_secs(10)).unwrap();
     assert!(report.is_clean(), "{report:?}");
+    assert_eq!(handle.status().state, RelayState::Ended);
 }
 
 #[test]
@@ -169,7 +172,7 @@ fn a_blocking_relay_answers_while_a_flush_waits() {
     assert_eq!(relay.backlog().unwrap().live(), 1);
     assert_eq!(flushed.try_recv(), Err(mpsc::TryRecvError::Empty), "the row is not settled");
     world.broker.release();
-    assert_eq!(flushed.recv(), Ok(true));
+    assert_eq!(flushed.recv(), Ok(FlushOutcome::Settled));
 }
 
 /// Half of the calls are being answered, and half wait for that.
@@ -189,7 +192,7 @@ fn a_blocking_relay_takes_a_bounded_number_of_calls() {
         world.broker.release();
         assert_eq!(waits.join().unwrap().route("default").unwrap().transport, TransportStatus::Up);
     });
-    assert_eq!(flushed.iter().take(calls).filter(|settled| *settled).count(), calls);
+    assert_eq!(flushed.iter().take(calls).filter(|flushed| flushed.is_settled()).count(), calls);
 }
 
 #[test]
@@ -205,5 +208,5 @@ fn a_blocking_relay_that_panicked_says_so_to_every_question() {
 
     world.store.inject(Call::Check, Fault::Panics);
     assert!(matches!(world.relay().clock(SystemClock).start_blocking(), Err(StartError::Panicked(_))));
-    world.relay().clock(SystemClock).start_blocking().unwrap();
+    drop(world.relay().clock(SystemClock).start_blocking().unwrap());
 }

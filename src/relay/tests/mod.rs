@@ -10,6 +10,7 @@ mod direct;
 mod failures;
 mod fenced;
 mod full_scan;
+mod handles;
 mod history;
 mod lane_announced;
 mod lane_counted;
@@ -22,6 +23,7 @@ mod lane_switched;
 mod lane_yields;
 mod lanes;
 mod lifecycle;
+mod logged;
 mod measured;
 mod notices;
 mod outages;
@@ -131,6 +133,15 @@ impl World {
     /// Waits until no live row is left.
     async fn drained(&self) {
         self.until("no row is left", || self.store.live_rows().is_empty()).await;
+    }
+
+    /// In real time.
+    async fn until_really(&self, what: &str, state: impl Fn() -> bool) {
+        let deadline = std::time::Instant::now() + DEADLINE;
+        while !state() {
+            assert!(std::time::Instant::now() < deadline, "not within {DEADLINE:?}: {what}");
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
     }
 
     async fn until(&self, what: &str, state: impl Fn() -> bool) {

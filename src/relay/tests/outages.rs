@@ -40,10 +40,10 @@ async fn a_flush_in_an_outage_says_so_and_waits_for_its_end() {
         world.commit_and_hand_over("orders");
         world.until("the breaker is open", || matches!(relay.status().transport, TransportStatus::Down { .. })).await;
         world.commit_and_hand_over("orders");
-        assert!(!relay.flush(Duration::from_secs(10)).await);
+        assert!(!relay.flush(Duration::from_secs(10)).await.is_settled());
         assert_eq!(world.store.live_rows().len(), 2);
         world.broker.go_up();
-        assert!(relay.flush(Duration::from_secs(60)).await);
+        assert!(relay.flush(Duration::from_secs(60)).await.is_settled());
         assert!(world.store.live_rows().is_empty());
     }
 }
@@ -55,12 +55,12 @@ async fn a_flush_waits_for_what_failed_and_for_what_somebody_else_settles() {
     world.broker.respond_next(2, ScriptedResponse::Fail(FailureClass::Temporary));
     let [retried, elsewhere] = [(); 2].map(|()| world.commit_and_hand_over("orders"));
     world.until("both have failed", || world.store.live_rows().iter().all(|row| row.failures == 1)).await;
-    assert!(!relay.flush(Duration::from_millis(100)).await, "both wait for their next attempt");
+    assert!(!relay.flush(Duration::from_millis(100)).await.is_settled(), "both wait for their next attempt");
     assert_eq!(world.store.settle(&[elsewhere], Locking::Skip).await.unwrap(), [elsewhere]);
-    assert!(relay.flush(Duration::from_secs(10)).await);
+    assert!(relay.flush(Duration::from_secs(10)).await.is_settled());
     assert_eq!(world.delivered(1).await, [retried.message_id]);
     let calls = world.store.calls(Call::Remaining);
-    assert!(relay.flush(Duration::from_secs(10)).await);
+    assert!(relay.flush(Duration::from_secs(10)).await.is_settled());
     assert_eq!(world.store.calls(Call::Remaining), calls, "what is known to be gone is asked for no more");
 }
 

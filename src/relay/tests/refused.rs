@@ -90,7 +90,7 @@ async fn a_relay_without_a_transport_is_refused() {
     let error = refused(&world, relay.store(world.store.clone())).await;
     assert!(matches!(error, StartError::NoTransport), "{error}");
     assert_says(&error, &["no transport", ".transport(..)"]);
-    world.start().await;
+    drop(world.start().await);
 }
 
 #[tokio::test(start_paused = true)]
@@ -99,7 +99,7 @@ async fn an_ordered_topic_on_a_store_without_lanes_is_refused() {
     let error = refused(&world, world.relay().store(Bare(world.store.clone()))).await;
     assert!(matches!(error, StartError::NoLanes), "{error}");
     assert_says(&error, &["ordered by key", "Store::lanes"]);
-    world.start().await;
+    drop(world.start().await);
 }
 
 #[tokio::test(start_paused = true)]
@@ -110,7 +110,7 @@ async fn a_topic_that_keeps_on_a_store_without_a_history_is_refused() {
         let error = refused(&world, world.relay().store(Bare(world.store.clone()))).await;
         assert!(matches!(error, StartError::NoHistory), "{error}");
         assert_says(&error, &["keep_sent_days", "keep_dead_days", "Store::history"]);
-        world.start().await;
+        drop(world.start().await);
     }
 }
 
@@ -135,5 +135,5 @@ async fn a_database_that_refuses_to_be_read_refuses_the_start() {
         assert!(matches!(error, StartError::Store(StoreError::Statement(_))), "{call:?}: {error}");
         assert_says(&error, &["tables could not be checked", "permission denied for table outbox_messages"]);
     }
-    world.start().await;
+    drop(world.start().await);
 }

@@ -1,13 +1,6 @@
 use std::time::Duration;
 
 /// How a row is inserted, as enqueue does it.
-///
-/// ```
-/// use std::time::Duration;
-/// use diesel_outbox::store::InsertOptions;
-/// let delayed = InsertOptions::default().deliver_after(Duration::from_secs(3_600));
-/// assert_ne!(delayed, InsertOptions::default());
-/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct InsertOptions {

@@ -14,14 +14,27 @@ use std::time::Duration;
 use diesel::mysql::Mysql;
 
 use super::pool::{ConnectionPool, Connections};
+#[cfg(feature = "async")]
+use super::pool::{OwnConnections, StoreUrlError};
 use super::sql::SqlStore;
 use crate::clock::millis;
 use crate::limits::{SERVER_STATEMENT_TIMEOUT_PERCENT, STATEMENT_TIMEOUT};
 
 /// An outbox in MySQL (8.0.13 or later) or MariaDB (10.6 or later).
 ///
-/// Works through sync (r2d2) and async (diesel-async) pools alike, see [`ConnectionPool`]. These servers call the schema of
+/// [`connect`](SqlStore::connect) makes the relay's own connections. With TLS, or settings of your own, give it a pool
+/// ([`new`](SqlStore::new)): sync (r2d2) and async (diesel-async) pools alike, see [`ConnectionPool`]. These servers call the schema of
 /// [`TableNames`](crate::TableNames) a database.
+///
+/// ```
+/// # #[cfg(feature = "async")] {
+/// use diesel_outbox::store::MysqlStore;
+///
+/// let store = MysqlStore::connect("mysql://shop:secret@127.0.0.1/shop")?;
+/// # let _ = store;
+/// # }
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// ```no_run
 /// # #[cfg(feature = "r2d2")] {
@@ -37,13 +50,27 @@ use crate::limits::{SERVER_STATEMENT_TIMEOUT_PERCENT, STATEMENT_TIMEOUT};
 /// ```
 pub type MysqlStore<P> = SqlStore<Mysql, P>;
 
+#[cfg(feature = "async")]
+impl SqlStore<Mysql, OwnConnections> {
+    /// An outbox at this URL, with connections of the relay's own: as many as it has calls at once, opened when they are needed. Nothing is
+    /// connected yet: the relay's start is the first to try.
+    ///
+    /// The connections are diesel-async's, whose feature `async` the pool features bring along, and have no TLS.
+    ///
+    /// # Errors
+    /// It is no URL of MySQL or MariaDB, or names no database.
+    pub fn connect(url: impl Into<Arc<str>>) -> Result<Self, StoreUrlError> {
+        Ok(Self::new(OwnConnections::to_server(url, &["mysql"])?))
+    }
+}
+
 impl<P: ConnectionPool<Mysql>> SqlStore<Mysql, P> {
     /// An outbox reached through `pool`. The relay sets the table names.
     pub fn new(pool: P) -> Self {
         Self::from_connections(Connections::new(pool, Some(set_up(STATEMENT_TIMEOUT))), ())
     }
 
-    /// Sets the time limit of each call, by default [`STATEMENT_TIMEOUT`].
+    /// Sets the time limit of each call, by default 5 s.
     #[must_use]
     pub fn statement_timeout(mut self, timeout: Duration) -> Self {
         self.executor = self

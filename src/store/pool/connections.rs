@@ -3,19 +3,21 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use diesel::deserialize::QueryableByName;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 
-use super::failure::within;
+use super::failure::{not_opened, within};
 use super::lease::{CachedConnection, IdleConnections, PoolConnection};
+use super::places::{Place, Places};
 use super::statement_timeouts::TimeoutGuard;
 use super::{ConnectionPool, Session};
 use crate::limits::{ABANDONED_STATEMENT_TIMEOUT, CONNECTIONS_OPENING_MAX, STATEMENT_TIMEOUT};
-use crate::store::StoreError;
 use crate::store::sql::dialect::{Dialect, Statement};
+use crate::store::{StoreError, TooFewConnections};
 
 /// The connections of one store: taken from the pool when a call finds none free, and cached between calls.
 ///
@@ -25,6 +27,7 @@ pub(crate) struct Connections<DB: Dialect, P: ConnectionPool<DB>> {
     idle: Arc<IdleConnections<P::Session>>,
     pool: Arc<P>,
     opening_permits: Arc<Semaphore>,
+    places: Arc<Places>,
     set_up: Option<Arc<str>>,
     renewal: Option<(Arc<str>, Duration)>,
     guard: Option<TimeoutGuard>,
@@ -41,6 +44,7 @@ impl<DB: Dialect, P: ConnectionPool<DB>> Connections<DB, P> {
         let deadline = STATEMENT_TIMEOUT;
         Self {
             idle: Arc::new(IdleConnections::new()),
+            places: Arc::new(Places::new(pool.is_own())),
             pool: Arc::new(pool),
             opening_permits: Arc::new(Semaphore::new(CONNECTIONS_OPENING_MAX)),
             set_up,
@@ -88,6 +92,11 @@ impl<DB: Dialect, P: ConnectionPool<DB>> Connections<DB, P> {
     pub(crate) fn with_deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
         self
+    }
+
+    /// Makes room for as many connections as a relay has use for.
+    pub(crate) fn reserve(&self, needed: usize, most: usize) -> Result<(), TooFewConnections> {
+        self.places.reserve(self.pool.size_max(), needed, most)
     }
 
     /// The deadline of every call.
@@ -186,6 +195,7 @@ impl<DB: Dialect, P: ConnectionPool<DB>> Connections<DB, P> {
         opening: &mut Option<JoinHandle<Result<(), StoreError>>>,
     ) -> Result<(), StoreError> {
         if opening.is_none() {
+            let place = self.places.take().await;
             let Ok(permit) = Arc::clone(&self.opening_permits).acquire_owned().await else {
                 unreachable!("the semaphore is never closed")
             };
@@ -193,7 +203,7 @@ impl<DB: Dialect, P: ConnectionPool<DB>> Connections<DB, P> {
             if !self.idle.is_empty() {
                 return Ok(());
             }
-            *opening = Some(self.open(permit));
+            *opening = Some(self.open(place, permit));
         }
         let Some(under_way) = opening else { return Ok(()) };
         let opened = under_way.await;
@@ -204,18 +214,19 @@ impl<DB: Dialect, P: ConnectionPool<DB>> Connections<DB, P> {
     /// Opens a connection in its own task, which nothing cancels. A caller that meanwhile gets another connection would discard a
     /// half-open one, and under load that repeats with every call (130 times a second, at half the throughput). The caller's
     /// deadline does not cancel it either: a server that hangs would get one more connection each time.
-    fn open(&self, permit: OwnedSemaphorePermit) -> JoinHandle<Result<(), StoreError>> {
+    fn open(&self, place: Place, permit: OwnedSemaphorePermit) -> JoinHandle<Result<(), StoreError>> {
         let (pool, idle, set_up) = (Arc::clone(&self.pool), Arc::clone(&self.idle), self.set_up.clone());
+        self.look_for_others();
         let (deadline, is_transaction_pooled) = (self.deadline, self.is_transaction_pooled);
         tokio::spawn(async move {
             let _permit = permit;
             let opened = within(ABANDONED_STATEMENT_TIMEOUT.max(deadline), async {
-                let mut session = pool.open(deadline).await.map_err(StoreError::Unreachable)?;
+                let mut session = pool.open(deadline).await.map_err(not_opened)?;
                 if is_transaction_pooled {
                     session.disable_statement_cache();
                 }
                 let cancel = session.canceller();
-                let mut conn = PoolConnection::new(CachedConnection::new(session, cancel), &idle, deadline);
+                let mut conn = PoolConnection::new(CachedConnection::new(session, place, cancel), &idle, deadline);
                 if let Some(text) = &set_up {
                     conn.batch(text).await?;
                     conn.cached.has_server_timeout = true;
@@ -224,6 +235,28 @@ impl<DB: Dialect, P: ConnectionPool<DB>> Connections<DB, P> {
             });
             opened.await.map(PoolConnection::release)
         })
+    }
+}
+
+impl<DB: Dialect, P: ConnectionPool<DB>> Connections<DB, P> {
+    /// Warns once that others use the relay's pool, too: connections that the relay takes in a burst are missing there.
+    fn look_for_others(&self) {
+        if !self.places.is_reserved() || self.idle.is_shared.load(Ordering::Relaxed) {
+            return;
+        }
+        // The place of the connection that is to be opened is taken, and the pool does not count it yet.
+        let ours = self.places.taken().saturating_sub(1);
+        let others = self.pool.in_use().map_or(0, |in_use| in_use.saturating_sub(ours));
+        if others > 0 && !self.idle.is_shared.swap(true, Ordering::Relaxed) {
+            let size = self.pool.size_max();
+            tracing::warn!(
+                ours,
+                others,
+                size,
+                "the pool of the relay's store is used by others, too: each will wait for connections that the other has. Give the \
+                 relay a pool of its own, or let the store make its connections with connect(..)"
+            );
+        }
     }
 }
 

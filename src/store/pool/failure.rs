@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use diesel::result::{DatabaseErrorInformation, DatabaseErrorKind as Kind, Error};
 
+use super::OpenError;
 use crate::store::StoreError;
 
 /// What the error alone tells about a failed statement.
@@ -38,6 +39,38 @@ const TIMED_OUT: &[&str] = &[
     "max_statement_time exceeded",
     "maximum statement execution time exceeded",
 ];
+
+/// Error texts of a server that refuses the login, and of a file that cannot be opened.
+const REFUSED: &[&str] = &[
+    // PostgreSQL: 28P01, 28000, 3D000; and its drivers without a password
+    "authentication failed for user",
+    "no pg_hba.conf entry",
+    "password missing",
+    "no password supplied",
+    "permission denied for database",
+    // pgbouncer
+    "no such database",
+    "no such user",
+    // MySQL and MariaDB: 1045, 1044, 1049
+    "Access denied for user",
+    "Unknown database",
+    // SQLite: CANTOPEN
+    "nable to open database file",
+    "nable to open the database file",
+];
+
+/// Error texts for a missing database or role: these words in this order.
+const ABSENT: &[(&str, &str)] = &[("database \"", "\" does not exist"), ("role \"", "\" does not exist")];
+
+/// The error of a pool or driver that provides no connection.
+pub(super) fn not_opened(error: OpenError) -> StoreError {
+    let text = error.to_string();
+    let is_absent = |(what, is): &(&str, &str)| text.split_once(what).is_some_and(|(_, rest)| rest.contains(is));
+    match REFUSED.iter().any(|refusal| text.contains(refusal)) || ABSENT.iter().any(is_absent) {
+        true => StoreError::Refused(error),
+        false => StoreError::Unreachable(error),
+    }
+}
 
 /// `deadline` is the call's time limit.
 pub(super) fn classify(error: Error, deadline: Duration) -> ErrorClass {
@@ -129,6 +162,23 @@ mod tests {
         ] {
             let class = class(Kind::Unknown, message);
             assert!(matches!(class, ErrorClass::Known(StoreError::TimedOut { .. })), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_refused_login_is_no_outage() {
+        for text in [
+            "FATAL: password authentication failed for user \"shop\"",
+            "timed out waiting for connection: FATAL:  database \"shop\" does not exist",
+            "FATAL: role \"shop\" does not exist",
+            "Access denied for user 'shop'@'localhost' (using password: YES)",
+            "Unknown database 'shop'",
+            "Unable to open the database file",
+        ] {
+            assert!(matches!(not_opened(text.into()), StoreError::Refused(_)), "{text}");
+        }
+        for text in ["Connection refused", "the database system is starting up", "sorry, too many clients already"] {
+            assert!(matches!(not_opened(text.into()), StoreError::Unreachable(_)), "{text}");
         }
     }
 

@@ -1,6 +1,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -11,15 +12,16 @@ use tokio::sync::Notify;
 
 use super::call::{AbandonedCalls, Call};
 use super::failure::{ErrorClass, classify, connection_lost};
+use super::places::Place;
 use super::{Cancel, Session};
-use crate::limits::CONNECTION_IDLE_MAX;
+use crate::limits::{CONNECTION_IDLE_MAX, SHARED_CONNECTION_IDLE_MAX};
 use crate::store::StoreError;
 use crate::store::sql::dialect::{Dialect, Statement};
 
 /// A connection that is cached between calls.
 pub(super) struct CachedConnection<S> {
     /// Absent while a call runs, and for good once that call was dropped.
-    session: Option<S>,
+    session: Option<Placed<S>>,
     cancel: Option<Cancel>,
     /// Whether its set-up gave the server a statement time-out.
     pub(super) has_server_timeout: bool,
@@ -28,10 +30,22 @@ pub(super) struct CachedConnection<S> {
     pub(super) renewed_at: Instant,
 }
 
+/// A connection, and its place, which it keeps until it is closed.
+struct Placed<S> {
+    session: S,
+    _place: Place,
+}
+
 impl<S> CachedConnection<S> {
-    pub(super) fn new(session: S, cancel: Option<Cancel>) -> Self {
+    pub(super) fn new(session: S, place: Place, cancel: Option<Cancel>) -> Self {
         let now = Instant::now();
-        Self { session: Some(session), cancel, has_server_timeout: false, used_at: now, renewed_at: now }
+        Self {
+            session: Some(Placed { session, _place: place }),
+            cancel,
+            has_server_timeout: false,
+            used_at: now,
+            renewed_at: now,
+        }
     }
 }
 
@@ -41,6 +55,8 @@ pub(super) struct IdleConnections<S> {
     /// Notified when a connection is released.
     pub(super) returned: Notify,
     pub(super) abandoned: Arc<AbandonedCalls>,
+    /// Whether others use the same pool, and wait for what lies here.
+    pub(super) is_shared: AtomicBool,
 }
 
 struct IdleState<S> {
@@ -51,13 +67,18 @@ struct IdleState<S> {
 impl<S> IdleConnections<S> {
     pub(super) fn new() -> Self {
         let state = IdleState { connections: Vec::new(), closed: false };
-        Self { state: Mutex::new(state), returned: Notify::new(), abandoned: Arc::default() }
+        Self {
+            state: Mutex::new(state),
+            returned: Notify::new(),
+            abandoned: Arc::default(),
+            is_shared: AtomicBool::new(false),
+        }
     }
 
     pub(super) fn take(&self) -> Option<CachedConnection<S>> {
+        let idle_max = if self.is_shared.load(Relaxed) { SHARED_CONNECTION_IDLE_MAX } else { CONNECTION_IDLE_MAX };
         let mut state = self.lock();
-        let stale: Vec<_> =
-            state.connections.extract_if(.., |cached| cached.used_at.elapsed() > CONNECTION_IDLE_MAX).collect();
+        let stale: Vec<_> = state.connections.extract_if(.., |cached| cached.used_at.elapsed() > idle_max).collect();
         let taken = state.connections.pop();
         // Not under the lock: closing sends a message over the network.
         drop(state);
@@ -193,15 +214,15 @@ impl<DB: Dialect, S: Session<DB>> PoolConnection<DB, S> {
         &mut self,
         call: impl for<'s> FnOnce(&'s mut S) -> BoxFuture<'s, QueryResult<T>> + Send + 'static,
     ) -> QueryResult<T> {
-        let mut session = self.cached.session.take().ok_or_else(|| connection_lost("an earlier call was cancelled"))?;
+        let mut placed = self.cached.session.take().ok_or_else(|| connection_lost("an earlier call was cancelled"))?;
         let running = Box::pin(async move {
-            let result = call(&mut session).await;
-            (session, result)
+            let result = call(&mut placed.session).await;
+            (placed, result)
         });
         let has_server_timeout = self.in_transaction || self.cached.has_server_timeout;
         let call = Call::new(running, Arc::clone(&self.idle.abandoned), self.cached.cancel.clone(), has_server_timeout);
-        let (session, result) = call.await;
-        self.cached.session = Some(session);
+        let (placed, result) = call.await;
+        self.cached.session = Some(placed);
         result
     }
 }

@@ -3,16 +3,25 @@
 // Each database uses a part of it.
 #![cfg_attr(not(all(feature = "postgres", feature = "mysql", feature = "sqlite")), allow(dead_code, unused_imports))]
 
-#[cfg(feature = "r2d2")]
+#[cfg(any(feature = "r2d2", feature = "sqlite", all(feature = "libpq", not(feature = "async"))))]
 mod blocking;
 mod call;
 mod connections;
 mod failure;
 mod lease;
-#[cfg(any(feature = "deadpool", feature = "bb8", feature = "mobc"))]
+mod own;
+mod places;
+#[cfg(any(
+    feature = "deadpool",
+    feature = "bb8",
+    feature = "mobc",
+    all(feature = "async", any(feature = "postgres", feature = "mysql"))
+))]
 mod pooled;
 #[cfg(any(feature = "deadpool", feature = "bb8", feature = "mobc"))]
 mod pools;
+#[cfg(feature = "r2d2")]
+mod r2d2;
 mod statement_timeouts;
 #[cfg(all(test, feature = "postgres"))]
 mod tests;
@@ -20,13 +29,14 @@ mod tests;
 pub(crate) use connections::Connections;
 pub(crate) use failure::{ignore_unique_violation, within};
 pub(crate) use lease::PoolConnection;
+pub use own::OwnConnections;
 
 use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
 use diesel::QueryResult;
-#[cfg(any(feature = "r2d2", feature = "deadpool", feature = "bb8", feature = "mobc"))]
+#[cfg(any(feature = "r2d2", feature = "async", feature = "libpq", feature = "sqlite"))]
 use diesel::connection::{TransactionDepthChange, TransactionManagerStatus};
 use diesel::deserialize::QueryableByName;
 use futures_util::future::BoxFuture;
@@ -36,11 +46,15 @@ use super::sql::dialect::{Dialect, Statement};
 /// A pool from which a store takes its connections.
 ///
 /// Implemented for `r2d2::Pool<ConnectionManager<_>>` of Diesel's own connections (feature `r2d2`) and for the
-/// diesel-async pools of deadpool, bb8 and mobc (features of their names).
+/// diesel-async pools of deadpool, bb8 and mobc (features of their names), and for [`OwnConnections`].
 ///
 /// The store caches the connections it takes, so a call needs no checkout, no ping and no newly prepared statements. It holds as
 /// many as it makes calls at once (six with the default limits, and up to three more for each ordered topic). Give it a pool of its
-/// own, or one with that many connections to spare. When the store is dropped, it closes its connections and does not return them.
+/// own. When the store is dropped, it closes its connections and does not return them.
+///
+/// A relay does not start with a pool that has fewer connections than six, or than its transports and limits need; two, on SQLite. In any
+/// pool it leaves one connection to others, so an application that uses the same pool goes on, slowly; and the log says that there is such
+/// an application.
 ///
 /// A connection whose call was abandoned keeps its place in the pool until the server has answered. So the server never has more
 /// processes for a store than its pool has places.
@@ -52,6 +66,24 @@ use super::sql::dialect::{Dialect, Statement};
 pub trait ConnectionPool<DB: Dialect>: sealed::Sealed + Send + Sync + 'static {
     #[doc(hidden)]
     type Session: Session<DB>;
+
+    /// How many connections the pool has at most; `None` where it has no bound, or does not tell.
+    #[doc(hidden)]
+    fn size_max(&self) -> Option<usize> {
+        None
+    }
+
+    /// How many of its connections somebody has, where it tells.
+    #[doc(hidden)]
+    fn in_use(&self) -> Option<usize> {
+        None
+    }
+
+    /// Whether nobody else has connections of it.
+    #[doc(hidden)]
+    fn is_own(&self) -> bool {
+        false
+    }
 
     #[doc(hidden)]
     fn open(&self, within: Duration) -> impl Future<Output = Result<Self::Session, OpenError>> + Send;
@@ -96,8 +128,37 @@ pub trait Session<DB: Dialect>: Send + 'static {
     fn rollback(&mut self) -> impl Future<Output = QueryResult<()>> + Send;
 }
 
+/// Why a store cannot make connections by an address.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{problem}")]
+pub struct StoreUrlError {
+    problem: String,
+}
+
+impl StoreUrlError {
+    fn new(problem: String) -> Self {
+        Self { problem }
+    }
+
+    /// Refuses a URL that asks for TLS, where connections have none: the driver would say so at each of them.
+    #[cfg(all(feature = "postgres", feature = "async"))]
+    pub(crate) fn refuse_tls(url: &str) -> Result<(), Self> {
+        let settings = url.split_once('?').map_or("", |(_, settings)| settings);
+        match settings
+            .split('&')
+            .find(|setting| matches!(*setting, "sslmode=require" | "sslmode=verify-ca" | "sslmode=verify-full"))
+        {
+            None => Ok(()),
+            Some(setting) => Err(Self::new(format!(
+                "the database's URL has {setting}, and connect(..) makes connections without TLS: give PostgresStore::new a pool whose \
+                 connections have it, or leave {setting} out"
+            ))),
+        }
+    }
+}
+
 /// Records the end of a transaction.
-#[cfg(any(feature = "r2d2", feature = "deadpool", feature = "bb8", feature = "mobc"))]
+#[cfg(any(feature = "r2d2", feature = "async", feature = "libpq", feature = "sqlite"))]
 fn record_end(status: &mut TransactionManagerStatus) -> QueryResult<()> {
     match status.transaction_state()?.change_transaction_depth(TransactionDepthChange::DecreaseDepth) {
         // libpq has already reported it to diesel's connection.

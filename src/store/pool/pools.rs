@@ -16,7 +16,10 @@ use crate::store::sql::dialect::Dialect;
 
 /// Implements [`ConnectionPool`] for one pool, with the bounds that diesel-async requires of its connections.
 macro_rules! connection_pool {
-    ($pool:ident, $handle:ty, |$this:ident| $open:expr, |$taken:ident| $discard:expr) => {
+    (
+        $pool:ident, $handle:ty, |$this:ident| $open:expr, |$taken:ident| $discard:expr,
+        |$sized:ident| $size_max:expr, |$used:ident| $in_use:expr $(,)?
+    ) => {
         impl<C> Sealed for $pool<C>
         where
             C: PoolableConnection + 'static,
@@ -38,6 +41,16 @@ macro_rules! connection_pool {
                 // Not these pools' own time-outs, which need a runtime named at construction: the caller drops this future.
                 let $this = self;
                 Ok(Pooled::new($open.await?))
+            }
+
+            fn size_max(&self) -> Option<usize> {
+                let $sized = self;
+                $size_max
+            }
+
+            fn in_use(&self) -> Option<usize> {
+                let $used = self;
+                $in_use
             }
         }
 
@@ -67,7 +80,14 @@ mod deadpool {
 
     use super::*;
 
-    connection_pool!(Pool, Object<C>, |pool| pool.get(), |object| drop(Object::take(object)));
+    connection_pool!(
+        Pool,
+        Object<C>,
+        |pool| pool.get(),
+        |object| drop(Object::take(object)),
+        |pool| Some(pool.status().max_size),
+        |pool| Some(pool.status()).map(|status| status.size.saturating_sub(status.available)),
+    );
 }
 
 #[cfg(feature = "bb8")]
@@ -77,18 +97,40 @@ mod bb8 {
 
     use super::*;
 
-    connection_pool!(Pool, PooledConnection<'static, C>, |pool| pool.get_owned(), |connection| {
-        let mut connection = connection;
-        // bb8 cannot remove a connection, but closes one at once that is marked as broken.
-        C::TransactionManager::transaction_manager_status_mut(&mut *connection).set_in_error();
-    });
+    connection_pool!(
+        Pool,
+        PooledConnection<'static, C>,
+        |pool| pool.get_owned(),
+        |connection| {
+            let mut connection = connection;
+            // bb8 cannot remove a connection, but closes one at once that is marked as broken.
+            C::TransactionManager::transaction_manager_status_mut(&mut *connection).set_in_error();
+        },
+        |pool| usize::try_from(pool.config().max_size).ok(),
+        |pool| {
+            let state = pool.state();
+            usize::try_from(state.connections.saturating_sub(state.idle_connections)).ok()
+        },
+    );
 }
 
 #[cfg(feature = "mobc")]
 mod mobc {
     use diesel_async::pooled_connection::mobc::{Pool, PooledConnection};
+    use futures_util::FutureExt as _;
 
     use super::*;
 
-    connection_pool!(Pool, PooledConnection<C>, |pool| pool.get(), |connection| drop(connection.into_inner()));
+    // Its state is behind an async lock, which somebody may have for a moment.
+    connection_pool!(
+        Pool,
+        PooledConnection<C>,
+        |pool| pool.get(),
+        |connection| drop(connection.into_inner()),
+        |pool| {
+            let max = usize::try_from(pool.state().now_or_never()?.max_open).ok();
+            max.filter(|max| *max > 0)
+        },
+        |pool| usize::try_from(pool.state().now_or_never()?.in_use).ok(),
+    );
 }

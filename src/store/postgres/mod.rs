@@ -12,9 +12,9 @@ mod notice_connection;
 mod notices;
 mod partitions;
 mod pooler;
-#[cfg(any(feature = "async", feature = "libpq"))]
-mod secrets;
 
+#[cfg(any(feature = "async", feature = "libpq"))]
+use std::sync::Arc;
 use std::time::Duration;
 
 use diesel::pg::Pg;
@@ -22,6 +22,8 @@ use diesel::pg::Pg;
 pub(crate) use self::instants::instant as pg_instant;
 pub use self::notice_connection::NoticeConnection;
 use super::pool::{ConnectionPool, Connections};
+#[cfg(any(feature = "async", feature = "libpq"))]
+use super::pool::{OwnConnections, StoreUrlError};
 use super::sql::SqlStore;
 use crate::clock::millis;
 use crate::injected_bugs::{InjectedBug, is_injected};
@@ -29,8 +31,19 @@ use crate::limits::{POSTGRES_PLAN_AGE_MAX, SERVER_LOCK_TIMEOUT_PERCENT, SERVER_S
 
 /// An outbox in PostgreSQL (13 or later).
 ///
-/// Works through sync (r2d2) and async (diesel-async) pools alike, see [`ConnectionPool`]. It works behind pgbouncer in session
-/// mode, and in transaction mode with [`transaction_pooling`](SqlStore::transaction_pooling).
+/// [`connect`](SqlStore::connect) makes the relay's own connections. With TLS, or settings of your own, give it a pool
+/// ([`new`](SqlStore::new)): sync (r2d2) and async (diesel-async) pools alike, see [`ConnectionPool`]. It works behind pgbouncer
+/// in session mode, and in transaction mode with [`transaction_pooling`](SqlStore::transaction_pooling).
+///
+/// ```
+/// # #[cfg(feature = "async")] {
+/// use diesel_outbox::store::PostgresStore;
+///
+/// let store = PostgresStore::connect("postgres://shop:secret@localhost/shop")?;
+/// # let _ = store;
+/// # }
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// ```no_run
 /// # #[cfg(feature = "r2d2")] {
@@ -53,6 +66,24 @@ pub type PostgresStore<P> = SqlStore<Pg, P>;
 /// who may rely on its own.
 const READ_COMMITTED: &str = "SELECT set_config('default_transaction_isolation', 'read committed', false) \
   WHERE current_setting('default_transaction_isolation') <> 'read committed'";
+
+#[cfg(any(feature = "async", feature = "libpq"))]
+impl SqlStore<Pg, OwnConnections> {
+    /// An outbox at this URL, with connections of the relay's own: as many as it has calls at once, opened when they are needed. Nothing is
+    /// connected yet: the relay's start is the first to try.
+    ///
+    /// The connections are diesel-async's with the feature `async`, which the pool features bring along, and have no TLS. With the feature
+    /// `libpq` alone they are Diesel's, and libpq reads the URL, TLS included.
+    ///
+    /// # Errors
+    /// It is no URL of PostgreSQL, names no database, or asks for TLS where there is none.
+    pub fn connect(url: impl Into<Arc<str>>) -> Result<Self, StoreUrlError> {
+        let url = url.into();
+        #[cfg(feature = "async")]
+        StoreUrlError::refuse_tls(&url)?;
+        Ok(Self::new(OwnConnections::to_server(url, &["postgres", "postgresql"])?))
+    }
+}
 
 impl<P: ConnectionPool<Pg>> SqlStore<Pg, P> {
     /// An outbox reached through `pool`. The relay sets the table names.
@@ -100,8 +131,7 @@ impl<P: ConnectionPool<Pg>> SqlStore<Pg, P> {
         self.with_single_begin()
     }
 
-    /// Sets the time limit of each call, by default [`STATEMENT_TIMEOUT`](crate::limits::STATEMENT_TIMEOUT). The server cancels a
-    /// little sooner: a lock wait after four fifths of it.
+    /// Sets the time limit of each call, by default 5 s. The server cancels a little sooner: a lock wait after four fifths of it.
     #[must_use]
     pub fn statement_timeout(mut self, timeout: Duration) -> Self {
         self.executor = self.executor.map_connections(|connections| connections.with_deadline(timeout));

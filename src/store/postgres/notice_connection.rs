@@ -14,7 +14,7 @@ use diesel::result::QueryResult;
 use diesel::{ConnectionError, pg::PgNotification};
 
 #[cfg(any(feature = "async", feature = "libpq"))]
-use super::secrets::redacted;
+use crate::store::secrets::redacted;
 use crate::store::{NoticeStream, StoreError};
 
 type OpenFuture = Pin<Box<dyn Future<Output = Result<Box<dyn NoticeStream>, StoreError>> + Send>>;

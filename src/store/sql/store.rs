@@ -17,7 +17,8 @@ use crate::store::pool::ConnectionPool;
 use crate::store::stored::truncated_text;
 use crate::store::{
     AdminStore, Claim, ClaimSpec, Confirmed, Failed, HalfStore, Held, HistoryStore, LaneStore, Locking, NewDeadLetter,
-    NoticeStore, PollResult, PollSpec, RowKey, RowRef, Store, StoreError, StoreWarning, TopicBacklog,
+    NoticeStore, PollResult, PollSpec, RowKey, RowRef, Store, StoreError, StoreWarning, TooFewConnections,
+    TopicBacklog,
 };
 
 #[async_trait]
@@ -25,6 +26,11 @@ impl<DB: Database, P: ConnectionPool<DB>> Store for SqlStore<DB, P> {
     fn use_tables(&mut self, names: &TableNames) {
         self.sql = Arc::new(Sql::new(DB::SYNTAX, names));
         self.names = names.clone();
+    }
+
+    fn reserve_connections(&self, needed: usize, most: usize) -> Result<(), TooFewConnections> {
+        let bound = DB::CONNECTION_BOUND.unwrap_or(usize::MAX);
+        self.executor.connections.reserve(needed.min(bound), most.min(bound))
     }
 
     async fn check(&self) -> Result<Vec<StoreWarning>, StoreError> {

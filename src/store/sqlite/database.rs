@@ -7,7 +7,7 @@ use diesel::sqlite::Sqlite;
 
 use super::bind::poll_binds;
 use super::{BEGIN, SET_UP, SqliteStore};
-use crate::limits::PRUNE_BYTES_MAX;
+use crate::limits::{PRUNE_BYTES_MAX, SQLITE_CONNECTIONS};
 use crate::message::MessageId;
 use crate::store::pool::ConnectionPool;
 use crate::store::sql::binds::Binds as _;
@@ -27,6 +27,8 @@ type Binds = Vec<BindOf<Sqlite>>;
 
 // SQLite's DELETE feeds no INSERT: rows are moved by several writes, and one more statement returns them.
 impl Database for Sqlite {
+    const CONNECTION_BOUND: Option<usize> = Some(SQLITE_CONNECTIONS);
+
     fn begin<P: ConnectionPool<Self>>(_store: &SqliteStore<P>) -> Arc<str> {
         BEGIN.into()
     }

@@ -8,11 +8,12 @@ mod database;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use diesel::sqlite::Sqlite;
 
-use super::pool::{ConnectionPool, Connections};
+use super::pool::{ConnectionPool, Connections, OwnConnections, StoreUrlError};
 use super::sql::SqlStore;
 
 /// Sets up an application's connection to a database that a relay also uses. Run it on each one, before anything else:
@@ -56,30 +57,22 @@ const SET_UP: &str = "PRAGMA busy_timeout = 2000";
 
 /// An outbox in SQLite (3.37 or later, with its JSON functions).
 ///
-/// Works through sync (r2d2) and async (diesel-async's `SyncConnectionWrapper`) pools alike, see [`ConnectionPool`]; two
-/// connections are enough. The database must be a file: each connection to `:memory:` has its own database. The schema of
-/// [`TableNames`](crate::TableNames) is an attached database, which each connection of the pool must attach.
+/// [`connect`](SqlStore::connect) makes the relay's own connections, and needs no pool. [`new`](SqlStore::new) takes them from sync (r2d2)
+/// and async (diesel-async's `SyncConnectionWrapper`) pools alike, see [`ConnectionPool`], of at least two connections. The database must be
+/// a file: each connection to `:memory:` has its own database. The schema of [`TableNames`](crate::TableNames) is an attached database,
+/// which each connection of the pool must attach.
 ///
 /// # The one write lock
-/// SQLite lets one connection write at a time. So claimed rows are leased by a short transaction
-/// ([`ClaimMode::Leased`](super::ClaimMode::Leased)) and not kept locked while they are sent. Set up the application's connections
-/// with [`SQLITE_SET_UP`] or similar; [`check`](super::Store::check) warns of settings that can lose commits. Begin writing
-/// transactions with `BEGIN IMMEDIATE` (Diesel's `immediate_transaction`): one that reads first and then finds that the relay wrote
-/// meanwhile fails at once, whatever its `busy_timeout`.
+/// SQLite lets one connection write at a time. So claimed rows are leased by a short transaction, and not kept locked while they
+/// are sent. Set up the application's connections with [`SQLITE_SET_UP`] or similar; a relay warns at its start of settings that can
+/// lose commits. Begin writing transactions with `BEGIN IMMEDIATE` (Diesel's `immediate_transaction`): one that reads first and then
+/// finds that the relay wrote meanwhile fails at once, whatever its `busy_timeout`.
 ///
 /// ```
-/// # #[cfg(feature = "r2d2")] {
-/// use diesel::SqliteConnection;
-/// use diesel::r2d2::{ConnectionManager, Pool};
 /// use diesel_outbox::store::SqliteStore;
 ///
-/// # let folder = tempfile::tempdir()?;
-/// # let file = folder.path().join("shop.db");
-/// # let file = file.to_string_lossy();
-/// let pool = Pool::builder().max_size(2).build(ConnectionManager::<SqliteConnection>::new(&*file))?;
-/// let store = SqliteStore::new(pool);
+/// let store = SqliteStore::connect("shop.db")?;
 /// # let _ = store;
-/// # }
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 pub type SqliteStore<P> = SqlStore<Sqlite, P>;
@@ -88,14 +81,24 @@ pub type SqliteStore<P> = SqlStore<Sqlite, P>;
 /// it fails.
 const BEGIN: &str = "BEGIN IMMEDIATE";
 
+impl SqlStore<Sqlite, OwnConnections> {
+    /// An outbox in this file, with connections of the relay's own: two of Diesel's at most. Nothing is opened yet: the relay's start is the
+    /// first to try.
+    ///
+    /// # Errors
+    /// It is no file that several connections can share, as `:memory:`.
+    pub fn connect(path: impl Into<Arc<str>>) -> Result<Self, StoreUrlError> {
+        Ok(Self::new(OwnConnections::to_file(path)?))
+    }
+}
+
 impl<P: ConnectionPool<Sqlite>> SqlStore<Sqlite, P> {
     /// An outbox reached through `pool`. The relay sets the table names.
     pub fn new(pool: P) -> Self {
         Self::from_connections(Connections::new(pool, Some(SET_UP.into())), ())
     }
 
-    /// Sets the time limit of each call, by default [`STATEMENT_TIMEOUT`](crate::limits::STATEMENT_TIMEOUT). A statement whose
-    /// caller stopped waiting ends by itself.
+    /// Sets the time limit of each call, by default 5 s. A statement whose caller stopped waiting ends by itself.
     #[must_use]
     pub fn statement_timeout(mut self, timeout: Duration) -> Self {
         self.executor.deadline = timeout;

@@ -169,7 +169,7 @@ macro_rules! __store_tests {
         $(
             #[test]
             fn $case() {
-                $crate::testing::store::run_case($crate::testing::store::cases::$case, $open)
+                $crate::internals::store_suite::run_case($crate::internals::store_suite::cases::$case, $open)
             }
         )+
     };
@@ -178,9 +178,8 @@ macro_rules! __store_tests {
 /// Creates a `#[test]` for every case of the store conformance suite, in the current module.
 ///
 /// Takes the function that opens a store over empty tables: an `async fn() -> Option<impl StoreUnderTest>`. It is called for each
-/// test. `None` skips the test; the function should then say so loudly. See [`testing::store`].
-///
-/// [`testing::store`]: crate::testing::store
+/// test. `None` skips the test; the function should then say so loudly.
+#[doc(hidden)]
 #[macro_export]
 macro_rules! store_conformance_tests {
     ($open:expr) => {

@@ -4,7 +4,8 @@ use async_trait::async_trait;
 
 use super::{OpenTransaction, StoreUnderTest};
 use crate::message::Envelope;
-use crate::store::{DeadLetterRow, InsertOptions, LiveRow, MemoryStore, PendingRow, RowKey, RowLock, Store};
+use crate::store::memory::{PendingRow, RowLock};
+use crate::store::{DeadLetterRow, InsertOptions, LiveRow, MemoryStore, RowKey, Store};
 
 /// The reference store, tested like any other.
 #[derive(Debug)]

@@ -6,7 +6,7 @@
 //!
 //! ```
 //! # mod held {
-//! use diesel_outbox::testing::store::MemoryUnderTest;
+//! use diesel_outbox::internals::store_suite::MemoryUnderTest;
 //!
 //! async fn open() -> Option<MemoryUnderTest> {
 //!     Some(MemoryUnderTest::locking())
@@ -119,7 +119,7 @@ impl fmt::Debug for Case {
 /// Runs every case, each on its own store from `open`.
 ///
 /// ```
-/// use diesel_outbox::testing::store::{MemoryUnderTest, run_all};
+/// use diesel_outbox::internals::store_suite::{MemoryUnderTest, run_all};
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// run_all(async || MemoryUnderTest::leasing()).await;
 /// # });

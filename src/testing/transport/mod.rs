@@ -54,6 +54,7 @@ mod list;
 mod outcomes;
 mod under_test;
 
+#[doc(hidden)]
 pub use list::CASES;
 pub use outcomes::{OutcomeRecorder, RecordedOutcome};
 pub use under_test::{StoredMessage, TransportUnderTest};
@@ -62,6 +63,7 @@ use std::fmt;
 use std::pin::Pin;
 
 /// One requirement of the relay.
+#[doc(hidden)]
 #[derive(Clone, Copy)]
 pub struct Case {
     /// What is required; also the name of its function in [`cases`].
@@ -71,6 +73,7 @@ pub struct Case {
 }
 
 /// A running case.
+#[doc(hidden)]
 pub type CaseFuture<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
 impl fmt::Debug for Case {

@@ -6,10 +6,7 @@ use tokio::sync::Notify;
 
 use crate::clock::system_now;
 use crate::message::{Envelope, MessageId};
-use crate::store::RowKey;
-use crate::transport::{
-    FailureClass, FencedLane, FencedMessage, KeySequence, Outcome, Receipt, ReceiptSink, Transport,
-};
+use crate::transport::{FailureClass, FencedLane, FencedMessage, KeySequence, Outcome, Receipt, Transport};
 
 /// Sends messages and records the outcome of each, by the number under which it was sent.
 #[derive(Debug, Default)]
@@ -52,21 +49,26 @@ impl OutcomeRecorder {
 
     /// Sends a message as number `id`.
     pub fn send(self: &Arc<Self>, transport: &dyn Transport, id: i64, envelope: Envelope) {
-        let row = RowKey { id, message_id: envelope.message_id };
-        transport.send(envelope, Receipt::new(row, Arc::clone(self) as Arc<dyn ReceiptSink>));
+        transport.send(envelope, self.receipt(id));
+    }
+
+    /// The receipt of message `id`, for whoever sends it otherwise.
+    pub fn receipt(self: &Arc<Self>, id: i64) -> Receipt {
+        let outcomes = Arc::clone(self);
+        Receipt::new(move |outcome| outcomes.note(id, outcome))
     }
 
     /// Sends messages of one sequence through a fenced lane, each with its number.
     pub fn send_fenced(
         self: &Arc<Self>,
         lane: &dyn FencedLane,
-        run: &KeySequence,
+        sequence: &KeySequence,
         messages: impl IntoIterator<Item = (i64, Envelope)>,
     ) {
-        let message = |(id, envelope): (i64, Envelope)| {
-            let row = RowKey { id, message_id: envelope.message_id };
-            let receipt = Receipt::new(row, Arc::clone(self) as Arc<dyn ReceiptSink>);
-            FencedMessage { envelope, receipt, sequence: run.clone() }
+        let message = |(id, envelope): (i64, Envelope)| FencedMessage {
+            envelope,
+            receipt: self.receipt(id),
+            sequence: sequence.clone(),
         };
         lane.send_all(messages.into_iter().map(message).collect());
     }
@@ -128,16 +130,14 @@ impl OutcomeRecorder {
     fn lock(&self) -> MutexGuard<'_, Vec<(i64, RecordedOutcome)>> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-impl ReceiptSink for OutcomeRecorder {
-    fn complete(&self, row: RowKey, outcome: Outcome) {
+    fn note(&self, id: i64, outcome: Outcome) {
         let seen = match outcome {
             Outcome::Delivered => RecordedOutcome::Delivered,
             Outcome::Busy => RecordedOutcome::Busy,
             Outcome::Failed(error) => RecordedOutcome::Failed { class: error.class(), text: full_error_text(&error) },
         };
-        self.lock().push((row.id, seen));
+        self.lock().push((id, seen));
         self.changed.notify_waiters();
     }
 }

@@ -19,17 +19,17 @@ use crate::retry::{Exponential, RetryPolicy};
 #[derive(Clone)]
 #[must_use = "a builder does nothing until `build`"]
 pub struct HttpTransportBuilder {
-    topics: HashMap<String, HttpTarget>,
-    default_target: Option<HttpTarget>,
-    timeout: Duration,
-    queue_timeout: Duration,
-    connect_timeout: Duration,
-    in_flight_per_host_max: usize,
-    queue_max: usize,
-    private_addresses: Option<bool>,
-    certificates: Vec<Vec<u8>>,
-    user_agent: String,
-    refusal_retries: RefusalRetries,
+    pub(super) topics: HashMap<String, HttpTarget>,
+    pub(super) default_target: Option<HttpTarget>,
+    pub(super) timeout: Duration,
+    pub(super) queue_timeout: Duration,
+    pub(super) connect_timeout: Duration,
+    pub(super) in_flight_per_host_max: usize,
+    pub(super) queue_max: usize,
+    pub(super) private_addresses: Option<bool>,
+    pub(super) certificates: Vec<Vec<u8>>,
+    pub(super) user_agent: String,
+    pub(super) refusal_retries: RefusalRetries,
 }
 
 impl HttpTransport {

@@ -53,11 +53,11 @@ pub enum HttpConfigError {
     },
     /// A root certificate cannot be read.
     #[error("a root certificate is neither PEM nor DER: {0}")]
-    Certificate(#[source] Box<dyn Error + Send + Sync>),
+    Certificate(Box<dyn Error + Send + Sync>),
     /// The certificates that the system trusts cannot be read.
     #[error("the system's trusted certificates cannot be read (is the package ca-certificates installed?): {0}")]
-    SystemRoots(#[source] Box<dyn Error + Send + Sync>),
+    SystemRoots(Box<dyn Error + Send + Sync>),
     /// The client could not be built.
     #[error("the HTTP client could not be built: {0}")]
-    Client(#[source] Box<dyn Error + Send + Sync>),
+    Client(Box<dyn Error + Send + Sync>),
 }

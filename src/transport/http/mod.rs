@@ -7,6 +7,8 @@
 mod address_filter;
 mod client;
 mod config;
+#[cfg(feature = "serde")]
+mod configured;
 mod error;
 mod failure;
 mod health;

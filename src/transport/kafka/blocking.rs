@@ -1,7 +1,21 @@
+use std::thread;
+
+use tokio::sync::oneshot;
+
 use crate::transport::{FailureClass, TransportError};
 
-/// Runs a blocking network call outside the runtime's own threads.
+/// Runs a blocking network call on a thread of its own.
+///
+/// **Rejected:** a blocking thread of the runtime. A runtime waits for those when it ends, and the client waits seconds for a broker
+/// that does not answer: an application without its broker ended three seconds late.
 pub(super) async fn blocking<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> Result<T, TransportError> {
-    let ran = tokio::task::spawn_blocking(run).await;
-    ran.map_err(|error| TransportError::new(FailureClass::Temporary, error))
+    let (tell, told) = oneshot::channel();
+    // Where nobody waits any more, what it has found is of no use.
+    let thread = thread::Builder::new().name("outbox-kafka-wait".to_owned()).spawn(move || drop(tell.send(run())));
+    thread.map_err(|error| TransportError::new(FailureClass::Temporary, error))?;
+    told.await.map_err(|_| TransportError::new(FailureClass::Temporary, Panicked))
 }
+
+#[derive(Debug, thiserror::Error)]
+#[error("the thread that waits for Kafka panicked")]
+struct Panicked;

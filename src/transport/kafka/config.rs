@@ -100,12 +100,34 @@ impl KafkaConfig {
         client.extend(self.settings.clone());
         // The subscriber filters the lines. The client logs nothing at level debug unless `debug` is set.
         client.set_log_level(RDKafkaLogLevel::Debug);
+        self.refuse_what_is_not_built_in(cfg!(feature = "kafka-ssl"))?;
         let invalid = |error| KafkaConfigError::from_client(error, &self.secrets());
         let native = client.create_native_config().map_err(invalid)?;
         self.check_guarantees(&native)?;
         let timeout_ms = native.get("message.timeout.ms").map_err(invalid)?;
         let timeout_ms = timeout_ms.parse().unwrap_or_else(|_| unreachable!("the client checked that it is a number"));
         Ok(CheckedConfig { client, delivery_timeout: Duration::from_millis(timeout_ms) + KAFKA_TIMEOUT_SLACK })
+    }
+
+    /// Names the feature that is missing, where the client would say how librdkafka is compiled.
+    fn refuse_what_is_not_built_in(&self, has_ssl: bool) -> Result<(), KafkaConfigError> {
+        let needs_ssl = |(name, value): &(&String, &String)| {
+            let value = value.to_ascii_uppercase();
+            match name.as_str() {
+                "security.protocol" => value.contains("SSL"),
+                // PLAIN is in the client itself, and Kerberos in no feature of ours.
+                "sasl.mechanisms" => value.contains("SCRAM") || value.contains("OAUTHBEARER"),
+                name => name.starts_with("ssl.") || name.starts_with("sasl.oauthbearer."),
+            }
+        };
+        match self.settings.iter().find(|setting| !has_ssl && needs_ssl(setting)) {
+            None => Ok(()),
+            Some((name, value)) => Err(KafkaConfigError::NeedsFeature {
+                name: name.clone(),
+                value: if is_secret(name) { REDACTED.to_owned() } else { value.clone() },
+                feature: "kafka-ssl",
+            }),
+        }
     }
 
     /// Checks the client's parsed values: `f`, `0` and `FALSE` are all `false` to it, and `00` is zero.
@@ -119,6 +141,10 @@ impl KafkaConfig {
         let cluster = self.get("bootstrap.servers").unwrap_or_default();
         if cluster.trim().is_empty() && self.get("test.mock.num.brokers").is_none() {
             refused("bootstrap.servers", "without an address nothing is ever sent; give host:port of a broker")
+        } else if cluster.contains("://") {
+            let reason = "an address of a broker has no scheme; give host:port, several with commas between, and say by \
+                          security.protocol whether there is TLS or SASL";
+            refused("bootstrap.servers", reason)
         } else if !is("acks", "-1") {
             refused("acks", "a message that some in-sync replica lacks is lost with its leader; use acks=all")
         } else if is("enable.idempotence", "false") && !is(IN_FLIGHT, "1") {
@@ -182,6 +208,19 @@ pub enum KafkaConfigError {
         /// What the client library says about it.
         problem: String,
     },
+    /// The setting needs a part of the client library that is not built in.
+    #[error(
+        "the Kafka setting {name}={value} needs the feature `{feature}` of diesel-outbox: add it to the dependency in Cargo.toml; \
+         it needs OpenSSL's headers to build"
+    )]
+    NeedsFeature {
+        /// The setting.
+        name: String,
+        /// The value it has.
+        value: String,
+        /// The feature.
+        feature: &'static str,
+    },
     /// A prefix of transactional ids with which two outboxes could have the same id.
     #[error("the fence prefix {given:?} contains a slash or a NUL; use one without, such as diesel-outbox-shop")]
     FencePrefix {
@@ -204,5 +243,29 @@ impl KafkaConfigError {
             KafkaError::ClientCreation(problem) => Self::Client { problem: scrub(&problem) },
             other => Self::Client { problem: scrub(&other.to_string()) },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_built_in_is_refused_with_the_feature_that_has_it() {
+        let config = || KafkaConfig::new("kafka:9093");
+        for (name, value) in [
+            ("security.protocol", "SASL_SSL"),
+            ("security.protocol", "ssl"),
+            ("sasl.mechanism", "SCRAM-SHA-512"),
+            ("ssl.ca.location", "/etc/ca.pem"),
+            ("ssl.key.password", "swordfish"),
+        ] {
+            let config = config().set(name, value);
+            let error = config.refuse_what_is_not_built_in(false).expect_err("not built in").to_string();
+            assert!(error.contains("`kafka-ssl`") && !error.contains("swordfish"), "{error}");
+            assert!(config.refuse_what_is_not_built_in(true).is_ok());
+        }
+        let plain = config().set("security.protocol", "SASL_PLAINTEXT").set("sasl.mechanisms", "PLAIN");
+        assert!(plain.refuse_what_is_not_built_in(false).is_ok(), "the client has it by itself");
     }
 }

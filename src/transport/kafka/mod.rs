@@ -4,6 +4,8 @@ mod blocking;
 mod classify;
 mod client;
 mod config;
+#[cfg(feature = "serde")]
+mod configured;
 mod context;
 mod error;
 mod fenced;

@@ -30,9 +30,14 @@ pub(super) async fn prepare(client: &Arc<Client>, specs: &[TopicSpec]) -> Result
     }
     let specs = specs.to_vec();
     let client = Arc::clone(client);
-    let runtime = tokio::runtime::Handle::current();
-    // Dropping the admin client waits for its thread, so all of this runs outside the runtime's own threads.
-    blocking(move || runtime.block_on(prepare_by(&Admin::new(&client)?, &specs))).await?
+    // Dropping the admin client waits for its thread, so all of this runs outside the runtime's own threads; and on a runtime of its own,
+    // because the caller's may end meanwhile.
+    blocking(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        let runtime = runtime.map_err(|error| TransportError::new(FailureClass::Temporary, error))?;
+        runtime.block_on(prepare_by(&Admin::new(&client)?, &specs))
+    })
+    .await?
 }
 
 async fn prepare_by(admin: &Admin<'_>, specs: &[TopicSpec]) -> Result<(), TransportError> {
@@ -62,7 +67,12 @@ impl<'a> Admin<'a> {
         let new = NewTopic::new(&topic.name, topic.partitions.unwrap_or(BROKER_DEFAULT), replication);
         let new = topic.config.iter().fold(new, |new, (name, value)| new.set(name, value));
         let made = self.inner.create_topics([&new], &options().operation_timeout(Some(KAFKA_ADMIN_TIMEOUT))).await;
-        let made = made.map_err(|error| self.failed(error))?;
+        let made = made.map_err(|error| match code_of(&error) {
+            Some(Code::UnsupportedFeature) => {
+                TransportError::new(FailureClass::Topic, NoCreateTopics { topic: Arc::clone(&topic.name) })
+            }
+            code => self.client.failed(code),
+        })?;
         match made.into_iter().find_map(Result::err) {
             // Another node may have created it: several nodes may start at once.
             None | Some((_, Code::TopicAlreadyExists)) => Ok(()),
@@ -71,11 +81,7 @@ impl<'a> Admin<'a> {
     }
 
     fn failed(&self, error: KafkaError) -> TransportError {
-        let code = match error {
-            KafkaError::AdminOp(code) => Some(code),
-            other => other.rdkafka_error_code(),
-        };
-        self.client.failed(code)
+        self.client.failed(code_of(&error))
     }
 
     fn refused(&self, topic: &KafkaTopic, doing: &'static str, code: Code) -> TransportError {
@@ -120,6 +126,13 @@ impl Cluster for Admin<'_> {
     }
 }
 
+fn code_of(error: &KafkaError) -> Option<Code> {
+    match error {
+        KafkaError::AdminOp(code) => Some(*code),
+        other => other.rdkafka_error_code(),
+    }
+}
+
 /// A broker's answer for a topic that it does not know yet.
 fn is_unknown_topic(code: Code) -> bool {
     matches!(code, Code::UnknownTopicOrPartition | Code::LeaderNotAvailable)
@@ -127,6 +140,15 @@ fn is_unknown_topic(code: Code) -> bool {
 
 fn options() -> AdminOptions {
     AdminOptions::new().request_timeout(Some(KAFKA_ADMIN_TIMEOUT))
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "topic {topic:?} cannot be made: the cluster knows no CreateTopics. librdkafka's mock cluster is such a one: make the topic with \
+     MockCluster::create_topic, and give .check_topic(..) in place of .create_topic(..), or neither"
+)]
+struct NoCreateTopics {
+    topic: Arc<str>,
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -22,10 +22,10 @@ const GET_TOPIC_CONFIG: i32 = 351;
 /// ```
 #[derive(Debug, Clone)]
 pub struct RocketMqTopic {
-    name: Arc<str>,
-    cluster: Option<String>,
-    queues: Option<u32>,
-    attributes: BTreeMap<String, String>,
+    pub(super) name: Arc<str>,
+    pub(super) cluster: Option<String>,
+    pub(super) queues: Option<u32>,
+    pub(super) attributes: BTreeMap<String, String>,
 }
 
 impl RocketMqTopic {

@@ -7,6 +7,8 @@ mod classify;
 mod client;
 mod client_lifecycle;
 mod config;
+#[cfg(feature = "serde")]
+mod configured;
 mod connection;
 mod error;
 mod half;

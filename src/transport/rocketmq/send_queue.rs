@@ -134,7 +134,7 @@ mod tests {
         envelope.payload = Some(vec![0; bytes]);
         let row = RowKey { id: 1, message_id: envelope.message_id };
         let permit = Capacity::new(1).enter().expect("it is empty");
-        let held = PendingReceipt { receipt: Receipt::new(row, Arc::new(Nobody)), permit };
+        let held = PendingReceipt { receipt: Receipt::of_row(row, Arc::new(Nobody)), permit };
         QueuedMessage { envelope, held, handed_at: Instant::now() }
     }
 

@@ -120,7 +120,7 @@ impl RecordingSink {
             let mut envelope = Envelope::new(MessageId::new(), "orders".into(), system_now());
             envelope.key = Some(format!("key-{}", id % 5));
             let row = RowKey { id: i64::try_from(id).expect("few"), message_id: envelope.message_id };
-            let receipt = Receipt::new(row, Arc::clone(self) as Arc<dyn ReceiptSink>).tracked_by(&self.in_flight);
+            let receipt = Receipt::of_row(row, Arc::clone(self) as Arc<dyn ReceiptSink>).tracked_by(&self.in_flight);
             hand_over(client, vec![(envelope, receipt)]);
         }
         let left = self.in_flight.wait_until_none(client.config.delivery_timeout).await;

@@ -100,7 +100,7 @@ async fn a_wrong_password_is_an_outage_that_spends_nothing() {
 /// For how long the broker has not let a relay in; `None` where it does, or is away.
 fn not_let_in_for(status: &RelayStatus) -> Option<Duration> {
     match status.transport {
-        TransportStatus::Down { class: FailureClass::Authentication, since } => Some(since),
+        TransportStatus::Down { class: FailureClass::Authentication, since, .. } => Some(since),
         _ => None,
     }
 }

@@ -1,14 +1,12 @@
 //! Kafka with the troubles that a real broker makes too seldom for a test.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use diesel_outbox::store::RowKey;
 use diesel_outbox::transport::{
-    FailureClass, FencedLane, KafkaTransport, LaneName, Outcome, Receipt, ReceiptSink, Transport, TransportError,
+    FailureClass, FencedLane, KafkaTransport, LaneName, Outcome, Receipt, Transport, TransportError,
 };
 use diesel_outbox::{Envelope, Topic};
 
@@ -43,12 +41,17 @@ impl Transport for FaultyKafka {
             let error = TransportError::new(FailureClass::Record, std::io::Error::other("as the test says"));
             return receipt.complete(Outcome::Failed(error));
         }
-        if self.acknowledged_after.is_zero() {
+        let by = self.acknowledged_after;
+        if by.is_zero() {
             return self.kafka.send(envelope, receipt);
         }
-        let late = DelayedReceipt { receipt: std::sync::Mutex::new(Some(receipt)), by: self.acknowledged_after };
-        let row = RowKey { id: 0, message_id: envelope.message_id };
-        self.kafka.send(envelope, Receipt::new(row, Arc::new(late)));
+        let late = move |outcome| {
+            std::thread::spawn(move || {
+                std::thread::park_timeout(by);
+                receipt.complete(outcome);
+            });
+        };
+        self.kafka.send(envelope, Receipt::new(late));
     }
 
     async fn probe(&self) -> Result<(), TransportError> {
@@ -70,28 +73,5 @@ impl Transport for FaultyKafka {
 
     async fn flush(&self, within: Duration) -> usize {
         self.kafka.flush(within).await
-    }
-}
-
-/// Passes an outcome on after a while.
-struct DelayedReceipt {
-    receipt: std::sync::Mutex<Option<Receipt>>,
-    by: Duration,
-}
-
-impl ReceiptSink for DelayedReceipt {
-    fn complete(&self, _row: RowKey, outcome: Outcome) {
-        let Some(receipt) = self.receipt.lock().unwrap().take() else { return };
-        let by = self.by;
-        std::thread::spawn(move || {
-            std::thread::park_timeout(by);
-            receipt.complete(outcome);
-        });
-    }
-}
-
-impl fmt::Debug for DelayedReceipt {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DelayedReceipt").field("by", &self.by).finish_non_exhaustive()
     }
 }

@@ -8,7 +8,7 @@ use diesel::query_builder::SqlQuery;
 use diesel::query_dsl::methods::LoadQuery;
 use diesel::sql_types::{BigInt, Nullable};
 use diesel_async::{AsyncMysqlConnection, AsyncPgConnection};
-use diesel_outbox::limits::DELAY_MAX;
+use diesel_outbox::internals::limits::DELAY_MAX;
 use diesel_outbox::{AsyncOutboxBackend, EnqueueError, Message, Outbox, OutboxBackend, Topic};
 
 use super::databases::{AsyncDatabase, AsyncSqlite, Database};

@@ -7,7 +7,7 @@ use diesel::connection::{Connection, InstrumentationEvent, SimpleConnection};
 use diesel::prelude::*;
 use diesel::sql_types::{Bool, Nullable, Text};
 use diesel_async::{AsyncMysqlConnection, AsyncPgConnection};
-use diesel_outbox::limits::{ENQUEUE_BYTES_MAX, ENQUEUE_ROWS_MAX, HOOK_REFS_MAX};
+use diesel_outbox::internals::limits::{ENQUEUE_BYTES_MAX, ENQUEUE_ROWS_MAX, HOOK_REFS_MAX};
 use diesel_outbox::{AsyncOutboxBackend, Headers, Message, Outbox, OutboxBackend, TableNames, Topic};
 use metrics_util::CompositeKey;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};

@@ -11,8 +11,9 @@ use diesel::prelude::*;
 use diesel::sql_types::BigInt;
 use diesel_async::pooled_connection::{AsyncDieselConnectionManager, deadpool};
 use diesel_async::{AsyncMysqlConnection, AsyncPgConnection};
+use diesel_outbox::internals::store::Store;
 use diesel_outbox::relay::{Relay, StoreStatus};
-use diesel_outbox::store::{ConnectionPool, MysqlStore, PostgresStore, Store};
+use diesel_outbox::store::{ConnectionPool, MysqlStore, PostgresStore};
 use diesel_outbox::transport::MemoryTransport;
 use diesel_outbox::{Limits, MessageId, Outbox, OutboxBackend};
 

@@ -7,6 +7,7 @@
 mod admin_beside_relays;
 mod batch;
 mod builder;
+mod connect;
 pub(crate) mod databases;
 mod delayed;
 mod delayed_relay;
@@ -14,6 +15,7 @@ mod enqueue;
 mod events;
 mod lane_yields;
 mod locked_table;
+pub(crate) mod logged;
 mod migrate;
 mod names;
 mod notices;
@@ -29,10 +31,12 @@ mod pipeline;
 mod refusals;
 mod row_removed;
 mod several_relays;
+mod shared_pool;
 mod testing;
 mod transaction_lost;
 mod transactions;
 mod transactions_async;
+mod unsent;
 mod verified;
 
 use diesel_outbox::{Message, MessageId, Outbox, TestHook, Topic};

@@ -16,13 +16,15 @@ use diesel::{QueryableByName, RunQueryDsl as _};
 use diesel_async::pooled_connection::AsyncDieselConnectionManager;
 use diesel_async::pooled_connection::deadpool::Pool;
 use diesel_async::{AsyncConnection as _, AsyncPgConnection};
+use diesel_outbox::internals::limits;
+use diesel_outbox::internals::store::Store;
 use diesel_outbox::relay::Relay;
-use diesel_outbox::store::{NoticeConnection, PostgresStore, Store};
+use diesel_outbox::store::{NoticeConnection, PostgresStore};
 use diesel_outbox::transport::MemoryTransport;
-use diesel_outbox::{Limits, Message, MessageId, Outbox, Topic, limits};
-use tracing_subscriber::util::SubscriberInitExt as _;
+use diesel_outbox::{Limits, Message, MessageId, Outbox, Topic};
 
 use super::databases::{fresh_postgres, pool};
+use super::logged::Log;
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -281,32 +283,9 @@ async fn a_burst_of_more_lanes_than_one_notice_holds_is_notified() {
     assert_eq!(told.collect::<BTreeSet<u16>>(), lanes);
 }
 
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Log {
-    fn times(&self, text: &str) -> usize {
-        String::from_utf8_lossy(&self.0.lock().expect("unpoisoned")).matches(text).count()
-    }
-}
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().expect("unpoisoned").extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 /// Sends by the poll alone, and says so once, until `enough`.
 async fn polls(url: &str, notices: NoticeConnection, reason: &str, enough: impl Fn() -> bool) {
-    let log = Log::default();
-    let writer = log.clone();
-    let logger = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone());
-    let _logging = logger.finish().set_default();
+    let (log, _logging) = Log::begin();
     let (outbox, broker) = (self::outbox(4), MemoryTransport::new());
     let limits = Limits { poll_interval: Duration::from_millis(50), ..Limits::default() };
     let relay = outbox.relay().store(sync_store(url, notices)).transport(broker.clone()).limits(limits);
@@ -324,7 +303,7 @@ async fn polls(url: &str, notices: NoticeConnection, reason: &str, enough: impl 
     }
     until("it was tried often enough", enough).await;
     until("the log says why", || log.times(reason) > 0).await;
-    let said = String::from_utf8_lossy(&log.0.lock().expect("unpoisoned")).into_owned();
+    let said = log.text();
     assert_eq!(log.times("notices are not received"), 1, "{said}");
     assert_eq!(log.times("swordfish"), 0, "{said}");
     assert!(relay.shutdown(DEADLINE).await.is_clean());

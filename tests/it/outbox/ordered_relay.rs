@@ -7,9 +7,10 @@ use diesel::connection::Connection;
 use diesel::mysql::MysqlConnection;
 use diesel::pg::PgConnection;
 use diesel::sqlite::SqliteConnection;
+use diesel_outbox::internals::store::Store;
 use diesel_outbox::relay::Relay;
 use diesel_outbox::retry::Fixed;
-use diesel_outbox::store::{MysqlStore, PostgresStore, SqliteStore, Store};
+use diesel_outbox::store::{MysqlStore, PostgresStore, SqliteStore};
 use diesel_outbox::transport::{FailureClass, MemoryTransport, ScriptedResponse};
 use diesel_outbox::{Envelope, Limits, Message, MessageId, Outbox, OutboxBackend, Topic};
 
@@ -76,7 +77,7 @@ where
     until("the other owns all", || owned(&second) == 16).await;
     enqueue(&outbox, &mut conn, &mut committed);
     until("everything is sent", || broker.delivered().len() >= 240).await;
-    assert!(second.flush(DEADLINE).await);
+    assert!(second.flush(DEADLINE).await.is_settled());
     assert_eq!(second.backlog().await.expect("the backlog").live(), 0);
     assert!(second.shutdown(DEADLINE).await.is_clean());
     assert_eq!(by_key(&broker), committed, "each once, and each key in order");
@@ -132,7 +133,7 @@ where
     assert_eq!(by_key(&broker), of_free, "each once, in order, and none of the held ones");
     broker.clear_responses();
     until("the held keys go on", || broker.delivered().len() == 3_300).await;
-    assert!(relay.flush(DEADLINE).await);
+    assert!(relay.flush(DEADLINE).await.is_settled());
     assert_eq!(relay.backlog().await.expect("the backlog").live(), 0);
     assert!(relay.shutdown(DEADLINE).await.is_clean());
     of_held.extend(of_free);
@@ -155,7 +156,7 @@ where
         enqueue(&outbox, &mut conn, &mut committed);
         until("everything is sent", || broker.delivered().len() == 60 * round).await;
     }
-    assert!(relay.flush(DEADLINE).await);
+    assert!(relay.flush(DEADLINE).await.is_settled());
     assert_eq!(by_key(&broker), committed, "each once, and each key in order");
     assert!(relay.shutdown(DEADLINE).await.is_clean());
 }

@@ -3,7 +3,7 @@
 use diesel::connection::{InstrumentationEvent, SimpleConnection};
 use diesel::prelude::*;
 use diesel::result::Error;
-use diesel_outbox::limits::INLINE_BYTES_MAX;
+use diesel_outbox::internals::limits::INLINE_BYTES_MAX;
 use diesel_outbox::{EnqueueError, Message, MessageId, OutboxBackend};
 
 use super::databases::Database;

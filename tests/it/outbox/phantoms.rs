@@ -12,8 +12,9 @@ use diesel::sql_types::Integer;
 use diesel_async::pooled_connection::AsyncDieselConnectionManager;
 use diesel_async::pooled_connection::deadpool::Pool;
 use diesel_async::{AsyncConnection, AsyncMysqlConnection, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection};
+use diesel_outbox::internals::store::Store;
 use diesel_outbox::relay::Relay;
-use diesel_outbox::store::{MysqlStore, PostgresStore, Store};
+use diesel_outbox::store::{MysqlStore, PostgresStore};
 use diesel_outbox::transport::MemoryTransport;
 use diesel_outbox::{MessageId, Outbox, Topic};
 
@@ -188,7 +189,7 @@ async fn a_transaction_of_the_outbox_is_sent_without_a_read() {
     let Some(shop) = Shop::on_postgres().await else { return };
     let mut conn = AsyncPgConnection::establish(&shop.url).await.expect("connect");
     let sent = shop.outbox.transaction_async(&mut conn, async |tx| tx.enqueue(&order(1))).await.expect("commit");
-    assert!(shop.outbox.flush(Duration::from_secs(30)).await, "settled");
+    assert!(shop.outbox.flush(Duration::from_secs(30)).await.is_settled(), "settled");
     let left = diesel::sql_query("SELECT 1 AS id FROM outbox_messages").load::<Order>(&mut conn).await.expect("look");
     assert!(left.is_empty());
     shop.sent_only(sent).await;

@@ -4,7 +4,7 @@ use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 use diesel::result::{DatabaseErrorKind, Error};
 use diesel_outbox::codec::{Codec, Json};
-use diesel_outbox::limits::{HEADER_NAME_BYTES_MAX, KEY_BYTES_MAX, KIND_CHARS_MAX, MESSAGE_BYTES_MAX};
+use diesel_outbox::internals::limits::{HEADER_NAME_BYTES_MAX, KEY_BYTES_MAX, KIND_CHARS_MAX, MESSAGE_BYTES_MAX};
 use diesel_outbox::{CodecError, EnqueueError, HeaderProblem, Message, Outbox, OutboxBackend, OutboxMessage, Topic};
 
 use super::databases::Database;

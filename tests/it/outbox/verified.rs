@@ -6,7 +6,7 @@ use diesel::prelude::*;
 use diesel::result::Error;
 use diesel::sql_types::Integer;
 use diesel_async::{AsyncConnection, AsyncPgConnection, SimpleAsyncConnection};
-use diesel_outbox::limits::{INLINE_BYTES_MAX, INLINE_ROWS_MAX};
+use diesel_outbox::internals::limits::{INLINE_BYTES_MAX, INLINE_ROWS_MAX};
 use diesel_outbox::{Outbox, OutboxBackend, TestHook};
 
 use super::databases::{AsyncDatabase, Database, fresh_postgres};

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use diesel::QueryableByName;
 use diesel::sql_types::{BigInt, Binary, Integer, Text};
-use diesel_outbox::store::{DeadLetterRow, LiveRow, RowKey, StoredError};
+use diesel_outbox::internals::store::{DeadLetterRow, LiveRow, RowKey, StoredError};
 use uuid::Uuid;
 
 #[derive(QueryableByName)]

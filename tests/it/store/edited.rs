@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use diesel_outbox::limits;
-use diesel_outbox::store::{ClaimSpec, Failed, Held, Loaded, NewDeadLetter, PollSpec, RowKey, RowRef};
-use diesel_outbox::testing::store::StoreUnderTest;
+use diesel_outbox::internals::limits;
+use diesel_outbox::internals::store::{ClaimSpec, Failed, Held, Loaded, NewDeadLetter, PollSpec, RowKey, RowRef};
+use diesel_outbox::internals::store_suite::StoreUnderTest;
 
 use super::{insert, spec};
 

@@ -3,7 +3,7 @@
 use diesel::QueryResult;
 use diesel::connection::SimpleConnection;
 use diesel::result::{DatabaseErrorKind, Error};
-use diesel_outbox::testing::store::Marking;
+use diesel_outbox::internals::store_suite::Marking;
 
 /// The statement before the mark.
 pub(super) fn statement_before_mark(marking: Marking) -> &'static str {

@@ -1,19 +1,20 @@
 use std::time::Duration;
 
-use diesel_outbox::store::{Call, ClaimSpec, Fault, InsertOptions, MemoryStore, RowKey, Store, StoreError};
-use diesel_outbox::testing::store::MemoryUnderTest;
+use diesel_outbox::internals::store::{Call, ClaimSpec, Fault, InsertOptions, RowKey, Store};
+use diesel_outbox::internals::store_suite::MemoryUnderTest;
+use diesel_outbox::store::{MemoryStore, StoreError};
 use diesel_outbox::{Envelope, MessageId};
 
 use crate::store::parts::unsupported;
 
 mod locking {
-    use diesel_outbox::testing::store::MemoryUnderTest;
+    use diesel_outbox::internals::store_suite::MemoryUnderTest;
 
     diesel_outbox::store_conformance_tests!(async || Some(MemoryUnderTest::locking()));
 }
 
 mod leasing {
-    use diesel_outbox::testing::store::MemoryUnderTest;
+    use diesel_outbox::internals::store_suite::MemoryUnderTest;
 
     diesel_outbox::store_conformance_tests!(async || Some(MemoryUnderTest::leasing()));
 }
@@ -93,7 +94,7 @@ async fn a_wait_for_a_lock_ends_with_its_session_or_in_time() {
     let store = MemoryStore::new();
     let key = insert(&store);
     let open = store.claim(&spec()).await.expect("claim");
-    let locking = diesel_outbox::store::Locking::Wait;
+    let locking = diesel_outbox::internals::store::Locking::Wait;
     assert_eq!(store.settle(&[key], locking).await.expect("settle"), [key], "the claim's window was over");
     drop(open);
 

@@ -11,8 +11,9 @@ mod sqlite;
 
 use std::time::{Duration, SystemTime};
 
-use diesel_outbox::store::{ClaimSpec, InsertOptions, PollSpec, RowKey, SchemaProblem, Store, StoreError};
-use diesel_outbox::testing::store::StoreUnderTest;
+use diesel_outbox::internals::store::{ClaimSpec, InsertOptions, PollSpec, RowKey, Store};
+use diesel_outbox::internals::store_suite::StoreUnderTest;
+use diesel_outbox::store::{SchemaProblem, StoreError};
 use diesel_outbox::{Envelope, MessageId};
 use tokio::time::{Instant, sleep};
 

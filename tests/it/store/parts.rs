@@ -2,8 +2,8 @@
 
 use std::time::SystemTime;
 
-use diesel_outbox::store::{InsertOptions, LaneScan};
-use diesel_outbox::testing::store::StoreUnderTest;
+use diesel_outbox::internals::store::{InsertOptions, LaneScan};
+use diesel_outbox::internals::store_suite::StoreUnderTest;
 use diesel_outbox::{Envelope, MessageId};
 
 /// What the cases look for and do not find. Writes a row to check with.

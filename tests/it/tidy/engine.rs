@@ -3,6 +3,9 @@
 pub(super) const ENGINE: &[&str] = &[
     "relay::engine::store_call",
     "relay::engine::stop",
+    "relay::liveness",
+    "relay::flush",
+    "relay::repeated",
     "relay::engine::wakeups",
     "relay::health",
     "relay::health::database",
@@ -79,6 +82,7 @@ pub(super) const ENGINE: &[&str] = &[
     "relay::api::shutdown",
     "relay::health::status",
     "relay::health::backlog",
+    "relay::handle",
     "relay",
     "relay::api::routes",
     "relay::api::start_error",

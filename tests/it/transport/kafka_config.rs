@@ -15,7 +15,7 @@ fn made(settings: &[(&str, &str)]) -> Result<KafkaTransport, KafkaConfigError> {
 
 #[test]
 fn settings_that_break_a_guarantee_are_refused_with_a_remedy() {
-    let cases: [(&[(&str, &str)], &str); 15] = [
+    let cases: [(&[(&str, &str)], &str); 17] = [
         (&[("acks", "1")], "acks=1 is refused: a message that some in-sync replica lacks"),
         (&[("request.required.acks", "0")], "acks=0 is refused"),
         (&[("enable.idempotence", "false")], "set max.in.flight.requests.per.connection=1 as well"),
@@ -31,6 +31,8 @@ fn settings_that_break_a_guarantee_are_refused_with_a_remedy() {
         (&[("enable.gapless.guarantee", "true")], "every refused message would end the client"),
         (&[("transactional.id", "shop")], "transactional.id=shop is refused"),
         (&[("bootstrap.servers", "")], "give host:port of a broker"),
+        (&[("bootstrap.servers", "kafka://kafka-1:9092")], "has no scheme; give host:port"),
+        (&[("metadata.broker.list", "kafka-1:9092,SSL://kafka-2:9093")], "security.protocol"),
     ];
     for (settings, expected) in cases {
         let error = made(settings).expect_err("refused").to_string();

@@ -4,10 +4,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use diesel_outbox::store::RowKey;
 use diesel_outbox::testing::transport::{OutcomeRecorder, RecordedOutcome, StoredMessage, TransportUnderTest};
 use diesel_outbox::transport::{
-    FailureClass, FencedLane, KeySequence, LaneName, Outcome, Receipt, ReceiptSink, Transport,
+    FailureClass, FencedLane, KafkaTopic, KafkaTransport, KeySequence, LaneName, Receipt, Transport,
 };
 use rdkafka::mocking::MockCluster;
 use rdkafka::producer::{BaseProducer, DefaultProducerContext, Producer as _};
@@ -124,15 +123,14 @@ mod conformance {
 }
 
 /// Holds a transport, and drops it where the first outcome is reported: on the client's own thread.
+#[derive(Default)]
 struct LastHolder {
     held: Mutex<Option<Box<dyn Transport>>>,
-    outcomes: Arc<OutcomeRecorder>,
 }
 
-impl ReceiptSink for LastHolder {
-    fn complete(&self, row: RowKey, outcome: Outcome) {
+impl LastHolder {
+    fn drop_it(&self) {
         drop(self.held.lock().unwrap_or_else(PoisonError::into_inner).take());
-        self.outcomes.complete(row, outcome);
     }
 }
 
@@ -143,14 +141,18 @@ async fn the_last_outcome_may_drop_the_transport() {
     // So that no outcome comes before the sink holds the transport.
     mock.cluster().broker_round_trip_time(-1, Duration::from_millis(300)).expect("a slow broker");
     let (kafka, outcomes) = (transport(config(&mock.bootstrap())), OutcomeRecorder::new());
-    let sink = Arc::new(LastHolder { held: Mutex::default(), outcomes: Arc::clone(&outcomes) });
+    let holder = Arc::new(LastHolder::default());
     for id in 0..100 {
         let envelope = envelope(&topic, Some("key"));
-        let row = RowKey { id, message_id: envelope.message_id };
-        kafka.send(envelope, Receipt::new(row, Arc::clone(&sink) as Arc<dyn ReceiptSink>));
+        let (holder, receipt) = (Arc::clone(&holder), outcomes.receipt(id));
+        let report = move |outcome| {
+            holder.drop_it();
+            receipt.complete(outcome);
+        };
+        kafka.send(envelope, Receipt::new(report));
     }
     assert_eq!(outcomes.count(), 0);
-    *sink.held.lock().unwrap_or_else(PoisonError::into_inner) = Some(kafka);
+    *holder.held.lock().unwrap_or_else(PoisonError::into_inner) = Some(kafka);
     outcomes.wait_for(100, broker::TIMEOUT).await;
 }
 
@@ -194,4 +196,19 @@ async fn a_missing_right_to_write_to_a_fenced_topic_is_of_the_topic() {
     outcomes.send_fenced(&*fenced(&*kafka, &topic).await, &KeySequence::new(), [(2, envelope(&topic, Some("key")))]);
     outcomes.wait_for(3, broker::TIMEOUT).await;
     assert_eq!(outcomes.of(2), Some(RecordedOutcome::Delivered));
+}
+
+/// The mock cluster has no CreateTopics. It is no outage that a start could wait for.
+#[tokio::test]
+async fn a_cluster_that_makes_no_topics_is_told_as_such() {
+    let mock = Mock::start(1);
+    let builder = KafkaTransport::builder(config(&mock.bootstrap())).create_topic(KafkaTopic::new("orders"));
+    let error = builder.build().expect("a transport").prepare(&[]).await.expect_err("nobody makes it");
+    assert_eq!(error.class(), FailureClass::Topic, "{error}");
+    for part in ["\"orders\"", "CreateTopics", "MockCluster::create_topic", "check_topic"] {
+        assert!(error.to_string().contains(part), "{error}");
+    }
+    let topic = mock.topic("checked", 3);
+    let builder = KafkaTransport::builder(config(&mock.bootstrap())).check_topic(KafkaTopic::new(topic).partitions(3));
+    builder.build().expect("a transport").prepare(&[]).await.expect("it is there");
 }

@@ -3,10 +3,13 @@
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use diesel_outbox::limits::{KAFKA_ADMIN_TIMEOUT, KAFKA_FENCE_TIMEOUT, KAFKA_PROBE_TIMEOUT};
+use diesel_outbox::internals::limits::{KAFKA_ADMIN_TIMEOUT, KAFKA_FENCE_TIMEOUT, KAFKA_PROBE_TIMEOUT};
+use diesel_outbox::store::MemoryStore;
 use diesel_outbox::transport::{FailureClass, KafkaTopic, KafkaTransport, LaneName, Transport as _};
+use diesel_outbox::{Outbox, Topic};
 
 use super::broker::{TIMEOUT, config};
+use super::kafka_mock::Mock;
 
 struct Silent {
     kafka: KafkaTransport,
@@ -53,4 +56,36 @@ async fn probes_respect_their_timeout() {
     let refused = silent.kafka.probe().await.expect_err("nobody answers");
     assert_eq!(refused.class(), FailureClass::Connection, "{refused}");
     assert_within(KAFKA_PROBE_TIMEOUT, began);
+}
+
+/// From the shutdown until the runtime is gone, as at the end of a main function.
+fn end_of_a_relay_on(bootstrap: &str) -> (Duration, Duration) {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let outbox = Outbox::builder().topic(Topic::new("orders")).build().expect("build");
+    let kafka = KafkaTransport::new(config(bootstrap)).expect("a transport");
+    let began = Instant::now();
+    let relay = runtime.block_on(outbox.relay().store(MemoryStore::new()).transport(kafka).start()).expect("start");
+    let started = began.elapsed();
+    // In the middle of a probe, where the broker says nothing.
+    std::thread::sleep(Duration::from_millis(500));
+    let began = Instant::now();
+    let report = runtime.block_on(relay.shutdown(TIMEOUT));
+    drop(runtime);
+    assert!(report.is_clean(), "{report:?}");
+    (started, began.elapsed())
+}
+
+#[test]
+fn a_relay_ends_as_fast_without_an_answer_as_with_one() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let silent = listener.local_addr().expect("an address").to_string();
+    let mock = Mock::start(1);
+    mock.cluster().create_topic("orders", 1, 1).expect("the topic is made");
+    let (_, with_an_answer) = end_of_a_relay_on(&mock.bootstrap());
+    for bootstrap in [&*silent, "127.0.0.1:1"] {
+        let (started, ended) = end_of_a_relay_on(bootstrap);
+        assert!(started < KAFKA_PROBE_TIMEOUT + Duration::from_secs(3), "{bootstrap}: {started:?}");
+        let slower = ended.saturating_sub(with_an_answer);
+        assert!(slower < Duration::from_secs(1), "{bootstrap}: {ended:?}, and {with_an_answer:?} with an answer");
+    }
 }

@@ -32,9 +32,9 @@ async fn a_relay_does_not_start_with_an_ordered_topic_that_the_broker_delays() {
         outbox.relay().store(MemoryStore::new()).transport(rocketmq).start().await
     };
     let refused = start(Topic::new("orders").ordered_by_key()).await.expect_err("order and delay");
-    let StartError::Transport { source, .. } = &refused else { panic!("{refused}") };
-    assert_eq!(source.class(), FailureClass::Topic, "{source}");
-    assert!(source.to_string().contains("broker_delay"), "{source}");
+    let StartError::Transport { error, .. } = &refused else { panic!("{refused}") };
+    assert_eq!(error.class(), FailureClass::Topic, "{error}");
+    assert!(error.to_string().contains("broker_delay"), "{error}");
     let relay = start(Topic::new("orders")).await.expect("a relay without its broker");
     assert!(relay.shutdown(TIMEOUT).await.is_clean());
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use diesel_outbox::metrics::{HOOK_LOST, LANE_LOST, RESENT};
+use diesel_outbox::internals::metrics::{HOOK_LOST, LANE_LOST, RESENT};
 use serde_json::{Value, json};
 
 use crate::app::{ADMIN_ACTIONS, POLICIES, TRANSACTIONS};

@@ -114,7 +114,7 @@ impl<'a> Steps<'a> {
 
     fn suites(&mut self, args: &TestArgs) -> Result<()> {
         if args.wants(Only::Unit) {
-            self.tests("unit", &["--lib", "--bins", "--example", "axum_service"])?;
+            self.tests("unit", &["--lib", "--bins", "--example", "axum_service", "--example", "own_transport"])?;
         }
         if let Some(filter) = args.integration() {
             self.integration("it", &filter)?;

@@ -68,7 +68,7 @@ fn producer(client: &Arc<Client>, id: &str, delivery_timeout: Duration) -> Resul
 
 #[derive(Debug, thiserror::Error)]
 #[error("the client of a fenced topic, which has a transactional id, refuses the Kafka settings: {0}")]
-struct LaneConfigError(#[source] KafkaConfigError);
+struct LaneConfigError(KafkaConfigError);
 
 /// Why a lane could not be fenced.
 fn failed(producer: &LaneProducer, error: &KafkaError) -> TransportError {

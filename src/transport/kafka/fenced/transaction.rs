@@ -329,7 +329,7 @@ pub(super) mod tests {
         let mut envelope = Envelope::new(MessageId::new(), "orders".into(), SystemTime::UNIX_EPOCH);
         envelope.payload = Some(vec![0; bytes]);
         let row = RowKey { id: 1, message_id: envelope.message_id };
-        let receipt = Receipt::new(row, Arc::new(Nobody));
+        let receipt = Receipt::of_row(row, Arc::new(Nobody));
         Job { envelope, receipt, sequence: run.clone(), partition: None, place: None, precedes_failure: false }
     }
 

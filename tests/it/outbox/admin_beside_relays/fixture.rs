@@ -7,8 +7,9 @@ use diesel::pg::PgConnection;
 use diesel::sqlite::SqliteConnection;
 use diesel_outbox::admin::{Admin, BlockingAdmin};
 use diesel_outbox::codec::{Codec, Json};
+use diesel_outbox::internals::store::Store;
 use diesel_outbox::relay::{DeadLetterAlert, DeadLetterEvent, Relay};
-use diesel_outbox::store::{MysqlStore, PostgresStore, SqliteStore, Store};
+use diesel_outbox::store::{MysqlStore, PostgresStore, SqliteStore};
 use diesel_outbox::transport::{FailureClass, MemoryTransport, ScriptedResponse};
 use diesel_outbox::{
     CodecError, Envelope, Message, MessageId, OnFailedKey, Outbox, OutboxBackend, OutboxMessage, Topic,

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use diesel::mysql::Mysql;
-use diesel_outbox::store::{ConnectionPool, Locking, PollSpec, Store, StoreError};
-use diesel_outbox::testing::store::StoreUnderTest;
+use diesel_outbox::internals::store::{Locking, PollSpec, Store};
+use diesel_outbox::internals::store_suite::StoreUnderTest;
+use diesel_outbox::store::{ConnectionPool, StoreError};
 
 use super::under_test::MysqlUnderTest;
 use crate::store::{insert, spec};

@@ -1,13 +1,13 @@
 //! What claims read of a table that has grown, in rows as the server counted them for the session.
 
-use diesel_outbox::store::PollSpec;
+use diesel_outbox::internals::store::PollSpec;
 use std::sync::{Arc, Mutex};
 
 use diesel::mysql::MysqlConnection;
 use diesel::r2d2::{ConnectionManager, CustomizeConnection, Pool};
 use diesel::sql_types::Text;
 use diesel::{QueryableByName, RunQueryDsl as _};
-use diesel_outbox::store::Store as _;
+use diesel_outbox::internals::store::Store as _;
 
 use super::under_test::MysqlUnderTest;
 use crate::store::{insert, spec};

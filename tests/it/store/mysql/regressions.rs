@@ -8,12 +8,12 @@ use diesel::prelude::*;
 use diesel::r2d2::{ConnectionManager, CustomizeConnection, Pool};
 use diesel_migrations::MigrationHarness;
 use diesel_outbox::TableNames;
-use diesel_outbox::migrations::MIGRATIONS;
-use diesel_outbox::store::{
-    ConnectionPool, Failed, Held, Locking, MysqlStore, NewDeadLetter, PollSpec, RowKey, RowRef, SchemaProblem, Store,
-    StoreError, StoreWarning,
+use diesel_outbox::internals::store::{
+    Failed, Held, Locking, NewDeadLetter, PollSpec, RowKey, RowRef, Store, StoreWarning,
 };
-use diesel_outbox::testing::store::StoreUnderTest;
+use diesel_outbox::internals::store_suite::StoreUnderTest;
+use diesel_outbox::migrations::MIGRATIONS;
+use diesel_outbox::store::{ConnectionPool, MysqlStore, SchemaProblem, StoreError};
 use xtask::servers::Mariadb;
 use xtask::servers::mariadb::{Flush, Options};
 use xtask::test_servers;

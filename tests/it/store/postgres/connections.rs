@@ -6,8 +6,9 @@ use diesel::pg::{Pg, PgConnection};
 use diesel::r2d2::{ConnectionManager, Pool as R2d2Pool};
 use diesel_async::AsyncPgConnection;
 use diesel_async::pooled_connection::{AsyncDieselConnectionManager, bb8, deadpool, mobc};
-use diesel_outbox::store::{ConnectionPool, InsertOptions, Locking, PollSpec, RowKey, Store, StoreError};
-use diesel_outbox::testing::store::StoreUnderTest;
+use diesel_outbox::internals::store::{InsertOptions, Locking, PollSpec, RowKey, Store};
+use diesel_outbox::internals::store_suite::StoreUnderTest;
+use diesel_outbox::store::{ConnectionPool, StoreError};
 use diesel_outbox::{Envelope, MessageId};
 
 use super::under_test::{PostgresUnderTest, numbers};

@@ -1,8 +1,9 @@
 //! The partitions of the history.
 
 use diesel::pg::Pg;
-use diesel_outbox::store::{ClaimSpec, ConnectionPool, HistoryRow, HistoryStore, Keep, Locking, RowKey, Store};
-use diesel_outbox::testing::store::OpenTransaction;
+use diesel_outbox::internals::store::{ClaimSpec, HistoryRow, HistoryStore, Keep, Locking, RowKey, Store};
+use diesel_outbox::internals::store_suite::OpenTransaction;
+use diesel_outbox::store::ConnectionPool;
 
 use super::connections::deadpool;
 use super::under_test::PostgresUnderTest;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use diesel_outbox::store::{Failed, Held, Locking, NewDeadLetter, PollSpec, RowRef, Store};
+use diesel_outbox::internals::store::{Failed, Held, Locking, NewDeadLetter, PollSpec, RowRef, Store};
 
 use super::connections::deadpool;
 use super::under_test::PostgresUnderTest;

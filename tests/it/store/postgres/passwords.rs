@@ -8,7 +8,8 @@ use diesel::pg::{Pg, PgConnection};
 use diesel::r2d2::{ConnectionManager, Pool as R2d2Pool};
 use diesel_async::pooled_connection::{AsyncDieselConnectionManager, bb8, deadpool, mobc};
 use diesel_async::{AsyncConnection as _, AsyncPgConnection};
-use diesel_outbox::store::{ConnectionPool, NoticeConnection, PostgresStore, Store, StoreError};
+use diesel_outbox::internals::store::Store;
+use diesel_outbox::store::{ConnectionPool, NoticeConnection, PostgresStore, StoreError};
 
 const URL: &str = "postgres://outbox:s3cret-word@127.0.0.1:1/shop";
 const PASSWORD: &str = "s3cret-word";

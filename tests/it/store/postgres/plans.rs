@@ -9,10 +9,10 @@ use diesel_async::pooled_connection::deadpool::Pool;
 use diesel_async::pooled_connection::{AsyncDieselConnectionManager, ManagerConfig};
 use diesel_async::{AsyncConnection, AsyncPgConnection};
 use diesel_outbox::MessageId;
-use diesel_outbox::store::{
-    CancelOutcome, ClaimSpec, ConnectionPool, Failed, Held, Loaded, Locking, NewDeadLetter, PollSpec, PostgresStore,
-    RowKey, RowRef, Store,
+use diesel_outbox::internals::store::{
+    CancelOutcome, ClaimSpec, Failed, Held, Loaded, Locking, NewDeadLetter, PollSpec, RowKey, RowRef, Store,
 };
+use diesel_outbox::store::{ConnectionPool, PostgresStore};
 
 use super::connections::{NamedStore, deadpool};
 use super::under_test::{PostgresUnderTest, numbers};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use diesel_outbox::MessageId;
-use diesel_outbox::store::{HistoryRow, HistoryStore, Keep, Locking, PollSpec, Requeue, Store};
+use diesel_outbox::internals::store::{HistoryRow, HistoryStore, Keep, Locking, PollSpec, Requeue, Store};
 
 use super::plans::counted;
 use super::under_test::PostgresUnderTest;

@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use diesel::pg::Pg;
 use diesel_outbox::TableNames;
-use diesel_outbox::store::{
-    ConnectionPool, Locking, PostgresStore, RowKey, RowRef, SchemaProblem, Store, StoreError, StoreWarning,
-};
-use diesel_outbox::testing::store::StoreUnderTest;
+use diesel_outbox::internals::store::{Locking, RowKey, RowRef, Store, StoreWarning};
+use diesel_outbox::internals::store_suite::StoreUnderTest;
+use diesel_outbox::store::{ConnectionPool, PostgresStore, SchemaProblem, StoreError};
 
 use super::connections::{deadpool, r2d2};
 use super::under_test::PostgresUnderTest;

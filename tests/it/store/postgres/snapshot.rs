@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use diesel::pg::Pg;
-use diesel_outbox::store::{ConnectionPool, PollFrom, PollSpec, PollTopic, PostgresStore, Store};
+use diesel_outbox::internals::store::{PollFrom, PollSpec, PollTopic, Store};
+use diesel_outbox::store::{ConnectionPool, PostgresStore};
 use diesel_outbox::transport::MemoryTransport;
 use diesel_outbox::{Limits, Outbox, Topic};
 

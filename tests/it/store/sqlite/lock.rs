@@ -8,8 +8,9 @@ use diesel::sqlite::Sqlite;
 use diesel_async::pooled_connection::{AsyncDieselConnectionManager, bb8, deadpool, mobc};
 use diesel_async::sync_connection_wrapper::SyncConnectionWrapper;
 use diesel_outbox::MessageId;
-use diesel_outbox::store::{ConnectionPool, Decision, Locking, PollSpec, Store, StoreError};
-use diesel_outbox::testing::store::{Marking, StoreUnderTest};
+use diesel_outbox::internals::store::{Decision, Locking, PollSpec, Store};
+use diesel_outbox::internals::store_suite::{Marking, StoreUnderTest};
+use diesel_outbox::store::{ConnectionPool, StoreError};
 
 use super::under_test::SqliteUnderTest;
 use super::{R2d2Pool, open};
@@ -65,7 +66,7 @@ async fn reads_do_not_wait_for_the_application() {
     let _application = under_test.begin();
     let due = under_test.store.poll(&PollSpec::everything(["orders".into()])).await.expect("poll").due;
     assert_eq!(due.len(), 1);
-    let refs = [diesel_outbox::store::RowRef { id: Some(key.id), message_id: key.message_id }];
+    let refs = [diesel_outbox::internals::store::RowRef { id: Some(key.id), message_id: key.message_id }];
     assert_eq!(under_test.store.confirm(&refs).await.expect("confirm").len(), 1);
     under_test.store.check().await.expect("check");
 }

@@ -8,7 +8,8 @@ use diesel::r2d2::{ConnectionManager, CustomizeConnection, Pool};
 use diesel::sql_types::Text;
 use diesel::{QueryableByName, RunQueryDsl as _, SqliteConnection};
 use diesel_outbox::MessageId;
-use diesel_outbox::store::{HistoryRow, HistoryStore, Keep, Locking, PollSpec, Requeue, RowRef, SqliteStore, Store};
+use diesel_outbox::internals::store::{HistoryRow, HistoryStore, Keep, Locking, PollSpec, Requeue, RowRef, Store};
+use diesel_outbox::store::SqliteStore;
 
 use super::R2d2Pool;
 use super::under_test::SqliteUnderTest;

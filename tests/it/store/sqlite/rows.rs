@@ -2,9 +2,9 @@
 
 use std::time::{Duration, SystemTime};
 
-use diesel_outbox::limits;
-use diesel_outbox::store::{Failed, Held, HistoryRow, HistoryStore, Keep, Loaded, Locking, Pruned, Store};
-use diesel_outbox::testing::store::StoreUnderTest;
+use diesel_outbox::internals::limits;
+use diesel_outbox::internals::store::{Failed, Held, HistoryRow, HistoryStore, Keep, Loaded, Locking, Pruned, Store};
+use diesel_outbox::internals::store_suite::StoreUnderTest;
 
 use super::open;
 use crate::store::edited::assert_edits_are_isolated;

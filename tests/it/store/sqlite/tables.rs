@@ -7,10 +7,9 @@ use diesel::sql_types::{BigInt, Text};
 use diesel::sqlite::Sqlite;
 use diesel::{RunQueryDsl as _, SqliteConnection};
 use diesel_outbox::TableNames;
+use diesel_outbox::internals::store::{Held, PollSpec, Store, StoreWarning};
 use diesel_outbox::migrations::Migrations;
-use diesel_outbox::store::{
-    Held, PollSpec, SQLITE_SET_UP, SchemaProblem, SqliteStore, Store, StoreError, StoreWarning,
-};
+use diesel_outbox::store::{SQLITE_SET_UP, SchemaProblem, SqliteStore, StoreError};
 
 use super::{R2d2Pool, open, r2d2};
 use crate::store::assert_works_without_pauses;
@@ -129,11 +128,11 @@ async fn tables_may_be_in_an_attached_database_under_another_prefix() {
     store.use_tables(&names);
     assert_eq!(store.check().await.expect("check"), []);
     let claim = store.claim(&spec()).await.expect("claim");
-    let keys: Vec<_> = claim.rows.iter().map(diesel_outbox::store::Loaded::key).collect();
+    let keys: Vec<_> = claim.rows.iter().map(diesel_outbox::internals::store::Loaded::key).collect();
     let closed = claim.handle.close(&keys[..1], &keys[1..]).await.expect("close");
     assert_eq!((closed.settled.len(), closed.held.len()), (1, 1));
     let held: Held = closed.held[0];
-    let failure = diesel_outbox::store::Failed {
+    let failure = diesel_outbox::internals::store::Failed {
         held,
         wait: std::time::Duration::ZERO,
         spends_attempt: false,
@@ -142,7 +141,7 @@ async fn tables_may_be_in_an_attached_database_under_another_prefix() {
     };
     assert_eq!(store.fail(&[failure]).await.expect("fail"), [held.key]);
     assert_eq!(store.poll(&PollSpec::everything(["orders".into()])).await.expect("poll").due.len(), 1);
-    let new_dead_letter = diesel_outbox::store::NewDeadLetter {
+    let new_dead_letter = diesel_outbox::internals::store::NewDeadLetter {
         held: Held { epoch: held.epoch + 1, ..held },
         reason: "attempts".to_owned(),
     };

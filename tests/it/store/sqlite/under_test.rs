@@ -8,9 +8,10 @@ use diesel::prelude::*;
 use diesel::sql_query;
 use diesel::sql_types::{BigInt, Binary, Integer, Nullable, Text};
 use diesel::sqlite::Sqlite;
+use diesel_outbox::internals::store::{DeadLetterRow, InsertOptions, LiveRow, RowKey, Store};
+use diesel_outbox::internals::store_suite::{Marking, OpenTransaction, StoreUnderTest};
 use diesel_outbox::migrations::MIGRATIONS;
-use diesel_outbox::store::{ConnectionPool, DeadLetterRow, InsertOptions, LiveRow, RowKey, SqliteStore, Store};
-use diesel_outbox::testing::store::{Marking, OpenTransaction, StoreUnderTest};
+use diesel_outbox::store::{ConnectionPool, SqliteStore};
 use diesel_outbox::{Envelope, MessageId};
 use tempfile::TempDir;
 

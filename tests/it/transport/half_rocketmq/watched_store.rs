@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use diesel_outbox::store::{
+use diesel_outbox::internals::store::{
     Claim, ClaimSpec, Confirmed, Decision, Failed, HalfStore, Held, Locking, NewDeadLetter, PollResult, PollSpec,
-    RowKey, RowRef, Store, StoreError, StoreWarning, TopicBacklog,
+    RowKey, RowRef, Store, StoreWarning, TopicBacklog,
 };
+use diesel_outbox::store::StoreError;
 use diesel_outbox::{MessageId, TableNames};
 use tokio::sync::Mutex;
 

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use diesel_outbox::Topic;
-use diesel_outbox::limits::HTTP_REFUSALS_MAX;
+use diesel_outbox::internals::limits::HTTP_REFUSALS_MAX;
+use diesel_outbox::internals::store::InsertOptions;
 use diesel_outbox::retry::Fixed;
-use diesel_outbox::store::{InsertOptions, MemoryStore};
+use diesel_outbox::store::MemoryStore;
 use diesel_outbox::transport::{FailureClass, HttpTarget};
 
 use super::relayed::{commit, ids, relay_of, to_http, until};

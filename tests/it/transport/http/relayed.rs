@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use diesel_outbox::internals::store::InsertOptions;
 use diesel_outbox::relay::{Relay, TransportStatus};
 use diesel_outbox::retry::Fixed;
-use diesel_outbox::store::{InsertOptions, MemoryStore};
+use diesel_outbox::store::MemoryStore;
 use diesel_outbox::transport::{HttpTarget, HttpTransport, HttpTransportBuilder, MemoryTransport};
 use diesel_outbox::{Limits, MessageId, Outbox, Topic};
 use tokio::time::timeout;

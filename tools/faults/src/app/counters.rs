@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result};
-use diesel_outbox::metrics::{
+use diesel_outbox::internals::metrics::{
     CLAIM_FAILED, HOOK_LOST, LANE_LOST, LEASE_LOST, RESENT, SETTLE_MISSED, SETTLE_RETRIED, TERM_MISSED,
 };
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
@@ -69,7 +69,7 @@ impl Recorder for Counters {
 
 #[cfg(test)]
 mod tests {
-    use diesel_outbox::metrics::SENT;
+    use diesel_outbox::internals::metrics::SENT;
 
     use super::*;
 

@@ -53,5 +53,7 @@ impl RetryPolicy for PanickingPolicy {
 
 /// Whether a panic is one of these, and so no bug of the library or the load.
 pub(super) fn is_deliberate(panicked: &PanicHookInfo<'_>) -> bool {
-    panicked.payload_as_str() == Some(PANIC_MESSAGE)
+    let payload = panicked.payload();
+    let text = payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    text == Some(PANIC_MESSAGE)
 }

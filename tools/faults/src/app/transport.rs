@@ -1,15 +1,12 @@
 //! Kafka that marks each copy with its sender, refuses some messages for good, and loses acknowledgements.
 
-use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
 use async_trait::async_trait;
-use diesel_outbox::store::RowKey;
 use diesel_outbox::transport::{
-    FailureClass, FencedLane, FencedMessage, KafkaTransport, LaneName, Outcome, Receipt, ReceiptSink, Transport,
-    TransportError,
+    FailureClass, FencedLane, FencedMessage, KafkaTransport, LaneName, Outcome, Receipt, Transport, TransportError,
 };
 use diesel_outbox::{Envelope, Topic};
 use tokio::runtime::Handle;
@@ -89,9 +86,27 @@ impl FaultyKafka {
 
     fn marked(&self, mut envelope: Envelope, receipt: Receipt, is_fenced: bool) -> (Envelope, Receipt) {
         envelope.headers.push(SENT_BY, self.process.to_string());
-        let row = RowKey { id: 0, message_id: envelope.message_id };
-        let sink = FaultyReceipt { receipt: Mutex::new(Some(receipt)), is_fenced, of: self.clone() };
-        (envelope, Receipt::new(row, Arc::new(sink)))
+        let of = self.clone();
+        (envelope, Receipt::new(move |outcome| of.pass_on(receipt, outcome, is_fenced)))
+    }
+
+    /// Passes an outcome on, but for an acknowledgement that is to be lost or late.
+    fn pass_on(&self, receipt: Receipt, outcome: Outcome, is_fenced: bool) {
+        // What a fence refused was not stored, and comes twice by nothing.
+        if matches!(&outcome, Outcome::Failed(error) if error.class() != FailureClass::Fenced) {
+            self.failures.fetch_add(1, Ordering::AcqRel);
+        }
+        match self.now().filter(|_| matches!(outcome, Outcome::Delivered)) {
+            Some(TransportFault::LoseAcks) if !is_fenced => receipt.complete(timed_out()),
+            Some(TransportFault::LateAcks { by_ms }) => {
+                // On a thread of the client's, where no runtime is known.
+                self.runtime.spawn(async move {
+                    sleep(Duration::from_millis(by_ms)).await;
+                    receipt.complete(outcome);
+                });
+            }
+            Some(TransportFault::LoseAcks | TransportFault::FailSends) | None => receipt.complete(outcome),
+        }
     }
 }
 
@@ -166,38 +181,4 @@ impl FencedLane for FaultyLane {
 
 fn timed_out() -> Outcome {
     Outcome::Failed(TransportError::new(FailureClass::Temporary, std::io::Error::other("nothing came back in time")))
-}
-
-/// Passes an outcome on, unless it is an acknowledgement to lose or delay.
-struct FaultyReceipt {
-    receipt: Mutex<Option<Receipt>>,
-    is_fenced: bool,
-    of: FaultyKafka,
-}
-
-impl ReceiptSink for FaultyReceipt {
-    fn complete(&self, _row: RowKey, outcome: Outcome) {
-        let Some(receipt) = self.receipt.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
-        // What a fence refused was not stored, and cannot cause a second copy.
-        if matches!(&outcome, Outcome::Failed(error) if error.class() != FailureClass::Fenced) {
-            self.of.failures.fetch_add(1, Ordering::AcqRel);
-        }
-        match self.of.now().filter(|_| matches!(outcome, Outcome::Delivered)) {
-            Some(TransportFault::LoseAcks) if !self.is_fenced => receipt.complete(timed_out()),
-            Some(TransportFault::LateAcks { by_ms }) => {
-                // On a client thread, which has no runtime.
-                self.of.runtime.spawn(async move {
-                    sleep(Duration::from_millis(by_ms)).await;
-                    receipt.complete(outcome);
-                });
-            }
-            Some(TransportFault::LoseAcks | TransportFault::FailSends) | None => receipt.complete(outcome),
-        }
-    }
-}
-
-impl fmt::Debug for FaultyReceipt {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FaultyReceipt").finish_non_exhaustive()
-    }
 }

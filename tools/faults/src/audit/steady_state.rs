@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use diesel_outbox::limits::FULL_SCAN_PAUSE_FACTOR;
+use diesel_outbox::internals::limits::FULL_SCAN_PAUSE_FACTOR;
 
 use super::{Audit, Evidence, Finding};
 use crate::consumer::Record;

@@ -9,7 +9,7 @@ const REDACTED: &str = "[redacted]";
 ///
 /// Drivers repeat the part they cannot read: all of a mistyped URL, or of an unescaped password what they took for host or port.
 /// Searching for the driver's own words would depend on its version and language.
-pub(super) fn redacted(complaint: &str, url: &str) -> String {
+pub(crate) fn redacted(complaint: &str, url: &str) -> String {
     secrets(url).into_iter().fold(complaint.to_owned(), |text, secret| text.replace(secret, REDACTED))
 }
 

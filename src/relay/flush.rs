@@ -1,0 +1,41 @@
+//! How a flush ended.
+
+use serde::Serialize;
+
+/// How a flush ended. From [`Relay::flush`](super::Relay::flush) and [`Outbox::flush`](crate::Outbox::flush).
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// use std::time::Duration;
+/// use diesel_outbox::relay::FlushOutcome;
+/// use diesel_outbox::{Outbox, Topic};
+///
+/// let outbox = Outbox::builder().topic(Topic::new("orders")).build()?;
+/// assert_eq!(outbox.flush(Duration::from_secs(1)).await, FlushOutcome::NoRelay);
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// # }).unwrap();
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[must_use = "a flush that timed out, or met no relay, has sent nothing for sure"]
+#[non_exhaustive]
+pub enum FlushOutcome {
+    /// Everything that was handed over has been sent and settled.
+    Settled,
+    /// Something was left when the time was over. It stays in the table, and is sent later.
+    TimedOut,
+    /// No relay runs in this process, so nothing was waited for. What was enqueued is for the relays of other processes.
+    NoRelay,
+}
+
+impl FlushOutcome {
+    /// Whether everything has been sent and settled.
+    pub const fn is_settled(self) -> bool {
+        matches!(self, Self::Settled)
+    }
+
+    /// Of two flushes: the worse one.
+    pub(crate) fn and(self, other: Self) -> Self {
+        self.max(other)
+    }
+}

@@ -1,0 +1,210 @@
+//! What a relay's handles, status and logs report, also after its end.
+
+use std::time::Duration;
+
+use super::logged::Log;
+use super::{DEADLINE, World};
+use crate::limits::{RELAY_STALLED_AFTER, WARNING_REPEAT_INTERVAL};
+use crate::relay::{BacklogError, FlushOutcome, RelayState, StartError, StoreStatus, TransportStatus};
+use crate::store::{Call, Fault, StoreError};
+use crate::transport::FailureClass;
+
+const GRACE: Duration = Duration::from_secs(10);
+
+#[tokio::test(start_paused = true)]
+async fn a_handle_says_what_the_relay_says_and_in_the_end_that_it_has_ended() {
+    let world = World::new();
+    let relay = world.start().await;
+    let (handle, other) = (relay.handle(), relay.handle().clone());
+    assert_eq!(handle.status(), relay.status());
+    assert_eq!(handle.status().state, RelayState::Running);
+    let health = handle.health();
+    assert!(health.live && health.ready && health.problems.is_empty(), "{health:?}");
+    world.commit_and_hand_over("orders");
+    assert_eq!(other.flush(GRACE).await, FlushOutcome::Settled);
+    assert_eq!(other.backlog().await.unwrap().live(), 0);
+    world.broker.hold();
+    world.commit_and_hand_over("orders");
+    world.until("it is in flight", || world.broker.in_flight() == 1).await;
+    let node = relay.status().node;
+    let (report, draining) = tokio::join!(relay.shutdown(GRACE), async {
+        world.until("it drains", || handle.status().state != RelayState::Running).await;
+        let draining = (handle.status().state, handle.health());
+        world.broker.release();
+        draining
+    });
+    assert!(report.is_clean(), "{report:?}");
+    assert_eq!(draining.0, RelayState::ShuttingDown);
+    assert!(draining.1.live && !draining.1.ready, "{:?}", draining.1);
+    assert_eq!((handle.status().state, handle.status().node), (RelayState::Ended, node));
+    assert!(!handle.health().live && !handle.health().ready);
+    assert_eq!(handle.flush(GRACE).await, FlushOutcome::NoRelay);
+    assert!(matches!(handle.backlog().await, Err(BacklogError::Ended)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flush_tells_what_was_settled_from_what_was_not_and_from_no_relay_at_all() {
+    let world = World::new();
+    assert_eq!(world.link.flush(GRACE).await, FlushOutcome::NoRelay);
+    let relay = world.start().await;
+    world.broker.hold();
+    world.commit_and_hand_over("orders");
+    assert_eq!(relay.flush(GRACE).await, FlushOutcome::TimedOut);
+    world.broker.release();
+    assert_eq!(relay.flush(GRACE).await, FlushOutcome::Settled);
+    assert_eq!(world.link.flush(GRACE).await, FlushOutcome::Settled);
+    assert!(relay.shutdown(GRACE).await.is_clean());
+    assert_eq!(world.link.flush(GRACE).await, FlushOutcome::NoRelay);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_relay_runs_until_it_is_to_end() {
+    let world = World::new();
+    let relay = world.start().await;
+    let (handle, began) = (relay.handle(), tokio::time::Instant::now());
+    let stop = async {
+        tokio::time::sleep(DEADLINE).await;
+        assert_eq!(handle.status().state, RelayState::Running);
+        world.commit_and_hand_over("orders");
+    };
+    assert!(relay.run_until(stop).await.is_clean());
+    assert!(began.elapsed() >= DEADLINE && world.store.live_rows().is_empty());
+    assert_eq!(handle.status().state, RelayState::Ended);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_relay_that_is_dropped_says_so_once_and_one_that_is_shut_down_does_not() {
+    let (log, _logging) = Log::begin();
+    let dropped = || log.times("dropped without shutdown");
+    let world = World::new();
+    let relay = world.start().await;
+    assert!(relay.shutdown(GRACE).await.is_clean());
+    assert_eq!(dropped(), 0);
+    let relay = world.start().await;
+    let handle = relay.handle();
+    drop(relay);
+    assert_eq!((dropped(), handle.status().state), (1, RelayState::Ended));
+    let relay = world.start().await;
+    world.broker.hold();
+    world.commit_and_hand_over("orders");
+    world.until("it is in flight", || world.broker.in_flight() == 1).await;
+    tokio::time::timeout(GRACE / 2, relay.shutdown(GRACE)).await.expect_err("it waits for the broker");
+    assert_eq!(dropped(), 2, "a cancelled shutdown is none");
+}
+
+/// What was shut down is dropped after another one was started.
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_relay_leaves_the_next_one_connected() {
+    let world = World::new();
+    world.broker.hold();
+    let first = world.start().await;
+    world.commit_and_hand_over("orders");
+    world.until("it is in flight", || world.broker.in_flight() == 1).await;
+    let (_, second) = tokio::join!(first.shutdown(GRACE), async {
+        world.until("the first is disconnected", || world.link.now().is_none()).await;
+        world.start().await
+    });
+    assert!(world.link.now().is_some());
+    world.broker.release();
+    assert!(second.shutdown(GRACE).await.is_clean());
+}
+
+#[test]
+fn a_relay_whose_runtime_is_gone_says_so() {
+    let world = World::new();
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let first = runtime();
+    let relay = first.block_on(world.relay().clock(crate::clock::SystemClock).start()).unwrap();
+    let handle = relay.handle();
+    assert_eq!(handle.status().state, RelayState::Running);
+    drop(first);
+    assert_eq!((relay.status().state, handle.status().state), (RelayState::RuntimeGone, RelayState::RuntimeGone));
+    let health = handle.health();
+    assert!(!health.live && health.problems[0].contains("runtime"), "{health:?}");
+    assert_eq!(runtime().block_on(relay.flush(GRACE)), FlushOutcome::NoRelay);
+    runtime().block_on(relay.shutdown(GRACE));
+    assert_eq!(handle.status().state, RelayState::RuntimeGone);
+}
+
+/// The runtime still exists, but nobody drives it.
+#[test]
+fn a_relay_whose_tasks_nobody_runs_is_stalled() {
+    #[derive(Debug, Clone, Default)]
+    struct Hands(std::sync::Arc<std::sync::Mutex<Duration>>);
+    impl crate::clock::Clock for Hands {
+        fn now(&self) -> crate::clock::BootInstant {
+            crate::clock::BootInstant::from_boot(Duration::from_secs(1_000) + *self.0.lock().unwrap())
+        }
+    }
+    let (world, hands) = (World::new(), Hands::default());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let relay = runtime.block_on(world.relay().clock(hands.clone()).start()).unwrap();
+    assert_eq!(relay.status().state, RelayState::Running);
+    *hands.0.lock().unwrap() = RELAY_STALLED_AFTER;
+    assert!(matches!(relay.status().state, RelayState::Stalled { since } if since >= RELAY_STALLED_AFTER));
+    assert!(!relay.handle().health().live);
+    runtime.block_on(async {
+        world.until_really("it beats again", || relay.status().state == RelayState::Running).await;
+        relay.shutdown(Duration::ZERO).await;
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_down_says_why_and_a_status_is_json() {
+    let world = World::new();
+    world.broker.go_down_as(FailureClass::Connection);
+    let relay = world.start().await;
+    let status = relay.status();
+    let TransportStatus::Down { error, .. } = &status.transport else { panic!("{status:?}") };
+    assert!(error.contains("connection"), "{error}");
+    world.store.set_down(true);
+    world.until("the database is down", || relay.status().store != StoreStatus::Up).await;
+    let health = relay.handle().health();
+    assert!(health.live && !health.ready && health.problems.len() == 2, "{health:?}");
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let json = serde_json::to_value(relay.status()).unwrap();
+    assert_eq!(json["state"], "running");
+    assert_eq!(json["transport"]["down"]["class"], "connection");
+    assert!(json["transport"]["down"]["seconds"].as_f64() >= Some(3.0), "{json}");
+    assert!(json["store"]["down"]["error"].as_str().unwrap().contains("cannot be reached"), "{json}");
+    assert_eq!(json["routes"][0]["name"], "default");
+    assert_eq!(json["node"], relay.status().node.to_string());
+    world.store.set_down(false);
+    let json = serde_json::to_value(relay.backlog().await.unwrap()).unwrap();
+    assert_eq!(json["topics"][0]["overdue_seconds"], 0.0, "{json}");
+    assert_eq!(serde_json::to_value(relay.handle().health()).unwrap()["live"], true);
+    let report = serde_json::to_value(relay.shutdown(GRACE).await).unwrap();
+    assert_eq!(report["in_time"], true);
+}
+
+/// One line a minute, not one a second.
+#[tokio::test(start_paused = true)]
+async fn an_outage_of_the_database_is_logged_once_a_minute_and_its_end_once() {
+    let (log, _logging) = Log::begin();
+    let logged = || log.times("the outbox could not be polled");
+    let world = World::new();
+    let relay = world.start().await;
+    world.store.set_down(true);
+    world.until("it is logged", || logged() == 1).await;
+    tokio::time::sleep(WARNING_REPEAT_INTERVAL * 10).await;
+    assert!((10..=12).contains(&logged()), "{}", logged());
+    world.store.set_down(false);
+    world.until("its end is logged", || log.times("can be polled again") == 1).await;
+    assert!(relay.shutdown(GRACE).await.is_clean());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_login_that_is_refused_is_said_at_the_start() {
+    let world = World::new();
+    let refused = || Fault::Refused(StoreError::Refused("no such user".into()));
+    world.store.inject(Call::Check, refused());
+    let error = world.relay().start().await.unwrap_err();
+    assert!(matches!(error, StartError::Refused(_)), "{error:?}");
+    assert!(error.to_string().contains("no such user") && error.to_string().contains("correct the user"), "{error}");
+    // For a running relay it is an outage: passwords are changed, too.
+    let relay = world.start().await;
+    world.store.inject(Call::Poll, refused());
+    world.until("it is an outage", || relay.status().store != StoreStatus::Up).await;
+    world.until("it is over", || relay.status().store == StoreStatus::Up).await;
+    assert!(relay.shutdown(GRACE).await.is_clean());
+}

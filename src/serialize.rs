@@ -1,0 +1,87 @@
+//! How times, bytes and headers are serialized, for people and for the tools that they use.
+
+use std::time::{Duration, SystemTime};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde::{Serialize as _, Serializer};
+
+use crate::message::Headers;
+
+/// Seconds, with their fraction.
+pub(crate) fn seconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(duration.as_secs_f64())
+}
+
+/// RFC 3339, in UTC, to the microsecond.
+pub(crate) fn instant<S: Serializer>(at: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&rfc_3339(*at))
+}
+
+/// As [`instant`], or null.
+pub(crate) fn instant_or_none<S: Serializer>(at: &Option<SystemTime>, serializer: S) -> Result<S::Ok, S::Error> {
+    at.map(rfc_3339).serialize(serializer)
+}
+
+/// As a column of headers has it: the text where it is text, else `{"b64": ..}`; null for none.
+pub(crate) fn payload<S: Serializer>(payload: &Option<Vec<u8>>, serializer: S) -> Result<S::Ok, S::Error> {
+    match payload.as_deref().map(|bytes| (std::str::from_utf8(bytes), bytes)) {
+        None => serializer.serialize_none(),
+        Some((Ok(text), _)) => serializer.serialize_str(text),
+        Some((Err(_), bytes)) => serializer.collect_map([("b64", BASE64.encode(bytes))]),
+    }
+}
+
+/// A column of headers as JSON, or as the text that it is where it holds no headers.
+pub(crate) fn headers<S: Serializer>(column: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    match Headers::from_json(column).is_ok().then(|| serde_json::from_str::<serde_json::Value>(column)) {
+        Some(Ok(value)) => value.serialize(serializer),
+        _ => serializer.serialize_str(column),
+    }
+}
+
+fn rfc_3339(at: SystemTime) -> String {
+    let micros = match at.duration_since(SystemTime::UNIX_EPOCH) {
+        Ok(since) => i128::try_from(since.as_micros()).unwrap_or(i128::MAX),
+        Err(before) => i128::try_from(before.duration().as_micros()).map_or(i128::MIN, |before| -before),
+    };
+    let (seconds, micros) = (micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000));
+    let (days, of_day) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    let (year, month, day) = date(days);
+    let (hour, minute, second) = (of_day / 3_600, of_day / 60 % 60, of_day % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z")
+}
+
+/// The date of a day, counted from 1970-01-01. Howard Hinnant's `civil_from_days`: years begin in March, so that the leap day is the last.
+fn date(days: i128) -> (i128, i128, i128) {
+    let days = days + 719_468;
+    let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let from_march = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    let year = year_of_era + era * 400 + i128::from(month <= 2);
+    (year, month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instants_are_rfc_3339() {
+        let after = |secs: u64, micros: u64| SystemTime::UNIX_EPOCH + Duration::from_micros(secs * 1_000_000 + micros);
+        let before = |secs: u64| SystemTime::UNIX_EPOCH - Duration::from_secs(secs);
+        for (at, text) in [
+            (after(0, 0), "1970-01-01T00:00:00.000000Z"),
+            (after(951_782_400, 1), "2000-02-29T00:00:00.000001Z"),
+            (after(1_709_251_199, 999_999), "2024-02-29T23:59:59.999999Z"),
+            (after(4_107_542_400, 0), "2100-03-01T00:00:00.000000Z"),
+            (before(1), "1969-12-31T23:59:59.000000Z"),
+            (before(62_135_596_800), "0001-01-01T00:00:00.000000Z"),
+        ] {
+            assert_eq!(rfc_3339(at), text);
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! All of the stores, for what is ours.
+
+pub use super::admin::{AdminStore, CancelOutcome, PausedTopic, SendNowOutcome};
+pub use super::dead_letter::{DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, FailureNote};
+pub use super::error::TooFewConnections;
+pub use super::half::{Decision, HalfStore};
+pub use super::history::{HistoryRow, HistoryStore, ProcessedOutcome, Pruned, SentCount, SentCursor, SentMessage};
+pub use super::horizon::Horizon;
+pub use super::interface::{Claim, ClaimHandle, ClaimMode, ClaimSpec, Closed, Store, StoreWarning, TopicBacklog};
+pub use super::lanes::{
+    LaneBalanceSpec, LaneCount, LaneEntry, LaneScan, LaneState, LaneStore, LaneView, OwnedLane, WithFence,
+};
+pub use super::memory::{Call, Fault, InsertOptions, MemoryClaim, PendingRow, RowLock};
+pub use super::notices::{NoticeStore, NoticeStream};
+pub use super::poll::{DueWatermark, NextDue, PollFrom, PollRange, PollResult, PollSpec, PollTopic};
+pub use super::requeue::{MessageKey, Requeue};
+pub use super::row::{Confirmed, Failed, Held, Loaded, Locking, NewDeadLetter, Poisoned, Row, RowKey, RowRef};
+pub use super::stored::{DeadLetterRow, LiveRow, StoredError};
+pub use crate::retention::Keep;

@@ -1,0 +1,218 @@
+//! Connections that a store opens itself, by an address.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::OpenError;
+#[cfg(any(feature = "sqlite", all(feature = "libpq", not(feature = "async"))))]
+use super::blocking::{Blocking, Holder};
+#[cfg(all(feature = "async", any(feature = "postgres", feature = "mysql")))]
+use super::pooled::{Handle, Pooled};
+use super::sealed::Sealed;
+use super::{ConnectionPool, StoreUrlError};
+#[cfg(any(
+    all(feature = "postgres", any(feature = "async", feature = "libpq")),
+    all(feature = "mysql", feature = "async")
+))]
+use crate::store::secrets::redacted;
+
+/// The connections of a store that makes its own: of [`PostgresStore::connect`](super::super::SqlStore::connect) and its likes.
+///
+/// No pool is needed, and none of the pool features: the store opens a connection when a call finds none free, as many as there are calls
+/// at once (six with the default limits and one transport, and up to three more for each ordered topic), keeps them, and closes what lay
+/// idle for a minute.
+pub struct OwnConnections {
+    url: Arc<str>,
+    /// Its address, without secrets.
+    place: String,
+}
+
+impl OwnConnections {
+    /// To a server, whose URL begins with one of `schemes`.
+    #[cfg(any(
+        all(feature = "postgres", any(feature = "async", feature = "libpq")),
+        all(feature = "mysql", feature = "async")
+    ))]
+    pub(crate) fn to_server(url: impl Into<Arc<str>>, schemes: &[&str]) -> Result<Self, StoreUrlError> {
+        let url: Arc<str> = url.into();
+        let (_, rest) = url.split_once("://").filter(|(scheme, _)| schemes.contains(scheme)).ok_or_else(|| {
+            StoreUrlError::new(format!(
+                "the database's URL does not begin with {}://: give it as {}://user:password@host/database",
+                schemes.join(":// or "),
+                schemes[0]
+            ))
+        })?;
+        let (login, rest) = rest.rsplit_once('@').unwrap_or(("", rest));
+        let (place, settings) = rest.split_once('?').unwrap_or((rest, ""));
+        let (host, database) = place.split_once('/').unwrap_or((place, ""));
+        if database.is_empty() && !settings.contains("dbname=") {
+            return Err(StoreUrlError::new(format!(
+                "the database's URL names the server {host:?} and no database: add /database behind the host"
+            )));
+        }
+        let user = login.split(':').next().unwrap_or_default();
+        let place = format!("database {database:?} at {host:?} as user {user:?}");
+        Ok(Self { url, place })
+    }
+
+    /// To a file.
+    #[cfg(feature = "sqlite")]
+    pub(crate) fn to_file(path: impl Into<Arc<str>>) -> Result<Self, StoreUrlError> {
+        let url: Arc<str> = path.into();
+        if url.is_empty() || url.contains(":memory:") {
+            return Err(StoreUrlError::new(format!(
+                "{url:?} is a database that only one connection sees, and a relay needs several: give the path of a file"
+            )));
+        }
+        let place = format!("the file {url:?}");
+        Ok(Self { url, place })
+    }
+
+    fn failed(&self, error: &diesel::ConnectionError) -> OpenError {
+        let text = error.to_string();
+        #[cfg(any(
+            all(feature = "postgres", any(feature = "async", feature = "libpq")),
+            all(feature = "mysql", feature = "async")
+        ))]
+        let text = redacted(&text, &self.url);
+        format!("{}: {text}", self.place).into()
+    }
+}
+
+// Its URL holds a password.
+impl fmt::Debug for OwnConnections {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("OwnConnections").field(&self.place).finish()
+    }
+}
+
+impl Sealed for OwnConnections {}
+
+/// A connection that the store has opened.
+pub struct Own<C>(C);
+
+impl<C> fmt::Debug for Own<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Own").finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(feature = "async", any(feature = "postgres", feature = "mysql")))]
+impl<C: diesel_async::AsyncConnection + 'static> Handle for Own<C> {
+    type Connection = C;
+
+    fn connection(&mut self) -> &mut C {
+        &mut self.0
+    }
+
+    fn discard(self) {}
+}
+
+#[cfg(any(feature = "sqlite", all(feature = "libpq", not(feature = "async"))))]
+impl<C: diesel::connection::LoadConnection + 'static> Holder for Own<C> {
+    type Connection = C;
+
+    fn connection(&mut self) -> &mut C {
+        &mut self.0
+    }
+}
+
+/// Implements [`ConnectionPool`] over connections of diesel-async.
+#[cfg(all(feature = "async", any(feature = "postgres", feature = "mysql")))]
+macro_rules! opened_async {
+    ($backend:ty, $connection:ty) => {
+        impl ConnectionPool<$backend> for OwnConnections {
+            type Session = Pooled<Own<$connection>>;
+
+            async fn open(&self, _within: Duration) -> Result<Self::Session, OpenError> {
+                let opened = <$connection as diesel_async::AsyncConnection>::establish(&self.url).await;
+                Ok(Pooled::new(Own(opened.map_err(|error| self.failed(&error))?)))
+            }
+
+            fn is_own(&self) -> bool {
+                true
+            }
+        }
+    };
+}
+
+#[cfg(all(feature = "async", feature = "postgres"))]
+opened_async!(diesel::pg::Pg, diesel_async::AsyncPgConnection);
+
+#[cfg(all(feature = "async", feature = "mysql"))]
+opened_async!(diesel::mysql::Mysql, diesel_async::AsyncMysqlConnection);
+
+/// Implements [`ConnectionPool`] over Diesel's own connections. Each is opened on a thread of its own: one of the runtime's would be waited for
+/// when that ends, and libpq waits for a server that accepts and says nothing.
+#[cfg(any(feature = "sqlite", all(feature = "libpq", not(feature = "async"))))]
+macro_rules! opened_sync {
+    ($backend:ty, $connection:ty) => {
+        impl ConnectionPool<$backend> for OwnConnections {
+            type Session = Blocking<Own<$connection>>;
+
+            async fn open(&self, _within: Duration) -> Result<Self::Session, OpenError> {
+                let (tell, told) = tokio::sync::oneshot::channel();
+                let url = Arc::clone(&self.url);
+                let open = move || drop(tell.send(<$connection as diesel::Connection>::establish(&url)));
+                std::thread::Builder::new().name("outbox-connect".into()).spawn(open)?;
+                Ok(Blocking::new(Own(told.await?.map_err(|error| self.failed(&error))?)))
+            }
+
+            fn is_own(&self) -> bool {
+                true
+            }
+        }
+    };
+}
+
+#[cfg(all(feature = "libpq", not(feature = "async")))]
+opened_sync!(diesel::pg::Pg, diesel::PgConnection);
+
+#[cfg(feature = "sqlite")]
+opened_sync!(diesel::sqlite::Sqlite, diesel::SqliteConnection);
+
+#[cfg(all(
+    test,
+    any(
+        all(feature = "postgres", any(feature = "async", feature = "libpq")),
+        all(feature = "mysql", feature = "async")
+    )
+))]
+mod tests {
+    use super::*;
+
+    fn place(url: &str) -> Result<String, String> {
+        let made = OwnConnections::to_server(url, &["postgres", "postgresql"]);
+        made.map(|own| format!("{own:?}")).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn an_address_is_shown_without_its_password() {
+        for url in [
+            "postgres://shop:swordfish@db.local:5433/orders?sslmode=prefer",
+            "postgresql://shop:sword/fish@db.local:5433/orders",
+            "postgres://shop:sword@fish@db.local:5433/orders",
+        ] {
+            let place = place(url).expect("an address");
+            for shown in ["orders", "db.local:5433", "shop"] {
+                assert!(place.contains(shown), "{place}");
+            }
+            assert!(!place.contains("sword") && !place.contains("fish"), "{place}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused_with_the_remedy() {
+        for (url, remedy) in [
+            ("mysql://shop:swordfish@db/orders", "postgres://user:password@host/database"),
+            ("db.local", "postgres://user:password@host/database"),
+            ("host=db password=swordfish", "postgres://user:password@host/database"),
+            ("postgres://shop:swordfish@db.local", "/database"),
+            ("postgres://shop:swordfish@db.local/", "/database"),
+        ] {
+            let error = place(url).expect_err("no address");
+            assert!(error.contains(remedy) && !error.contains("swordfish"), "{error}");
+        }
+    }
+}

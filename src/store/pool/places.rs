@@ -1,0 +1,88 @@
+//! How many connections a store may have, and how many it has.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::limits::{CONNECTIONS_LEFT_FREE, OWN_CONNECTIONS_MAX};
+use crate::store::TooFewConnections;
+
+/// The place of one connection among those of its store, given up when the connection is closed.
+pub(super) type Place = OwnedSemaphorePermit;
+
+#[derive(Debug)]
+pub(super) struct Places {
+    free: Arc<Semaphore>,
+    /// How many there are.
+    all: Mutex<usize>,
+    /// Whether a relay has said how many it needs.
+    is_reserved: AtomicBool,
+}
+
+impl Places {
+    /// Of a store with a pool that bounds it, or without.
+    pub(super) fn new(is_own: bool) -> Self {
+        let all = if is_own { OWN_CONNECTIONS_MAX } else { Semaphore::MAX_PERMITS };
+        Self { free: Arc::new(Semaphore::new(all)), all: Mutex::new(all), is_reserved: AtomicBool::new(false) }
+    }
+
+    /// Waits for one. Cancel safe.
+    pub(super) async fn take(&self) -> Place {
+        let Ok(place) = Arc::clone(&self.free).acquire_owned().await else {
+            unreachable!("the semaphore is never closed")
+        };
+        place
+    }
+
+    /// Makes room for the `most` that a relay can use at once, in a pool of at most `size`. The pool keeps
+    /// [`CONNECTIONS_LEFT_FREE`] for others.
+    pub(super) fn reserve(&self, size: Option<usize>, needs: usize, most: usize) -> Result<(), TooFewConnections> {
+        if let Some(has) = size.filter(|has| *has < needs) {
+            return Err(TooFewConnections { has, needs });
+        }
+        self.is_reserved.store(true, Ordering::Relaxed);
+        let wanted = size.map_or(most, |size| most.min(size.saturating_sub(CONNECTIONS_LEFT_FREE))).max(1);
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        match wanted.checked_sub(*all) {
+            Some(more) => self.free.add_permits(more),
+            // Nothing was asked yet, so all of them are free.
+            None => drop(self.free.forget_permits(*all - wanted)),
+        }
+        *all = wanted;
+        Ok(())
+    }
+
+    /// How many connections there are.
+    pub(super) fn taken(&self) -> usize {
+        let all = *self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        all.saturating_sub(self.free.available_permits())
+    }
+
+    /// Whether they are a relay's.
+    pub(super) fn is_reserved(&self) -> bool {
+        self.is_reserved.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_pool_one_connection_is_for_others() {
+        for (size, most, wanted) in [(Some(6), 9, 5), (Some(20), 9, 9), (None, 9, 9), (Some(10), 10, 9)] {
+            let places = Places::new(size.is_none());
+            places.reserve(size, 6, most).expect("enough");
+            assert_eq!((places.free.available_permits(), places.taken()), (wanted, 0), "{size:?} {most}");
+        }
+        let places = Places::new(false);
+        places.reserve(Some(1), 1, 1).expect("one is enough where no more is needed");
+        assert_eq!(places.free.available_permits(), 1);
+    }
+
+    #[test]
+    fn a_pool_that_is_too_small_is_refused() {
+        assert_eq!(Places::new(false).reserve(Some(4), 6, 9), Err(TooFewConnections { has: 4, needs: 6 }));
+    }
+}

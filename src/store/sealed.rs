@@ -1,0 +1,39 @@
+use std::sync::Arc;
+
+use super::Store;
+use crate::naming::TableNames;
+
+/// A store: `PostgresStore`, `MysqlStore`, `SqliteStore`, each with its feature, or [`MemoryStore`](super::MemoryStore) in tests.
+///
+/// Sealed: no other crate can implement it or call its methods. Enqueue writes the rows that a store reads, so your own database
+/// would need both halves.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a store of diesel-outbox",
+    note = "use PostgresStore, MysqlStore or SqliteStore, each behind the feature of its database, or MemoryStore in tests"
+)]
+pub trait OutboxStore: Sealed {}
+
+impl<S: Store> OutboxStore for S {}
+
+/// Makes it the store of a relay. Generic code sees this supertrait, so its method needs a `Token`, which nobody else can make.
+#[diagnostic::on_unimplemented(message = "`{Self}` is not a store of diesel-outbox")]
+pub trait Sealed: Sized {
+    /// The store over the tables of these names.
+    fn shared(self, names: &TableNames, token: Token) -> Arc<dyn Store>;
+}
+
+impl<S: Store> Sealed for S {
+    fn shared(mut self, names: &TableNames, _: Token) -> Arc<dyn Store> {
+        self.use_tables(names);
+        Arc::new(self)
+    }
+}
+
+/// Only this crate can make one.
+#[derive(Debug)]
+pub struct Token(());
+
+/// The user's store, as the relay keeps it.
+pub(crate) fn shared(store: impl OutboxStore, names: &TableNames) -> Arc<dyn Store> {
+    store.shared(names, Token(()))
+}
