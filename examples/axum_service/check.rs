@@ -46,7 +46,7 @@ pub(crate) fn main() -> Result<(), Failure> {
     println!("The same order once more is refused: {refused}");
 
     let (status, health) = request(service.address, "GET", "/health", "")?;
-    assert_eq!((status, health.contains(r#""database":"up""#)), (200, true), "{health}");
+    assert_eq!((status, health.contains(r#""ready":true"#)), (200, true), "{health}");
     println!("Health: {health}");
     let (_, metrics) = request(service.address, "GET", "/metrics", "")?;
     assert!(metrics.contains("outbox_delivered_total{topic=\"orders\""), "{metrics}");

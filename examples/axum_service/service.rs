@@ -1,21 +1,19 @@
 //! The start of the service, what its requests share, and its end.
 
 use std::future::Future;
-use std::sync::Arc;
 use std::time::Duration;
 
 use diesel_async::pooled_connection::deadpool::Pool;
 use diesel_async::pooled_connection::{AsyncDieselConnectionManager, ManagerConfig};
 use diesel_async::{AsyncConnection, SimpleAsyncConnection};
 use diesel_outbox::admin::Admin;
-use diesel_outbox::relay::{Relay, ShutdownReport};
+use diesel_outbox::relay::{Relay, RelayHandle, ShutdownReport};
 use diesel_outbox::store::{SQLITE_SET_UP, SqliteStore};
 use diesel_outbox::transport::{KafkaConfig, KafkaTransport, Transport};
 use diesel_outbox::{Outbox, Topic};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::RwLock;
 
 use crate::Failure;
 use crate::orders::{Db, OrderPlaced, TOPIC, make_tables};
@@ -31,8 +29,7 @@ pub(crate) struct Service {
     pub(crate) outbox: Outbox,
     pub(crate) admin: Admin,
     pub(crate) metrics: PrometheusHandle,
-    /// Gone when the service ends.
-    pub(crate) relay: Arc<RwLock<Option<Relay>>>,
+    pub(crate) relay: RelayHandle,
 }
 
 #[tokio::main]
@@ -50,10 +47,10 @@ pub(crate) async fn main() -> Result<(), Failure> {
         }
     };
     let kafka = KafkaTransport::new(KafkaConfig::new(setting("SHOP_KAFKA")?))?;
-    let service = Service::start(&setting("SHOP_DATABASE")?, outbox()?, kafka, metrics).await?;
+    let (service, relay) = Service::start(&setting("SHOP_DATABASE")?, outbox()?, kafka, metrics).await?;
     let listener = TcpListener::bind(setting("SHOP_LISTEN")?).await?;
     println!("listening on {}", listener.local_addr()?);
-    let report = serve(service, listener, stop).await?;
+    let report = serve(service, relay, listener, stop).await?;
     // What is left is in the table: the relay of another process sends it, or that of the next start.
     println!("ended: {} left in the queue, {} in flight", report.queued, report.in_flight);
     Ok(())
@@ -66,11 +63,11 @@ pub(crate) fn outbox() -> Result<Outbox, Failure> {
 /// Serves until `stop` is over, ends what requests have begun, and then the relay.
 pub(crate) async fn serve(
     service: Service,
+    relay: Relay,
     listener: TcpListener,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> Result<ShutdownReport, Failure> {
-    axum::serve(listener, web::router(service.clone())).with_graceful_shutdown(stop).await?;
-    let relay = service.relay.write().await.take().ok_or("the relay runs until here")?;
+    axum::serve(listener, web::router(service)).with_graceful_shutdown(stop).await?;
     Ok(relay.shutdown(GRACE).await)
 }
 
@@ -80,7 +77,7 @@ impl Service {
         outbox: Outbox,
         transport: impl Transport,
         metrics: PrometheusHandle,
-    ) -> Result<Self, Failure> {
+    ) -> Result<(Self, Relay), Failure> {
         let pool = pool(database, 8)?;
         let mut conn = pool.get().await?;
         make_tables(&mut conn).await?;
@@ -92,7 +89,8 @@ impl Service {
         let relay =
             outbox.relay().store(SqliteStore::new(pool_of_relay(database)?)).transport(transport).start().await?;
         let admin = outbox.admin(SqliteStore::new(pool.clone()));
-        Ok(Self { pool, outbox, admin, metrics, relay: Arc::new(RwLock::new(Some(relay))) })
+        let service = Self { pool, outbox, admin, metrics, relay: relay.handle() };
+        Ok((service, relay))
     }
 }
 

@@ -68,10 +68,10 @@ impl Running {
         let (folder, broker) = (tempfile::tempdir()?, MemoryTransport::new());
         let database = folder.path().join("shop.db").to_string_lossy().into_owned();
         let metrics = PrometheusBuilder::new().build_recorder().handle();
-        let service = Service::start(&database, outbox, broker.clone(), metrics).await?;
+        let (service, relay) = Service::start(&database, outbox, broker.clone(), metrics).await?;
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let (address, (stop, stopped)) = (listener.local_addr()?, oneshot::channel());
-        let served = tokio::spawn(serve(service, listener, async move { drop(stopped.await) }));
+        let served = tokio::spawn(serve(service, relay, listener, async move { drop(stopped.await) }));
         Ok(Self { address, broker, stop, served, _folder: folder })
     }
 

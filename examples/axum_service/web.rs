@@ -9,7 +9,7 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use diesel_outbox::MessageId;
 use diesel_outbox::admin::{AdminError, DeadLetterFilter};
-use diesel_outbox::relay::{StoreStatus, TransportStatus};
+use diesel_outbox::relay::RelayHealth;
 use serde_json::{Value, json};
 
 use crate::orders::{OrderPlaced, PlaceError, place};
@@ -38,33 +38,16 @@ async fn place_order(
 
 /// Whether the service can take orders: it needs its database. A Kafka that is down does not count, because orders are taken and their
 /// events wait. Alert on that, and do not take the service out of the load balancer.
-async fn health(State(service): State<Service>) -> (StatusCode, Json<Value>) {
-    let Some(status) = service.relay.read().await.as_ref().map(|relay| relay.status()) else {
-        return (StatusCode::SERVICE_UNAVAILABLE, Json(json!({ "service": "shutting down" })));
-    };
-    let database = match status.store {
-        StoreStatus::Up => "up".to_owned(),
-        StoreStatus::Down { error, since, .. } => format!("down for {} s: {error}", since.as_secs()),
-        _ => "unknown".to_owned(),
-    };
-    let kafka = match status.transport {
-        TransportStatus::Up => "up".to_owned(),
-        TransportStatus::Trying => "coming back".to_owned(),
-        TransportStatus::Down { class, since, .. } => format!("down for {} s: {class:?}", since.as_secs()),
-        _ => "unknown".to_owned(),
-    };
-    let code = if database == "up" { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    let health =
-        json!({ "database": database, "kafka": kafka, "queued": status.queued, "in_flight": status.in_flight });
+async fn health(State(service): State<Service>) -> (StatusCode, Json<RelayHealth>) {
+    let health = service.relay.health();
+    let code = if health.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (code, Json(health))
 }
 
 /// For Prometheus.
 async fn metrics(State(service): State<Service>) -> String {
-    // Sets the gauges of what waits and of what is dead. A database that does not answer is no reason to hide the others.
-    if let Some(relay) = service.relay.read().await.as_ref() {
-        let _ = relay.backlog().await;
-    }
+    // This sets the gauges of what waits and of what is dead. A database that does not answer is no reason to hide the others.
+    let _ = service.relay.backlog().await;
     service.metrics.run_upkeep();
     service.metrics.render()
 }

@@ -40,7 +40,7 @@ use crate::relay::settle::settler;
 use crate::relay::sweep::{poller, sweeper};
 use crate::relay::topics::Topics;
 use crate::relay::{Relay, dead_letter_callbacks, pruner};
-use crate::store::{OutboxStore, Store, shared};
+use crate::store::{OutboxStore, Store, StoreError, shared};
 use crate::topic::{DEFAULT_TRANSPORT, Topic};
 use crate::transport::Transport;
 
@@ -158,7 +158,8 @@ impl RelayBuilder {
         let found = store.check().await;
         let store_health = StoreHealth::default();
         store_health.note(&found, self.clock.now());
-        let has_database = found.is_ok();
+        // A conflict is an answer: the further checks can run.
+        let has_database = matches!(found, Ok(_) | Err(StoreError::Conflict(_)));
         accept(found)?;
         let link = Arc::clone(&self.link);
         let engines = Arc::new(self.engines(store, store_health, &routes));
