@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-use super::linger_trial::LingerTrial;
+use super::linger_trial::{Linger, LingerTrial};
 use crate::limits::{CONFIRM_LINGER_SHORT, RUN_QUEUE_BUSY, RUN_QUEUE_IDLE, RUN_QUEUE_INTERVAL, RUN_QUEUE_SMOOTHING};
 
 /// Decides when the next batch may be taken.
 ///
 /// Rows that arrive while a batch is read and sent form the next batch, so batches grow by themselves when the database
-/// is the limit. When threads wait for processors, each batch lingers a little, which leaves the business the processor
-/// time that smaller batches would have cost. Neither the rate nor that wait shows whether a long linger helps: 5,000
-/// rows a second on a schedule gain nothing, and as many from clients that wait for answers gain an eighth. So the
-/// relay tries it ([`LingerTrial`]).
+/// is the limit. When threads wait for processors, a batch that lingers leaves the business the processor time that
+/// smaller batches would have cost. Neither the rate nor that wait shows whether a linger helps: 5,000 rows a second on
+/// a schedule gain nothing, and as many from clients that wait for answers gain an eighth. So the relay tries it
+/// ([`LingerTrial`]).
 #[derive(Debug)]
 pub(crate) struct ConfirmBatching {
     linger_max: Duration,
@@ -41,8 +41,8 @@ impl ConfirmBatching {
             self.wait = (self.wait * (RUN_QUEUE_SMOOTHING - 1) + of_late) / RUN_QUEUE_SMOOTHING;
             match &self.trial {
                 None if self.wait >= RUN_QUEUE_BUSY => self.trial = Some(LingerTrial::new(now)),
-                // Long lingers make the wait short: while there are any, it does not say that the processors are free.
-                Some(trial) if self.wait < RUN_QUEUE_IDLE && trial.keeps_short() => self.trial = None,
+                // Lingers make the wait short: while there are any, it does not say that the processors are free.
+                Some(trial) if self.wait < RUN_QUEUE_IDLE && trial.is_idle() => self.trial = None,
                 _ => {}
             }
         }
@@ -61,10 +61,10 @@ impl ConfirmBatching {
     }
 
     fn linger(&self) -> Duration {
-        match &self.trial {
-            None => Duration::ZERO,
-            Some(trial) if trial.lingers_long() => self.linger_max,
-            Some(_) => CONFIRM_LINGER_SHORT.min(self.linger_max),
+        match self.trial.as_ref().map_or(Linger::None, LingerTrial::linger) {
+            Linger::None => Duration::ZERO,
+            Linger::Short => CONFIRM_LINGER_SHORT.min(self.linger_max),
+            Linger::Long => self.linger_max,
         }
     }
 }
@@ -75,7 +75,7 @@ mod tests {
 
     const LINGER_MAX: Duration = Duration::from_millis(10);
     const STEP: Duration = Duration::from_millis(1);
-    const TIME: Duration = Duration::from_secs(5);
+    const TIME: Duration = Duration::from_secs(6);
     const BUSY: Option<Duration> = Some(RUN_QUEUE_BUSY.saturating_mul(2));
 
     /// Rows that arrive, and the batching that takes them.
@@ -137,15 +137,19 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn busy_processors_make_batches_linger_for_a_short_time_where_a_long_one_brings_nothing() {
+    async fn busy_processors_make_no_batch_linger_where_that_brings_no_more_rows() {
         for speed in [1.0, 0.8] {
-            let mut load = load();
-            let (shortest, longest) = load.lingers(|_| BUSY, speed).await;
-            assert!(
-                shortest > Duration::ZERO && longest <= CONFIRM_LINGER_SHORT,
-                "{speed}: {shortest:?} to {longest:?}"
-            );
-            assert_eq!(load.lingers(|_| Some(Duration::ZERO), speed).await, (Duration::ZERO, Duration::ZERO));
+            assert_eq!(load().lingers(|_| BUSY, speed).await, (Duration::ZERO, Duration::ZERO), "{speed}");
+        }
+    }
+
+    /// With `linger_max` at the short linger, the long one is the same and brings nothing further.
+    #[tokio::test(start_paused = true)]
+    async fn a_short_linger_that_helps_is_kept_where_a_long_one_brings_nothing_further() {
+        let mut load = Load::new(CONFIRM_LINGER_SHORT);
+        for _ in 0..2 {
+            let (shortest, longest) = load.lingers(|linger| BUSY.filter(|_| linger.is_zero()), 1.5).await;
+            assert!(shortest > Duration::ZERO && longest <= CONFIRM_LINGER_SHORT, "{shortest:?} to {longest:?}");
         }
     }
 

@@ -1,38 +1,52 @@
-//! Measures whether more rows arrive when batches linger longer.
+//! Measures whether more rows arrive when batches linger.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::limits::{
-    LINGER_LOAD_SHARE_MIN, LINGER_LOAD_WINDOW, LINGER_TRIAL_DELAY, LINGER_TRIAL_GAIN_MIN, LINGER_TRIAL_PAIRS,
-    LINGER_TRIAL_VALID_MAX, LINGER_TRIAL_VALID_MIN, LINGER_TRIAL_WINDOW, LINGER_TRIAL_WINS_MIN,
+    LINGER_LOAD_SHARE_MIN, LINGER_LOAD_WINDOW, LINGER_LONG_GAIN_MIN, LINGER_SHORT_GAIN_MIN, LINGER_TRIAL_DELAY,
+    LINGER_TRIAL_PAIRS, LINGER_TRIAL_VALID_MAX, LINGER_TRIAL_VALID_MIN, LINGER_TRIAL_WINDOW, LINGER_TRIAL_WINS_MIN,
 };
 
-/// Alternates windows of long and short lingers for a while, then keeps the better one.
+/// How long batches linger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Linger {
+    None,
+    Short,
+    Long,
+}
+
+/// Alternates windows of a longer and a shorter linger for a while, then keeps the better one.
 ///
 /// Clients that share the processors with the relay and wait for their own answers commit more when the relay uses
-/// less. Rows on a schedule arrive anyway, so they are spared the wait. A long linger that helps frees the processors,
-/// so their load no longer tells when to end it. It ends when fewer rows arrive.
+/// less. Rows on a schedule arrive anyway, so they are spared the wait. First a short linger is compared with none, and
+/// if that helps, a long one with the short one. A linger that helps frees the processors, so their load no longer tells
+/// when to end it. It ends when fewer rows arrive.
 #[derive(Debug)]
 pub(in crate::relay) struct LingerTrial {
     stage: Stage,
+    kept: Linger,
     /// How long the last result counts. Doubles each time the result stays the same.
     valid_for: Duration,
-    last_result: Option<bool>,
+    last_result: Option<Linger>,
 }
 
 #[derive(Debug)]
 enum Stage {
-    Trying(Window, Pairs),
-    /// Until the next trial; with the load, if long lingers were found to help.
+    Trying {
+        longer: Linger,
+        window: Window,
+        pairs: Pairs,
+    },
+    /// Until the next trial; with the load, if a linger was found to help.
     Waiting {
         until: Instant,
         load: Option<Load>,
     },
 }
 
-/// The load for which long lingers were found to help.
+/// The load for which a linger was found to help.
 #[derive(Debug, Clone, Copy)]
 struct Load {
     rate_min: f64,
@@ -40,7 +54,7 @@ struct Load {
     counted: (Instant, u64),
 }
 
-/// A window of long or short lingers.
+/// A window of one linger.
 #[derive(Debug, Clone, Copy)]
 struct Window {
     began_at: Instant,
@@ -52,64 +66,104 @@ struct Window {
 /// Rows per second of the windows so far.
 #[derive(Debug, Default)]
 struct Pairs {
-    /// The first window of a pair, with short lingers.
-    short: Option<f64>,
-    sum_short: f64,
-    sum_long: f64,
+    /// The first window of a pair, with the shorter linger.
+    shorter: Option<f64>,
+    sum_shorter: f64,
+    sum_longer: f64,
     count: u32,
-    /// In how many pairs more rows arrived with long lingers.
+    /// In how many pairs more rows arrived with the longer linger.
     wins: u32,
+}
+
+impl Linger {
+    fn longer(self) -> Option<Self> {
+        match self {
+            Self::None => Some(Self::Short),
+            Self::Short => Some(Self::Long),
+            Self::Long => None,
+        }
+    }
+
+    fn shorter(self) -> Self {
+        match self {
+            Self::None | Self::Short => Self::None,
+            Self::Long => Self::Short,
+        }
+    }
+
+    /// The factor by which more rows must arrive than with the next shorter linger.
+    fn gain_min(self) -> f64 {
+        match self {
+            Self::None | Self::Short => LINGER_SHORT_GAIN_MIN,
+            Self::Long => LINGER_LONG_GAIN_MIN,
+        }
+    }
 }
 
 impl LingerTrial {
     pub(in crate::relay) fn new(now: Instant) -> Self {
         let stage = Stage::Waiting { until: now + LINGER_TRIAL_DELAY, load: None };
-        Self { stage, valid_for: LINGER_TRIAL_VALID_MIN, last_result: None }
+        Self { stage, kept: Linger::None, valid_for: LINGER_TRIAL_VALID_MIN, last_result: None }
     }
 
-    /// Whether batches currently linger long.
-    pub(super) fn lingers_long(&self) -> bool {
+    /// How long batches currently linger.
+    pub(super) fn linger(&self) -> Linger {
         match &self.stage {
-            Stage::Trying(_, pairs) => pairs.short.is_some(),
-            Stage::Waiting { load, .. } => load.is_some(),
+            Stage::Trying { longer, pairs, .. } if pairs.shorter.is_some() => *longer,
+            Stage::Trying { longer, .. } => longer.shorter(),
+            Stage::Waiting { .. } => self.kept,
         }
     }
 
-    /// Whether batches linger for a short time, and nothing else is being tried.
-    pub(super) fn keeps_short(&self) -> bool {
-        matches!(self.stage, Stage::Waiting { load: None, .. })
+    /// Whether batches do not linger, and nothing is being tried.
+    pub(super) fn is_idle(&self) -> bool {
+        self.kept == Linger::None && matches!(self.stage, Stage::Waiting { .. })
     }
 
     /// Notes how many rows had arrived by now.
     pub(in crate::relay) fn note(&mut self, now: Instant, arrived: u64) {
         match &mut self.stage {
             Stage::Waiting { until, .. } if now >= *until => {
-                self.stage = Stage::Trying(Window::new(now), Pairs::default());
+                // What is kept has to show again that it helps.
+                let longer = if self.kept == Linger::None { Linger::Short } else { self.kept };
+                self.stage = Stage::trying(longer, now);
             }
             Stage::Waiting { load, .. } => {
                 if load.as_mut().is_some_and(|load| load.has_ended(now, arrived)) {
                     *self = Self::new(now);
                 }
             }
-            Stage::Trying(window, pairs) => {
+            Stage::Trying { longer, window, pairs } => {
                 let Some(rate) = window.rate(now, arrived) else { return };
                 *window = Window::new(now);
                 pairs.add(rate);
-                if let Some(helps) = pairs.result() {
-                    let rate_min = pairs.sum_long / f64::from(pairs.count) * LINGER_LOAD_SHARE_MIN;
-                    self.decide(helps.then_some(Load { rate_min, counted: (now, arrived) }), now);
+                if let Some(helps) = pairs.result(longer.gain_min()) {
+                    let rate = if helps { pairs.sum_longer } else { pairs.sum_shorter } / f64::from(pairs.count);
+                    self.kept = if helps { *longer } else { longer.shorter() };
+                    match self.kept.longer().filter(|_| helps) {
+                        Some(longer) => self.stage = Stage::trying(longer, now),
+                        None => self.wait(rate, now, arrived),
+                    }
                 }
             }
         }
     }
 
-    fn decide(&mut self, load: Option<Load>, now: Instant) {
-        let helps = load.is_some();
-        let is_known = self.last_result == Some(helps);
+    /// Waits for the next trial, while rows arrive at about this `rate`.
+    fn wait(&mut self, rate: f64, now: Instant, arrived: u64) {
+        let is_known = self.last_result == Some(self.kept);
         self.valid_for =
             if is_known { (self.valid_for * 2).min(LINGER_TRIAL_VALID_MAX) } else { LINGER_TRIAL_VALID_MIN };
-        self.last_result = Some(helps);
-        self.stage = Stage::Waiting { until: now + self.valid_for, load };
+        self.last_result = Some(self.kept);
+        let load = Load { rate_min: rate * LINGER_LOAD_SHARE_MIN, counted: (now, arrived) };
+        self.stage =
+            Stage::Waiting { until: now + self.valid_for, load: Some(load).filter(|_| self.kept != Linger::None) };
+    }
+}
+
+impl Stage {
+    fn trying(longer: Linger, now: Instant) -> Self {
+        Self::Trying { longer, window: Window::new(now), pairs: Pairs::default() }
     }
 }
 
@@ -141,22 +195,22 @@ impl Window {
 }
 
 impl Pairs {
-    /// Windows alternate: a short one, then the long one of its pair.
+    /// Windows alternate: the shorter linger, then the longer one of its pair.
     fn add(&mut self, rate: f64) {
-        let Some(short) = self.short.take() else {
-            self.short = Some(rate);
+        let Some(shorter) = self.shorter.take() else {
+            self.shorter = Some(rate);
             return;
         };
-        self.sum_short += short;
-        self.sum_long += rate;
+        self.sum_shorter += shorter;
+        self.sum_longer += rate;
         self.count += 1;
-        self.wins += u32::from(rate > short);
+        self.wins += u32::from(rate > shorter);
     }
 
-    /// Whether long lingers help, once that is known; at half time if it is clear. Not by the sums alone: a checkpoint
-    /// or a broker pause falls into one window and says nothing about lingers.
-    fn result(&self) -> Option<bool> {
-        let brings_more = self.sum_long >= self.sum_short * LINGER_TRIAL_GAIN_MIN;
+    /// Whether the longer linger helps, once that is known; at half time if it is clear. Not by the sums alone: a
+    /// checkpoint or a broker pause falls into one window and says nothing about lingers.
+    fn result(&self, gain_min: f64) -> Option<bool> {
+        let brings_more = self.sum_longer >= self.sum_shorter * gain_min;
         match self.count {
             LINGER_TRIAL_PAIRS.. => Some(brings_more && self.wins >= LINGER_TRIAL_WINS_MIN),
             HALF if self.wins == HALF && brings_more => Some(true),
@@ -173,43 +227,54 @@ const HALF: u32 = LINGER_TRIAL_PAIRS / 2;
 mod tests {
     use super::*;
 
-    /// Notes `count` windows. `rows` gives the rows of a window from its number and whether it lingers long. Returns
-    /// how many lingered long.
-    async fn windows(
-        trial: &mut LingerTrial,
-        arrived: &mut u64,
-        count: u32,
-        mut rows: impl FnMut(u32, bool) -> u64,
-    ) -> u32 {
-        let mut lingered = 0;
-        for window in 0..count {
-            lingered += u32::from(trial.lingers_long());
-            let rows = rows(window, trial.lingers_long());
-            for _ in 0..2 {
-                *arrived += rows;
-                tokio::time::advance(LINGER_TRIAL_WINDOW / 2).await;
-                trial.note(Instant::now(), *arrived);
-            }
+    /// A trial, and the rows that arrive.
+    struct Trial {
+        trial: LingerTrial,
+        arrived: u64,
+    }
+
+    impl Trial {
+        /// Which has just begun.
+        async fn begin() -> Self {
+            let trial = LingerTrial::new(Instant::now());
+            tokio::time::advance(LINGER_TRIAL_DELAY).await;
+            let mut this = Self { trial, arrived: 0 };
+            this.trial.note(Instant::now(), 0);
+            this
         }
-        lingered
+
+        /// Notes `count` windows. `rows` gives the rows of a window from its number and its linger. Returns how many
+        /// did not linger, lingered for a short time, and for a long one.
+        async fn windows(&mut self, count: u32, mut rows: impl FnMut(u32, Linger) -> u64) -> [u32; 3] {
+            let mut lingers = [0; 3];
+            for window in 0..count {
+                let linger = self.trial.linger();
+                lingers[linger as usize] += 1;
+                let rows = rows(window, linger);
+                for _ in 0..2 {
+                    self.arrived += rows;
+                    tokio::time::advance(LINGER_TRIAL_WINDOW / 2).await;
+                    self.trial.note(Instant::now(), self.arrived);
+                }
+            }
+            lingers
+        }
+
+        fn is_trying(&self) -> bool {
+            matches!(self.trial.stage, Stage::Trying { .. })
+        }
     }
 
-    /// A trial that has just begun.
-    async fn trial() -> (LingerTrial, u64) {
-        let mut trial = LingerTrial::new(Instant::now());
-        tokio::time::advance(LINGER_TRIAL_DELAY).await;
-        trial.note(Instant::now(), 0);
-        (trial, 0)
-    }
-
-    fn is_trying(trial: &LingerTrial) -> bool {
-        matches!(trial.stage, Stage::Trying(..))
+    /// As many rows as in `of`, for none, short and long.
+    fn rows(of: [u64; 3]) -> impl Fn(u32, Linger) -> u64 {
+        move |_, linger| of[linger as usize]
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nothing_is_tried_at_once() {
+    async fn nothing_is_tried_at_once_and_nothing_lingers_until_then() {
         let (mut trial, began) = (LingerTrial::new(Instant::now()), Instant::now());
-        while !is_trying(&trial) {
+        while trial.is_idle() {
+            assert_eq!(trial.linger(), Linger::None);
             tokio::time::advance(LINGER_TRIAL_WINDOW).await;
             trial.note(Instant::now(), 0);
         }
@@ -217,82 +282,113 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_plain_result_needs_half_the_windows_and_every_other_of_them_lingers() {
-        for (with, helps) in [(120, true), (100, false), (90, false)] {
-            let (mut trial, mut arrived) = trial().await;
-            let lingered =
-                windows(&mut trial, &mut arrived, 2 * HALF, |_, lingers| if lingers { with } else { 100 }).await;
-            assert_eq!((lingered, is_trying(&trial), trial.lingers_long()), (HALF, false, helps), "{with}");
+    async fn a_clear_result_needs_half_the_windows_and_a_longer_linger_is_tried_only_behind_one_that_helps() {
+        let cases = [
+            ([100, 100, 200], Linger::None, [2 * HALF, 0]),
+            ([100, 90, 200], Linger::None, [2 * HALF, 0]),
+            ([100, 110, 110], Linger::Short, [2 * HALF, 2 * HALF]),
+            ([100, 110, 130], Linger::Long, [2 * HALF, 2 * HALF]),
+        ];
+        for (of, kept, windows) in cases {
+            let mut trial = Trial::begin().await;
+            let mut lingers = [0; 3];
+            for count in windows {
+                assert_eq!(trial.is_trying(), count > 0, "{of:?}");
+                let further = trial.windows(count, rows(of)).await;
+                lingers = std::array::from_fn(|of| lingers[of] + further[of]);
+            }
+            assert_eq!((trial.trial.linger(), trial.is_trying()), (kept, false), "{of:?}");
+            let with_long = windows[1] / 2;
+            assert_eq!(lingers, [HALF, HALF + with_long, with_long], "{of:?}: every other window has the longer one");
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_gain_that_is_small_is_looked_at_to_the_end_and_is_none() {
-        let (mut trial, mut arrived) = trial().await;
-        let rows = |_, lingers| if lingers { 105 } else { 100 };
-        windows(&mut trial, &mut arrived, 2 * LINGER_TRIAL_PAIRS - 1, rows).await;
-        assert!(is_trying(&trial));
-        windows(&mut trial, &mut arrived, 1, rows).await;
-        assert_eq!((is_trying(&trial), trial.lingers_long()), (false, false));
+        let mut trial = Trial::begin().await;
+        let small = rows([100, 102, 0]);
+        trial.windows(2 * LINGER_TRIAL_PAIRS - 1, &small).await;
+        assert!(trial.is_trying());
+        trial.windows(1, &small).await;
+        assert_eq!((trial.is_trying(), trial.trial.linger()), (false, Linger::None));
     }
 
     #[tokio::test(start_paused = true)]
     async fn one_window_that_stands_out_decides_nothing() {
-        let (mut trial, mut arrived) = trial().await;
-        let rows = |window, lingers| if window == 3 && lingers { 900 } else { 100 };
-        windows(&mut trial, &mut arrived, 2 * LINGER_TRIAL_PAIRS, rows).await;
-        assert_eq!((is_trying(&trial), trial.lingers_long()), (false, false));
+        let mut trial = Trial::begin().await;
+        let rows = |window, linger| if window == 3 && linger == Linger::Short { 900 } else { 100 };
+        trial.windows(2 * LINGER_TRIAL_PAIRS, rows).await;
+        assert_eq!((trial.is_trying(), trial.trial.linger()), (false, Linger::None));
     }
 
     /// Rows that were held up arrive in the first half of the next window.
     #[tokio::test(start_paused = true)]
     async fn what_comes_late_counts_for_no_window() {
-        let (mut trial, mut arrived) = trial().await;
+        let Trial { mut trial, mut arrived } = Trial::begin().await;
         for _ in 0..2 * HALF {
-            arrived += if trial.lingers_long() { 150 } else { 50 };
+            arrived += if trial.linger() == Linger::None { 50 } else { 150 };
             tokio::time::advance(LINGER_TRIAL_WINDOW / 2).await;
             trial.note(Instant::now(), arrived);
             arrived += 100;
             tokio::time::advance(LINGER_TRIAL_WINDOW / 2).await;
             trial.note(Instant::now(), arrived);
         }
-        assert_eq!((is_trying(&trial), trial.lingers_long()), (false, false));
+        assert!(trial.is_idle());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn long_lingers_end_when_less_than_half_as_many_rows_arrive_and_no_pause_ends_them() {
-        let (mut trial, mut arrived) = trial().await;
-        windows(&mut trial, &mut arrived, 2 * HALF, |_, lingers| if lingers { 120 } else { 100 }).await;
+    async fn lingers_end_when_less_than_half_as_many_rows_arrive_and_no_pause_ends_them() {
         let in_load_window = LINGER_LOAD_WINDOW.div_duration_f64(LINGER_TRIAL_WINDOW).ceil() as u32;
-        assert!(trial.lingers_long() && !trial.keeps_short());
-        windows(&mut trial, &mut arrived, in_load_window, |window, _| if window < 2 { 0 } else { 120 }).await;
-        windows(&mut trial, &mut arrived, in_load_window, |_, _| 61).await;
-        assert!(trial.lingers_long());
-        for _ in 0..2 * in_load_window {
-            if trial.lingers_long() {
-                windows(&mut trial, &mut arrived, 1, |_, _| 59).await;
+        for (of, kept) in [([100, 120, 120], Linger::Short), ([80, 100, 120], Linger::Long)] {
+            let mut trial = Trial::begin().await;
+            trial.windows(4 * HALF, rows(of)).await;
+            assert_eq!((trial.trial.linger(), trial.trial.is_idle()), (kept, false));
+            trial.windows(in_load_window, |window, _| if window < 2 { 0 } else { 120 }).await;
+            trial.windows(in_load_window, |_, _| 61).await;
+            assert_eq!(trial.trial.linger(), kept);
+            for _ in 0..2 * in_load_window {
+                if !trial.trial.is_idle() {
+                    trial.windows(1, |_, _| 59).await;
+                }
             }
+            assert!(trial.trial.is_idle(), "{kept:?}");
         }
-        assert!(!trial.lingers_long() && trial.keeps_short());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_result_is_tried_again_ever_less_often_and_a_change_is_noticed() {
-        let (mut trial, mut arrived) = trial().await;
+        let mut trial = Trial::begin().await;
         let mut waits = Vec::new();
         for _ in 0..6 {
-            windows(&mut trial, &mut arrived, 2 * HALF, |_, _| 100).await;
+            trial.windows(2 * HALF, |_, _| 100).await;
             let from = Instant::now();
-            while !is_trying(&trial) {
+            while !trial.is_trying() {
                 tokio::time::advance(LINGER_TRIAL_WINDOW).await;
-                trial.note(Instant::now(), arrived);
+                trial.trial.note(Instant::now(), trial.arrived);
             }
             waits.push(from.elapsed());
         }
         let (first, last) = (waits[0], waits[waits.len() - 1]);
         assert!(first >= LINGER_TRIAL_VALID_MIN && first < LINGER_TRIAL_VALID_MIN * 2, "{waits:?}");
         assert!(waits.is_sorted() && last >= LINGER_TRIAL_VALID_MAX && last < LINGER_TRIAL_VALID_MAX * 2, "{waits:?}");
-        windows(&mut trial, &mut arrived, 2 * HALF, |_, lingers| if lingers { 120 } else { 100 }).await;
-        assert_eq!((trial.lingers_long(), trial.valid_for), (true, LINGER_TRIAL_VALID_MIN));
+        trial.windows(4 * HALF, rows([80, 100, 120])).await;
+        assert_eq!((trial.trial.linger(), trial.trial.valid_for), (Linger::Long, LINGER_TRIAL_VALID_MIN));
+    }
+
+    /// A short linger that is kept is compared with none again, and a long one with the short one.
+    #[tokio::test(start_paused = true)]
+    async fn what_is_kept_has_to_show_again_that_it_helps() {
+        for (of, kept, then) in
+            [([100, 120, 120], Linger::Short, Linger::None), ([80, 100, 120], Linger::Long, Linger::Short)]
+        {
+            let mut trial = Trial::begin().await;
+            trial.windows(4 * HALF, rows(of)).await;
+            assert_eq!(trial.trial.linger(), kept);
+            while !trial.is_trying() {
+                trial.windows(1, rows(of)).await;
+            }
+            trial.windows(2 * HALF, |_, _| 120).await;
+            assert_eq!((trial.trial.linger(), trial.is_trying()), (then, false));
+        }
     }
 }

@@ -1,7 +1,9 @@
 //! `cargo xtask test`, step by step.
 
 use std::fs;
+use std::num::NonZeroUsize;
 use std::process::{Command, Stdio};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -213,7 +215,9 @@ impl<'a> Steps<'a> {
     /// Runs the integration tests that `filter` selects.
     pub(crate) fn integration(&mut self, suite: &str, filter: &[&str]) -> Result<()> {
         let (targets, start) = (["--test", "it"], Instant::now());
-        let (mut output, mut succeeded) = self.cargo_test(&targets, filter)?;
+        let threads = format!("--test-threads={}", test_threads());
+        let arguments: Vec<_> = [threads.as_str()].into_iter().chain(filter.iter().copied()).collect();
+        let (mut output, mut succeeded) = self.cargo_test(&targets, &arguments)?;
         let skips = self.shared.take_skips()?;
         let failed = output.named_failures().filter(|failed| (1..=RERUNS_MAX).contains(&failed.len()));
         if let Some(failed) = failed {
@@ -285,6 +289,11 @@ fn example_command<'a>(name: &'a str, text: &'a str) -> Vec<&'a str> {
     let mut commands = commands.map(|command| command.split_whitespace().collect::<Vec<_>>());
     let plain = vec!["run", "--example", name];
     commands.find(|command| command.starts_with(&plain)).unwrap_or(plain)
+}
+
+/// How many integration tests run at once. Most of them wait for a server or a deadline, so twice the processors.
+fn test_threads() -> usize {
+    2 * thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
 
 /// Whether nothing may be skipped.
