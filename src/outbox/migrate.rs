@@ -30,8 +30,9 @@ impl Outbox {
     /// ```
     ///
     /// # Errors
-    /// Returns the database's error with the name of the migration. On MySQL and MariaDB returns [`MigrateError::InTransaction`]
-    /// if a transaction is open, because the migrations would commit it.
+    /// Returns the database's error with the name of the migration. On MySQL and MariaDB also returns
+    /// [`MigrateError::InTransaction`] if a transaction is open, because the migrations would commit it, and
+    /// [`MigrateError::Locked`] if another process has been running migrations for a minute.
     pub fn migrate<C>(&self, conn: &mut C) -> Result<Vec<String>, MigrateError>
     where
         C: Connection,
