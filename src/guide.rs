@@ -1,5 +1,4 @@
-//! The guides of the repository, as they stand in its `docs/` folder. They are part of the documentation only, and their
-//! examples are compiled with it.
+//! The guides of the repository, from its `docs/` folder. Their examples are compiled.
 
 // In the repository the guides link to each other by file. The first definition of a link is the one that counts, so
 // these turn the same links into those of the documentation. The contributors' pages are not part of it.
@@ -38,39 +37,39 @@ macro_rules! guides {
 guides! {
     /// What changed from version to version.
     changelog = "../CHANGELOG.md";
-    /// What is done about messages that were given up.
+    /// Why a message was not delivered, and how to redrive, correct or delete it.
     dead_letters = "../docs/dead-letters.md";
-    /// Messages that are sent later, and how to take one back.
+    /// How to send a message later, and how to cancel it.
     delayed = "../docs/delayed.md";
-    /// Questions, and errors: I see this, what do I do?
+    /// What to do about each symptom, error and log line.
     faq = "../docs/faq.md";
     /// From `cargo add` to a message in Kafka, on each database.
     getting_started = "../docs/getting-started.md";
-    /// What may be lost, doubled, reordered and late, and when.
+    /// What the outbox promises, and when messages can be lost, duplicated, reordered or late.
     guarantees = "../docs/guarantees.md";
-    /// Sent messages that are kept, for how long, and their confirmation by consumers.
+    /// How to keep sent messages, look them up, and let consumers confirm them.
     history = "../docs/history.md";
     /// The HTTP transport: what a receiver gets, settings, what an answer does.
     http = "../docs/http.md";
-    /// The Kafka transport: what a record carries, settings, guarantees, errors.
+    /// The Kafka transport: what a record contains, settings, guarantees, errors.
     kafka = "../docs/kafka.md";
-    /// From a hand-written table, from polling, from Debezium.
+    /// How to move from a hand-written table, from polling or from Debezium.
     migrating = "../docs/migrating.md";
     /// Metrics, alerts, pauses, databases, shutdown.
     operations = "../docs/operations.md";
-    /// Topics that keep the order of each key, and the nodes that share them.
+    /// Topics that keep the order of each key, and how nodes share them.
     ordering = "../docs/ordering.md";
-    /// What to set where pgbouncer in transaction mode is between, by version and kind of connection.
+    /// What to set behind pgbouncer in transaction mode.
     pgbouncer = "../docs/pgbouncer.md";
-    /// RocketMQ: settings, guarantees, errors.
+    /// The RocketMQ transport: what a message contains, settings, guarantees, errors, half messages.
     rocketmq = "../docs/rocketmq.md";
-    /// Tests of your application, and of your own transport.
+    /// How to test your application, and your own transport.
     testing_your_application = "../docs/testing-your-application.md";
-    /// The transports side by side.
+    /// How to choose a transport, and what each failure does.
     transports = "../docs/transports.md";
-    /// What it costs, and which knob turns what.
+    /// What the outbox costs, and which setting to change for which effect.
     tuning = "../docs/tuning.md";
-    /// From one version to the next.
+    /// How to upgrade, and how to change the table while relays run.
     upgrading = "../docs/upgrading.md";
 }
 

@@ -1,5 +1,5 @@
-//! Transactional outbox for [Diesel](diesel): a message is published to Kafka, to RocketMQ or by HTTP if, and only if, the database
-//! transaction that produced it committed.
+//! A transactional outbox for [Diesel](diesel). It publishes a message to Kafka, RocketMQ or an HTTP endpoint if, and only if,
+//! the database transaction that produced the message committed.
 //!
 //! ```
 //! use std::time::Duration;
@@ -38,45 +38,45 @@
 //! # }
 //! ```
 //!
-//! With diesel-async it is [`enqueue_async`](Outbox::enqueue_async) and, on tokio,
-//! [`start().await`](relay::RelayBuilder::start). Nothing is to be set up on the application's pool.
+//! With diesel-async, use [`enqueue_async`](Outbox::enqueue_async), and on tokio [`start().await`](relay::RelayBuilder::start).
+//! The application's pool needs no set-up.
 //!
 //! # Map
 //!
-//! | for | look at |
+//! | to | see |
 //! |---|---|
-//! | events | [`OutboxMessage`](trait@OutboxMessage) and its [derive](derive@OutboxMessage), [`Message`] by hand, [`codec`], [`Headers`] |
-//! | writing them | [`Outbox`], [`Batch`], [`EnqueueError`] |
-//! | topics and their policies | [`Topic`], [`retry`] |
-//! | an instrumentation of your own | [`CommitHook`] |
-//! | the tables | [`Outbox::migrate`], [`migrations`], [`TableNames`] |
-//! | the relay | [`relay`], [`Limits`], [`store`], [`transport`]; of several databases [`relay::Relays`] |
-//! | what happens | [`metrics`], [`relay::RelayStatus`], [`relay::Backlog`], logs through `tracing` |
-//! | looking after messages | [`admin::Admin`] |
-//! | tests | [`TestOutbox`], [`transport::MemoryTransport`], [`store::MemoryStore`], [`testing`] |
+//! | define events | [`OutboxMessage`](trait@OutboxMessage) and its [derive](derive@OutboxMessage), [`Message`] by hand, [`codec`], [`Headers`] |
+//! | enqueue them | [`Outbox`], [`Batch`], [`EnqueueError`] |
+//! | configure topics | [`Topic`], [`retry`] |
+//! | use your own instrumentation | [`CommitHook`] |
+//! | create the tables | [`Outbox::migrate`], [`migrations`], [`TableNames`] |
+//! | run a relay | [`relay`], [`Limits`], [`store`], [`transport`]; for several databases [`relay::Relays`] |
+//! | monitor | [`metrics`], [`relay::RelayStatus`], [`relay::Backlog`], logs through `tracing` |
+//! | cancel, redrive, pause, look up | [`admin::Admin`] |
+//! | test | [`TestOutbox`], [`transport::MemoryTransport`], [`store::MemoryStore`], [`testing`] |
 //!
-//! The [guides](guide) are those of the repository: [getting started](guide::getting_started),
+//! The [guides](guide) are the pages of the repository: [getting started](guide::getting_started),
 //! [transports](guide::transports) with [Kafka](guide::kafka), [RocketMQ](guide::rocketmq) and [HTTP](guide::http),
 //! [ordering](guide::ordering), [delayed messages](guide::delayed), [dead letters](guide::dead_letters),
-//! [history](guide::history), [operations](guide::operations), [pgbouncer](guide::pgbouncer), [tuning](guide::tuning),
-//! [testing your application](guide::testing_your_application), [guarantees](guide::guarantees),
-//! [migrating](guide::migrating), [upgrading](guide::upgrading), [FAQ and errors](guide::faq),
-//! [changelog](guide::changelog).
+//! [history](guide::history), [operations](guide::operations), [pgbouncer](guide::pgbouncer), [tuning](guide::tuning), [testing
+//! your application](guide::testing_your_application), [guarantees](guide::guarantees), [migrating](guide::migrating),
+//! [upgrading](guide::upgrading), [FAQ and errors](guide::faq), [changelog](guide::changelog).
 //!
 //! # Guarantees
 //!
-//! - **Atomic**: rolled back means no row and no message.
-//! - **No phantom**: a message whose row did not survive is never sent, as long as the database keeps what it commits.
-//! - **At least once**: a committed message is delivered, or stands in the dead letters with its reason. Duplicates happen
-//!   around a crash or a lost acknowledgement, and carry the same [`MessageId`].
-//! - **Immediate** in the healthy case: the message leaves right after COMMIT.
-//! - **An outage costs nothing but time**: nothing is written meanwhile, no attempt is spent, no message dies.
+//! - **Atomic**: after a rollback there is no row and no message.
+//! - **No phantom**: a message is never sent unless its row was committed, provided that the database keeps what it commits.
+//! - **At least once**: a committed message is delivered, or becomes a dead letter with its reason. A crash or a lost
+//!   acknowledgement can cause duplicates. Every copy has the same [`MessageId`].
+//! - **Immediate**: in a healthy system the message leaves right after COMMIT.
+//! - **Outages cost only time**: while the broker is down, nothing is written, no attempt is spent, no message becomes a dead
+//!   letter.
 //!
-//! The exact conditions: [guarantees](guide::guarantees).
+//! [Guarantees](guide::guarantees) lists every condition.
 //!
 //! # Features
 //!
-//! | feature | for |
+//! | feature | adds |
 //! |---|---|
 //! | `derive` (default) | `#[derive(OutboxMessage)]` |
 //! | `postgres`, `mysql`, `sqlite` | the databases; the first two need no C library by themselves |
@@ -85,19 +85,21 @@
 //! | `deadpool`, `bb8`, `mobc` | async connections for the relay, from one of these pools |
 //! | `libpq` | notices between relays (ordered topics on PostgreSQL) over Diesel's sync connection; needs libpq |
 //! | `kafka` | the Kafka transport |
-//! | `kafka-ssl` | TLS and SASL for it; needs OpenSSL's headers to build |
+//! | `kafka-ssl` | TLS and SASL for Kafka; needs OpenSSL's headers to build |
 //! | `rocketmq` | the RocketMQ transport; over two hundred crates more to build, no C library |
 //! | `http` | the HTTP transport; TLS by rustls |
-//! | `serde` | configuration types ([`Limits`], [`Topic`], [`transport`]s) in files |
-//! | `testing` | the conformance suite for transports of your own |
+//! | `serde` | configuration types ([`Limits`], [`Topic`], [`transport`]s) that can be read from files |
+//! | `testing` | the conformance suite for your own transport |
 //!
 //! # What it is not for
 //!
-//! It reads no messages: it has no inbox for consumers. No transaction of it spans two databases, and there is no two-phase commit: a
-//! message is in the database of its transaction, and a relay sends what is in one. [`Relays`](relay::Relays) runs a relay for each of
-//! several databases, and each topic goes to one of several brokers by name ([`Topic::via`]). Messages of one key have an order where
-//! their topic asks for it ([`Topic::ordered_by_key`]); topics and different keys have none. Exactly once is not to be had: consumers
-//! recognise a second copy by its id.
+//! - Consuming: there is no inbox.
+//! - One transaction over two databases: there is no two-phase commit. A message is in the database of its transaction, and a
+//!   relay sends the messages of one database. [`Relays`](relay::Relays) runs a relay for each of several databases. Each topic
+//!   can go to another broker ([`Topic::via`]).
+//! - A total order: messages of one key have an order if their topic asks for it ([`Topic::ordered_by_key`]). Different keys and
+//!   topics have none.
+//! - Exactly once: consumers recognise duplicates by the message id.
 #![forbid(unsafe_code)]
 // The types of RocketMQ's client are nested deeper than the compiler looks by itself.
 #![cfg_attr(feature = "rocketmq", recursion_limit = "256")]
@@ -143,8 +145,8 @@ pub mod testing;
 mod topic;
 pub mod transport;
 
-/// What turns the `async fn` of a [`Transport`](transport::Transport) of one's own into the methods of the trait; the crate of the
-/// same name.
+/// Turns the `async fn` of your own [`Transport`](transport::Transport) into methods of the trait. Re-exported from the crate of
+/// the same name.
 pub use async_trait::async_trait;
 pub use codec::CodecError;
 #[cfg(feature = "derive")]

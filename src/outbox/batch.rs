@@ -8,7 +8,8 @@ use crate::enqueue::OutboxBackend;
 use crate::enqueue::encode::Encoded;
 use crate::message::{MessageId, OutboxMessage};
 
-/// Events of any types, to be written in one statement where the database can. Made by [`Outbox::batch`].
+/// Messages of any types, written together by [`write`](Self::write): in one statement if the database can. From
+/// [`Outbox::batch`].
 #[must_use = "the messages are written by `write` or `write_async`"]
 pub struct Batch<'o> {
     outbox: &'o Outbox,
@@ -16,7 +17,7 @@ pub struct Batch<'o> {
 }
 
 impl Outbox {
-    /// An empty batch, for events of several types; those of one type have [`enqueue_all`](Self::enqueue_all).
+    /// Starts a batch, for events of several types. For events of one type use [`enqueue_all`](Self::enqueue_all).
     ///
     /// ```
     /// # #[cfg(feature = "sqlite")] {
@@ -50,21 +51,21 @@ impl Outbox {
 }
 
 impl Batch<'_> {
-    /// Adds an event. In a loop: `batch = batch.add(&event)?`.
+    /// Encodes and adds an event. In a loop: `batch = batch.add(&event)?`.
     ///
     /// # Errors
-    /// An [`EnqueueError`](crate::EnqueueError), inside Diesel's. Nothing of the batch is written then.
+    /// Returns an [`EnqueueError`](crate::EnqueueError) inside Diesel's error. Then nothing of the batch is written.
     #[expect(clippy::should_implement_trait, reason = "a builder's method, not an operator")]
     pub fn add<M: OutboxMessage + ?Sized>(mut self, event: &M) -> QueryResult<Self> {
         self.rows.push(self.outbox.encode(event)?);
         Ok(self)
     }
 
-    /// Writes the messages as a part of the connection's open transaction, all or none; returns their ids in the order in which they
-    /// were added.
+    /// Writes the messages in the connection's open transaction, all or none. Returns their ids in the order in which they were
+    /// added.
     ///
     /// # Errors
-    /// As [`enqueue`](Outbox::enqueue).
+    /// As for [`enqueue`](Outbox::enqueue).
     pub fn write<C>(self, conn: &mut C) -> QueryResult<Vec<MessageId>>
     where
         C: Connection,
@@ -75,13 +76,13 @@ impl Batch<'_> {
         Ok(message_ids)
     }
 
-    /// As [`write`](Self::write), through a connection of diesel-async.
+    /// Like [`write`](Self::write), over a diesel-async connection.
     ///
     /// # Errors
-    /// As [`enqueue`](Outbox::enqueue).
+    /// As for [`enqueue`](Outbox::enqueue).
     ///
     /// # Cancel safety
-    /// As [`enqueue_all_async`](Outbox::enqueue_all_async).
+    /// As for [`enqueue_all_async`](Outbox::enqueue_all_async).
     #[cfg(feature = "async")]
     pub async fn write_async<C>(self, conn: &mut C) -> QueryResult<Vec<MessageId>>
     where

@@ -8,7 +8,7 @@ use crate::message::OutboxMessage;
 use crate::naming::TableNames;
 use crate::topic::{Topic, TopicError};
 
-/// Puts an [`Outbox`] together.
+/// Configures and builds an [`Outbox`]. From [`Outbox::builder`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -33,22 +33,21 @@ pub struct OutboxBuilder {
 }
 
 impl Outbox {
-    /// An outbox without topics, to be completed.
+    /// Starts to configure an outbox. It needs at least one topic.
     pub fn builder() -> OutboxBuilder {
         OutboxBuilder::default()
     }
 }
 
 impl OutboxBuilder {
-    /// Adds a topic.
+    /// Adds a topic. A message for any other topic is refused at enqueue.
     pub fn topic(mut self, topic: Topic) -> Self {
         self.topics.push(topic);
         self
     }
 
-    /// Registers a message type, so that [`build`](Self::build) fails where its topic is missing, and not its first
-    /// enqueue; and so that payloads of it can be read where people look at dead letters
-    /// ([`Admin::payload_text`](crate::admin::Admin::payload_text)). Types need not be registered.
+    /// Registers a message type. This is optional, and does two things: [`build`](Self::build) fails if the type's topic is not
+    /// configured, and [`Admin::payload_text`](crate::admin::Admin::payload_text) can show payloads of the type as text.
     pub fn message<M: OutboxMessage>(mut self) -> Self {
         let type_name = std::any::type_name::<M>();
         self.messages.push(RegisteredType {
@@ -60,17 +59,17 @@ impl OutboxBuilder {
         self
     }
 
-    /// Other names of the tables than the default ones: for what is enqueued, and for the relay and its store.
+    /// Sets the schema and the prefix of the tables. The outbox, its relays and their stores use these names.
     pub fn tables(mut self, tables: TableNames) -> Self {
         self.tables = tables;
         self
     }
 
-    /// Allows messages that are enqueued outside a transaction. Each such call is then a transaction of its own.
+    /// Allows to enqueue outside a transaction. Each such call is then a transaction of its own.
     ///
-    /// By default such a call is an error ([`EnqueueError::NotInTransaction`](crate::EnqueueError::NotInTransaction)): it is nearly
-    /// always a mistake, because the message does not commit and roll back with any business data. Allow it where messages are all
-    /// that is written, as in a command-line tool.
+    /// By default such a call fails with [`EnqueueError::NotInTransaction`](crate::EnqueueError::NotInTransaction). It is nearly
+    /// always a mistake, because the message does not commit or roll back together with business data. Allow it if messages are
+    /// all that you write, as in a command-line tool.
     ///
     /// ```
     /// # #[cfg(feature = "sqlite")] {
@@ -94,20 +93,21 @@ impl OutboxBuilder {
         self
     }
 
-    /// For connections of diesel-async behind pgbouncer in transaction mode, where it follows no prepared statements: before version
-    /// 1.21, or without `max_prepared_statements`. docs/pgbouncer.md has what else such a connection needs.
+    /// For diesel-async connections behind pgbouncer in transaction mode, if it does not track prepared statements: before
+    /// version 1.21, or without `max_prepared_statements`. The [pgbouncer guide](crate::guide::pgbouncer) lists what else such a
+    /// connection needs.
     ///
-    /// [`Outbox::transaction_async`] then sends its COMMIT after the messages and as plain text, which costs a round trip: beside them it
-    /// is a prepared statement, and each would be left behind in a session of the server.
+    /// [`Outbox::transaction_async`] then sends COMMIT as plain text after the messages, which costs a round trip. By default it
+    /// sends both together, with COMMIT as a prepared statement, and each would stay in a session of the server.
     pub fn transaction_pooling(mut self) -> Self {
         self.transaction_pooling = true;
         self
     }
 
-    /// The outbox.
+    /// Builds the outbox.
     ///
     /// # Errors
-    /// Everything that is wrong, at once.
+    /// Returns all problems of the configuration at once.
     pub fn build(mut self) -> Result<Outbox, BuildError> {
         let problems = self.problems();
         if !problems.is_empty() {
@@ -149,7 +149,7 @@ impl OutboxBuilder {
     }
 }
 
-/// Everything that is wrong with an outbox.
+/// All problems of an outbox's configuration. From [`OutboxBuilder::build`].
 ///
 /// ```
 /// use diesel_outbox::{Outbox, Topic};
@@ -181,23 +181,23 @@ impl fmt::Display for BuildError {
     }
 }
 
-/// One thing that is wrong with an outbox, and what to do about it.
+/// One problem of an outbox's configuration, and what to do about it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildProblem {
-    /// There is no topic at all.
+    /// No topic is configured.
     #[error("no topic is configured: add one with `.topic(Topic::new(..))`")]
     NoTopic,
-    /// A topic stands there more than once, and its policies may differ.
+    /// A topic is configured more than once, perhaps with different settings.
     #[error("topic {topic:?} is configured more than once: keep one of them")]
     TopicTwice {
         /// Its name.
         topic: String,
     },
-    /// A topic's name or policy is illegal.
+    /// A topic's name or one of its settings is not allowed.
     #[error(transparent)]
     Topic(TopicError),
-    /// A registered message type goes to a topic that is not configured.
+    /// The topic of a registered message type is not configured.
     #[error(
         "message type `{message}` goes to topic {topic:?}, which is not configured: add `.topic(Topic::new({topic:?}))`"
     )]

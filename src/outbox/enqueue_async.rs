@@ -13,11 +13,12 @@ use crate::enqueue::{AsyncOutboxBackend, Inserted, StillThere, next_statement_ro
 use crate::hook::{AsyncConn, hold_until_commit};
 use crate::message::{MessageId, OutboxMessage};
 
-/// Enqueueing through connections of diesel-async.
+/// Enqueue over diesel-async connections.
 impl Outbox {
-    /// As [`enqueue`](Self::enqueue), through a connection of diesel-async.
+    /// Like [`enqueue`](Self::enqueue), over a diesel-async connection.
     ///
-    /// The event is encoded before the future is first polled, so it need be neither `Send` nor kept.
+    /// The call encodes the event at once, before the future is polled. So the event need not be `Send` and need not live as long
+    /// as the future.
     ///
     /// ```
     /// # #[cfg(feature = "postgres")] {
@@ -36,11 +37,11 @@ impl Outbox {
     /// ```
     ///
     /// # Errors
-    /// As [`enqueue`](Self::enqueue).
+    /// As for [`enqueue`](Self::enqueue).
     ///
     /// # Cancel safety
-    /// A dropped future may have written the message into the open transaction or not; roll that back. A message that was
-    /// written and whose transaction then commits is sent, if not at once then by the sweeper.
+    /// If the future is dropped, the message may or may not be in the open transaction: roll that back. If the message was
+    /// written and the transaction commits, it is sent: at once, or by the sweeper.
     pub fn enqueue_async<'a, C, M>(
         &'a self,
         conn: &'a mut C,
@@ -60,14 +61,14 @@ impl Outbox {
         }
     }
 
-    /// As [`enqueue_all`](Self::enqueue_all), through a connection of diesel-async.
+    /// Like [`enqueue_all`](Self::enqueue_all), over a diesel-async connection.
     ///
     /// # Errors
-    /// As [`enqueue_all`](Self::enqueue_all).
+    /// As for [`enqueue_all`](Self::enqueue_all).
     ///
     /// # Cancel safety
-    /// As [`enqueue_async`](Self::enqueue_async). Outside a transaction a large call opens one of its own, which a dropped
-    /// future leaves open: discard the connection, as pools do.
+    /// As for [`enqueue_async`](Self::enqueue_async). Outside a transaction a large call opens its own, which a dropped future
+    /// leaves open: discard the connection, as pools do.
     pub fn enqueue_all_async<'a, C, M, I>(
         &'a self,
         conn: &'a mut C,

@@ -10,12 +10,12 @@ use crate::enqueue::{Inserted, OutboxBackend, StillThere, next_statement_rows};
 use crate::hook::{SyncConn, hold_until_commit};
 use crate::message::{MessageId, OutboxMessage};
 
-/// Enqueueing through Diesel's own connections.
+/// Enqueue over Diesel's own connections.
 impl Outbox {
-    /// Writes a message as a part of the connection's open transaction: it is sent if, and only if, that commits.
+    /// Writes a message in the connection's open transaction. It is sent if, and only if, that transaction commits. Returns the
+    /// message's id.
     ///
-    /// Outside a transaction it is refused, unless the outbox
-    /// [allows that](crate::OutboxBuilder::allow_outside_transaction).
+    /// Outside a transaction it fails, unless the outbox [allows that](crate::OutboxBuilder::allow_outside_transaction).
     ///
     /// ```
     /// # #[cfg(feature = "sqlite")] {
@@ -34,8 +34,8 @@ impl Outbox {
     /// ```
     ///
     /// # Errors
-    /// The database's own, unchanged; or an [`EnqueueError`](crate::EnqueueError), which
-    /// [`EnqueueError::of`](crate::EnqueueError::of) finds.
+    /// Returns the database's own errors unchanged, or an [`EnqueueError`](crate::EnqueueError) inside Diesel's error.
+    /// [`EnqueueError::of`](crate::EnqueueError::of) finds it there.
     pub fn enqueue<C, M>(&self, conn: &mut C, event: &M) -> QueryResult<MessageId>
     where
         C: Connection,
@@ -48,9 +48,9 @@ impl Outbox {
         Ok(message_id)
     }
 
-    /// Writes many messages, in one statement where the database can: all or none.
+    /// Writes many messages of one type, all or none: in one statement if the database can. Returns their ids in the same order.
     ///
-    /// Events of different types go together in a [`batch`](Self::batch).
+    /// For events of different types use a [`batch`](Self::batch).
     ///
     /// ```
     /// # #[cfg(feature = "sqlite")] {
@@ -68,7 +68,7 @@ impl Outbox {
     /// ```
     ///
     /// # Errors
-    /// As [`enqueue`](Self::enqueue). Nothing is written where one message is refused.
+    /// As for [`enqueue`](Self::enqueue). If one message is refused, none is written.
     pub fn enqueue_all<C, M, I>(&self, conn: &mut C, events: I) -> QueryResult<Vec<MessageId>>
     where
         C: Connection,

@@ -6,14 +6,14 @@ use crate::enqueue::OutboxBackend;
 use crate::hook::{Conn, Depth, SyncConn};
 use crate::migrations::{EmbeddedMigrations, MigrateError, Migrations, Script};
 
-/// Making the tables.
+/// Create the tables.
 impl Outbox {
-    /// Makes the outbox's tables where they are missing, and changes those of an older release: runs the
-    /// [migrations](crate::migrations) that have not run yet, and returns their names.
+    /// Creates or upgrades the outbox's tables: runs the [migrations](crate::migrations) that have not run yet. Returns their
+    /// names.
     ///
-    /// For when the application starts. It may be called each time, and by several processes at once: one runs them, the others wait.
-    /// What has run stands in Diesel's table `__diesel_schema_migrations`, so that Diesel's own tools know of it. On PostgreSQL and
-    /// SQLite all of it is one transaction.
+    /// Call it at each start of the application. Several processes may call it at once: one runs the migrations, the others wait.
+    /// Diesel's table `__diesel_schema_migrations` records what has run, so Diesel's own tools see it. On PostgreSQL and SQLite
+    /// all migrations run in one transaction.
     ///
     /// ```
     /// # #[cfg(feature = "sqlite")] {
@@ -30,7 +30,9 @@ impl Outbox {
     /// ```
     ///
     /// # Errors
-    /// What the database says, with the name of the migration. [`MigrateError::InTransaction`] on MySQL and MariaDB.
+    /// Returns the database's error with the name of the migration. On MySQL and MariaDB also returns
+    /// [`MigrateError::InTransaction`] if a transaction is open, because the migrations would commit it, and
+    /// [`MigrateError::Locked`] if another process has been running migrations for a minute.
     pub fn migrate<C>(&self, conn: &mut C) -> Result<Vec<String>, MigrateError>
     where
         C: Connection,

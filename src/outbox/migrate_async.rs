@@ -11,7 +11,7 @@ use crate::hook::AsyncConn;
 use crate::migrations::{EmbeddedMigrations, MigrateError};
 
 impl Outbox {
-    /// As [`migrate`](Self::migrate), through a connection of diesel-async. It blocks no thread, so that every runtime of tokio will do.
+    /// Like [`migrate`](Self::migrate), over a diesel-async connection. It blocks no thread, so it works on every tokio runtime.
     ///
     /// ```
     /// # #[cfg(feature = "postgres")] {
@@ -29,11 +29,11 @@ impl Outbox {
     /// ```
     ///
     /// # Errors
-    /// As [`migrate`](Self::migrate).
+    /// As for [`migrate`](Self::migrate).
     ///
     /// # Cancel safety
-    /// A dropped future leaves the transaction open, on MySQL and MariaDB the lock of those that migrate and perhaps half a migration:
-    /// discard the connection, as pools do.
+    /// If the future is dropped, a transaction stays open. On MySQL and MariaDB the migration lock is kept, and half a migration
+    /// may be done. Discard the connection, as pools do.
     #[expect(clippy::manual_async_fn, reason = "the signature says that the future is Send")]
     pub fn migrate_async<'a, C>(
         &'a self,

@@ -1,4 +1,4 @@
-//! The application's handle: what a user builds, enqueues through, and starts a relay from.
+//! The application's handle: it enqueues messages and starts a relay.
 
 mod batch;
 mod builder;
@@ -46,9 +46,9 @@ use crate::naming::TableNames;
 use crate::relay::direct::queue::Link;
 use crate::topic::Topic;
 
-/// Writes messages into the application's own transactions.
+/// Enqueues messages: writes each as a row in your own transaction.
 ///
-/// A cheap handle: clones share everything. Make one per process, keep it beside the connection pool.
+/// Cheap to clone: clones share everything. Make one per process, and keep it next to the connection pool.
 ///
 /// ```
 /// # #[cfg(feature = "sqlite")] {
@@ -103,11 +103,11 @@ struct RegisteredType {
 }
 
 impl Outbox {
-    /// A commit hook for a connection that has an instrumentation of the application's own:
-    /// `conn.set_instrumentation(outbox.commit_hook().chain(mine))`. Connections without one need no call.
+    /// A commit hook to chain with your own instrumentation: `conn.set_instrumentation(outbox.commit_hook().chain(mine))`. A
+    /// connection without your own instrumentation needs no call: the first enqueue installs the hook.
     ///
-    /// Pools install it once per connection: r2d2 in `CustomizeConnection::on_acquire`, diesel-async's pools (deadpool, bb8,
-    /// mobc) in `ManagerConfig::custom_setup`. One hook serves every outbox that writes through the connection.
+    /// Install it once per connection of a pool: with r2d2 in `CustomizeConnection::on_acquire`, with diesel-async's pools
+    /// (deadpool, bb8, mobc) in `ManagerConfig::custom_setup`. One hook serves every outbox that writes through the connection.
     ///
     /// ```
     /// # #[cfg(all(feature = "postgres", feature = "deadpool"))] {
@@ -133,12 +133,12 @@ impl Outbox {
         CommitHook::new()
     }
 
-    /// The topics, sorted by name.
+    /// The configured topics, sorted by name.
     pub fn topics(&self) -> &[Topic] {
         &self.inner.topics
     }
 
-    /// Where the tables are.
+    /// The names of the outbox's tables.
     pub fn tables(&self) -> &TableNames {
         &self.inner.tables
     }

@@ -4,12 +4,12 @@ use std::time::Duration;
 use super::Outbox;
 use crate::relay::{FlushOutcome, RelayBuilder};
 
-/// Sending what was enqueued.
+/// Send what was enqueued.
 impl Outbox {
-    /// A relay of this outbox, to be given a store and a transport and started.
+    /// Starts to configure a relay for this outbox. Give it a store and a transport, then start it.
     ///
-    /// While one runs, rows are born leased to this process and sent right after COMMIT; without one they are due at once
-    /// for the relays of other processes.
+    /// While a relay runs, new rows belong to this process and are sent right after COMMIT. Without one they are due at once, for
+    /// the relays of other processes.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -30,15 +30,15 @@ impl Outbox {
         RelayBuilder::new(self.topics().to_vec(), self.tables().clone(), Arc::clone(self.link()))
     }
 
-    /// Waits until everything enqueued and committed so far has been sent and settled, for `within` at most. For processes
-    /// that end soon; one that shuts its relay down needs no flush before.
+    /// Waits until everything that was enqueued and committed so far has been sent and settled, at most `within`. For processes
+    /// that end soon. You need no flush before a relay's shutdown.
     ///
-    /// What was left to the sweepers on its way, in an outage say, is waited for as well, whichever process settles it. Rows
-    /// that the commit hook did not see are not, nor those of paused topics. Without a relay in this process there is nothing
-    /// to wait for, and the outcome says so.
+    /// It also waits for rows that were left to the sweepers, for example in an outage, whichever process settles them. It does
+    /// not wait for rows that the commit hook did not see, or for paused topics. If no relay runs in this process, it returns
+    /// [`FlushOutcome::NoRelay`] at once.
     ///
     /// # Cancel safety
-    /// Cancelling stops the waiting only.
+    /// Cancelling stops only the waiting.
     pub async fn flush(&self, within: Duration) -> FlushOutcome {
         self.link().flush(within).await
     }

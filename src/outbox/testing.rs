@@ -7,10 +7,10 @@ use super::Outbox;
 use crate::hook::TestRecorder;
 use crate::message::{Delivery, Envelope, OutboxMessage};
 
-/// What an application's test sees of its outbox. Made by [`Outbox::testing`].
+/// Records the committed messages of an outbox, for tests of an application. From [`Outbox::testing`].
 ///
-/// Holds the messages whose transaction committed. Inside `begin_test_transaction`, which never commits, the transactions
-/// of the application are savepoints, and a message counts when its savepoint is released.
+/// A message is recorded when its transaction commits. `begin_test_transaction` never commits, so inside it the application's
+/// transactions are savepoints, and a message is recorded when its savepoint is released.
 ///
 /// ```
 /// # #[cfg(feature = "sqlite")] {
@@ -51,40 +51,40 @@ pub struct TestOutbox {
 }
 
 impl Outbox {
-    /// For tests of applications: from now on every committed message of this outbox, and of its clones, is kept in memory
-    /// for assertions, also where the transaction around it is one of `begin_test_transaction`.
+    /// Starts to record every committed message of this outbox and its clones in memory, for tests of applications. It also works
+    /// inside `begin_test_transaction`.
     ///
-    /// Rows are written and, where a relay runs, sent as ever. Give each test an outbox of its own; a second call on the
-    /// same one shares the messages of the first. It cannot be switched off, so it is not for production.
+    /// Rows are still written, and sent if a relay runs. Give each test its own outbox: a second call on the same outbox shares
+    /// the messages of the first. Recording cannot be switched off, so do not use it in production.
     pub fn testing(&self) -> TestOutbox {
         TestOutbox { recorded: Arc::clone(self.inner.recorder.get_or_init(Arc::default)) }
     }
 }
 
 impl TestOutbox {
-    /// The messages so far, in the order in which their transactions committed. `deliver_at` of a message that was delayed by a
-    /// duration is by the application's clock where the database told none.
+    /// The messages so far, in the order in which their transactions committed. For a message delayed by a duration, `deliver_at`
+    /// is by the application's clock if the database did not return a time.
     pub fn messages(&self) -> Vec<Envelope> {
         self.recorded.committed().iter().map(|(envelope, _)| envelope.clone()).collect()
     }
 
-    /// Takes the messages so far.
+    /// Removes and returns the messages so far.
     pub fn take(&self) -> Vec<Envelope> {
         let committed = std::mem::take(&mut *self.recorded.committed());
         committed.into_iter().map(|(envelope, _)| envelope).collect()
     }
 
-    /// The events of one type so far: those of its topic and of one of its kinds, decoded from JSON. A tombstone is read as `null`,
-    /// and left out where that is none of the type; [`messages`](Self::messages) has it.
+    /// The events of one type so far, decoded from JSON: those of its topic and of one of its kinds. A tombstone is decoded as
+    /// `null`, and skipped if the type does not allow that; [`messages`](Self::messages) includes it.
     ///
     /// # Panics
-    /// Where the payload of one of them is no JSON of the type.
+    /// Panics if the payload of one of them is not JSON of the type.
     #[track_caller]
     pub fn events<M: OutboxMessage + DeserializeOwned>(&self) -> Vec<M> {
         self.deliveries().into_iter().map(|(event, _)| event).collect()
     }
 
-    /// The same events, each with when it is to be sent.
+    /// Like [`events`](Self::events), with the delivery time of each.
     ///
     /// ```
     /// # #[cfg(feature = "sqlite")] {
@@ -115,7 +115,7 @@ impl TestOutbox {
     /// ```
     ///
     /// # Panics
-    /// As [`events`](Self::events).
+    /// As for [`events`](Self::events).
     #[track_caller]
     pub fn deliveries<M: OutboxMessage + DeserializeOwned>(&self) -> Vec<(M, Delivery)> {
         let committed = self.recorded.committed();
@@ -127,10 +127,10 @@ impl TestOutbox {
         found
     }
 
-    /// Asserts that an event of this type that `matches` was enqueued and committed; returns the first.
+    /// Asserts that a matching event of this type was enqueued and committed. Returns the first.
     ///
     /// # Panics
-    /// Where there is none, saying what is there; or where the payload of an event of the type is no JSON of it.
+    /// Panics if there is none, and lists what was committed; or as [`events`](Self::events).
     #[track_caller]
     pub fn assert_enqueued<M: OutboxMessage + DeserializeOwned>(&self, mut matches: impl FnMut(&M) -> bool) -> M {
         let (name, events) = (std::any::type_name::<M>(), self.events::<M>());
@@ -144,10 +144,10 @@ impl TestOutbox {
         }
     }
 
-    /// Asserts that no event of this type that `matches` was enqueued and committed.
+    /// Asserts that no matching event of this type was enqueued and committed.
     ///
     /// # Panics
-    /// Where one was, saying what is there; where a commit could not be seen; or as [`events`](Self::events).
+    /// Panics if one was, and lists what was committed; if a commit could not be seen; or as [`events`](Self::events).
     #[track_caller]
     pub fn assert_not_enqueued<M: OutboxMessage + DeserializeOwned>(&self, mut matches: impl FnMut(&M) -> bool) {
         let (name, events) = (std::any::type_name::<M>(), self.events::<M>());
@@ -159,7 +159,7 @@ impl TestOutbox {
     /// Asserts that no message was enqueued and committed.
     ///
     /// # Panics
-    /// Where one was, saying which.
+    /// Panics if one was, and lists what was committed.
     #[track_caller]
     pub fn assert_none(&self) {
         assert!(

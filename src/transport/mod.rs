@@ -57,7 +57,7 @@ pub trait Transport: fmt::Debug + Send + Sync + 'static {
     /// that the configuration does not fit the broker, and the relay does not start.
     ///
     /// # Cancel safety
-    /// Cancelled when it takes longer than 20 s at start, and when the relay stops. The topics may then be created or not.
+    /// Cancelled after 20 s at start, and when the relay stops. The topics may or may not be created by then.
     async fn prepare(&self, topics: &[Topic]) -> Result<(), TransportError>;
 
     /// Hands one message to the client. Never blocks, never waits for the broker.
@@ -82,7 +82,7 @@ pub trait Transport: fmt::Debug + Send + Sync + 'static {
     /// Returns why the broker does not answer.
     ///
     /// # Cancel safety
-    /// Cancelled when the relay stops. The broker may then be asked or not.
+    /// Cancelled when the relay stops. The broker may or may not have been asked by then.
     async fn probe(&self) -> Result<(), TransportError>;
 
     /// The outage that the client has detected by itself, before any message timed out; `None` if there is none.
@@ -92,10 +92,10 @@ pub trait Transport: fmt::Debug + Send + Sync + 'static {
         None
     }
 
-    /// How many messages it can use at once: those in flight, and a few that wait. No limit by default.
+    /// How many messages the transport can take at once: those in flight, and a few that wait. No limit by default.
     ///
-    /// The relay hands over no more until some of these have their outcome. The others stay where they are, unwritten,
-    /// and cannot time out. For a client that sends few messages at a time. Called once, at start.
+    /// The relay hands over no more until some of these have their outcome. Other messages wait in the database unchanged, and
+    /// cannot time out. Set it for a client that sends few messages at a time. Called once, at start.
     fn in_flight_max(&self) -> usize {
         usize::MAX
     }
@@ -108,8 +108,8 @@ pub trait Transport: fmt::Debug + Send + Sync + 'static {
         false
     }
 
-    /// Whether it supports [`fence`](Self::fence). A relay with a [fenced](Topic::fenced) topic does not start without
-    /// it.
+    /// Whether the transport supports [`fence`](Self::fence). Without it, a relay with a [fenced](Topic::fenced) topic does not
+    /// start.
     fn supports_fencing(&self) -> bool {
         false
     }
@@ -123,7 +123,7 @@ pub trait Transport: fmt::Debug + Send + Sync + 'static {
     /// Returns why the lane could not be fenced; by default, that the transport does not support it.
     ///
     /// # Cancel safety
-    /// The lane may be fenced or not.
+    /// If the future is dropped, the lane may or may not be fenced.
     async fn fence(&self, lane: LaneName) -> Result<Arc<dyn FencedLane>, TransportError> {
         Err(TransportError::new(FailureClass::Topic, CannotFence(lane)))
     }

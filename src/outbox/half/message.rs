@@ -18,11 +18,12 @@ use crate::outbox::probe::is_transaction_lost;
 use crate::outbox::probe::is_transaction_lost_async;
 use crate::transport::HalfSent;
 
-/// A message that the broker stores but hides. From [`HalfMessages::send`](super::HalfMessages::send).
+/// A message that the broker stores but hides until it is told to deliver it. From
+/// [`HalfMessages::send`](super::HalfMessages::send).
 ///
-/// [`mark`](Self::mark) it as the first statement of the transaction that decides about it, and drop it when that
-/// transaction is over. The outbox then checks whether the mark was committed, and the broker delivers or drops the
-/// message. If nothing of that happens, because the process died, the broker asks.
+/// Call [`mark`](Self::mark) as the first statement of the transaction that decides about the message, and drop the half message
+/// when that transaction is over. The outbox then checks whether the mark was committed, and tells the broker to deliver or drop
+/// the message. If the process dies before that, the broker asks.
 ///
 /// A half message that is dropped without a mark is never delivered. If it is dropped while its transaction is still
 /// open, it is delivered later, when the broker has asked.
@@ -47,18 +48,21 @@ impl HalfMessage {
         self.message_id
     }
 
-    /// Ties the message to the connection's open transaction: it is delivered if, and only if, that transaction
-    /// commits. A savepoint that this is called in must commit too.
+    /// Ties the message to the connection's open transaction: it is delivered if, and only if, that transaction commits. If you
+    /// call it inside a savepoint, that must be released, too.
     ///
-    /// Call it as the first statement of the transaction. Until there is a mark, a broker that asks (by default after
-    /// six seconds without news) is told to drop the message. From then on it keeps asking; by default fifteen times.
+    /// Call it as the first statement of the transaction. The broker asks if it hears nothing, by default after six seconds. If
+    /// there is no mark by then, the answer is to drop the message. If there is one and its transaction is open, the broker asks
+    /// again, by default fifteen times.
     ///
     /// # Errors
-    /// Returns [`EnqueueError::HalfMessageDropped`] if the broker asked first: begin again with a new half message,
-    /// unless an earlier attempt with this one has committed. Returns [`EnqueueError::NotInTransaction`], and
-    /// [`EnqueueError::TransactionLost`] if MariaDB or SQLite ended the transaction unnoticed. MySQL cannot detect that
-    /// on a connection without an enqueue, nor PostgreSQL after raw SQL, so there mark first. Returns
-    /// [`EnqueueError::RowRemoved`] if a trigger removes the mark. Passes on the database's own errors.
+    /// Returns an [`EnqueueError`] inside Diesel's error, or the database's own errors:
+    /// - [`HalfMessageDropped`](EnqueueError::HalfMessageDropped) if the broker asked first: begin again with a new half message.
+    ///   You also get it if an earlier attempt with this half message has committed.
+    /// - [`NotInTransaction`](EnqueueError::NotInTransaction) if no transaction is open.
+    /// - [`TransactionLost`](EnqueueError::TransactionLost) if the database ended the transaction unnoticed. MySQL cannot detect
+    ///   that on a connection without an enqueue, nor PostgreSQL after raw SQL: mark first there.
+    /// - [`RowRemoved`](EnqueueError::RowRemoved) if a trigger removes the mark.
     pub fn mark<C>(&self, conn: &mut C) -> QueryResult<()>
     where
         C: diesel::connection::Connection,
@@ -77,7 +81,7 @@ impl HalfMessage {
     /// As for [`mark`](Self::mark).
     ///
     /// # Cancel safety
-    /// A dropped future may have written the mark into the open transaction or not; roll it back.
+    /// If the future is dropped, the mark may or may not be in the open transaction: roll it back.
     #[cfg(feature = "async")]
     pub async fn mark_async<C>(&self, conn: &mut C) -> QueryResult<()>
     where

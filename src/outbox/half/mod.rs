@@ -1,8 +1,8 @@
 //! Half messages: another way to tie a RocketMQ message to a transaction.
 //!
-//! The broker gets the message first and hides it. The transaction then begins with a row under the message's id, its
-//! mark. When the transaction is over, the outbox checks whether the mark is there. That alone decides what the broker
-//! is told, not what a client remembers. A broker that hears nothing asks, and is answered from the same table.
+//! The broker stores the message first and hides it. The transaction then begins with a row that has the message's id, the mark.
+//! When the transaction is over, the outbox checks whether the mark was committed, and tells the broker to deliver or drop the
+//! message. If the broker is told nothing, it asks, and the same table has the answer.
 
 mod error;
 mod message;
@@ -30,8 +30,8 @@ use crate::transport::{HalfProducer, InFlightCounter, RocketMqConfig};
 /// group, so each one answers for the half messages of all others, also of those that died.
 ///
 /// **When to use it.** If payloads are too large or too many for the database: of a half message it stores only the id.
-/// Otherwise, enqueue. A half message costs one request to the broker before the transaction and another one after it,
-/// and while the broker is down no such transaction can run. `docs/rocketmq.md` has the full comparison.
+/// Otherwise, enqueue. A half message costs one request to the broker before the transaction and another one after it, and while
+/// the broker is down no such transaction can run. The [RocketMQ guide](crate::guide::rocketmq) compares both.
 ///
 /// ```no_run
 /// # #[cfg(all(feature = "postgres", feature = "r2d2"))] {
@@ -64,8 +64,8 @@ pub struct HalfMessages {
 }
 
 impl Outbox {
-    /// Starts to send half messages to RocketMQ, and to answer for half messages of every process that uses the same
-    /// database, group and topics.
+    /// Starts a sender of half messages to RocketMQ. It also answers the broker about half messages of every process that uses
+    /// the same database, group and topics.
     ///
     /// The group is that of `config` with the suffix `-half`. **Outboxes of different databases need different
     /// groups**: a broker asks any process of a group, and one with another database finds no mark.

@@ -21,14 +21,13 @@ use crate::relay::health::backlog::{self, Backlog, BacklogError};
 use crate::relay::health::status::{self, RelayStatus};
 use crate::store::StoreError;
 
-/// A relay on a thread and runtime of its own, for applications without tokio. Made by
-/// [`RelayBuilder::start_blocking`].
+/// A running relay on a thread and runtime of its own, for applications without tokio. From [`RelayBuilder::start_blocking`].
 ///
-/// Its methods block the calling thread, and are not for threads that run async tasks. They can be called side by side: none
-/// waits for another, up to 64 of them; a call beyond those waits until one is over.
+/// Its methods block the calling thread. Up to 64 calls can run at the same time without waiting for each other; further ones
+/// wait until one ends.
 ///
 /// # Panics
-/// A method that is called on a thread that runs async tasks, where it has to wait for others.
+/// Methods that must wait panic on a thread that runs async tasks.
 ///
 /// ```
 /// use std::time::Duration;
@@ -70,11 +69,11 @@ impl RelayBuilder {
     /// Starts the relay on a thread of its own, for applications without tokio.
     ///
     /// # Errors
-    /// As [`start`](Self::start).
+    /// As for [`start`](Self::start).
     ///
     /// # Panics
-    /// On a thread that runs async tasks, because it has to wait: use [`start`](Self::start) there. What has begun by then ends by
-    /// itself.
+    /// Panics on a thread that runs async tasks, because it must wait: use [`start`](Self::start) there. What was started by then
+    /// ends by itself.
     pub fn start_blocking(self) -> Result<BlockingRelay, StartError> {
         BlockingRelay::start(self)
     }
@@ -96,8 +95,8 @@ impl BlockingRelay {
         }
     }
 
-    /// Like [`Relay::handle`](crate::relay::Relay::handle), for threads that look at the relay: its status and its health wait for nobody. What
-    /// else it has is async, and needs a tokio runtime; the methods here do not.
+    /// Like [`Relay::handle`](crate::relay::Relay::handle). Of the handle's methods, `status` and `health` return at once on any
+    /// thread. The others are async and need a tokio runtime: without one, use the methods here.
     pub fn handle(&self) -> RelayHandle {
         self.handle.clone()
     }
@@ -105,7 +104,7 @@ impl BlockingRelay {
     /// Like [`Relay::flush`](crate::relay::Relay::flush).
     ///
     /// # Errors
-    /// [`RelayPanicked`]: nothing is sent any more.
+    /// Returns [`RelayPanicked`] if the relay's thread panicked: then nothing is sent any more.
     pub fn flush(&self, within: Duration) -> Result<FlushOutcome, RelayPanicked> {
         self.request(|answer| Request::Ask(Question::Flush(within, answer)))
     }
@@ -113,7 +112,7 @@ impl BlockingRelay {
     /// Like [`Relay::status`](crate::relay::Relay::status).
     ///
     /// # Errors
-    /// [`RelayPanicked`]: nothing is sent any more.
+    /// Returns [`RelayPanicked`] if the relay's thread panicked: then nothing is sent any more.
     pub fn status(&self) -> Result<RelayStatus, RelayPanicked> {
         self.request(|answer| Request::Ask(Question::Status(answer)))
     }
@@ -121,7 +120,7 @@ impl BlockingRelay {
     /// Like [`Relay::backlog`](crate::relay::Relay::backlog).
     ///
     /// # Errors
-    /// The database could not be asked, or there is no relay any more to ask it.
+    /// Returns an error if the database could not be read, or if the relay's thread panicked.
     pub fn backlog(&self) -> Result<Backlog, BacklogError> {
         Ok(self.request(|answer| Request::Ask(Question::Backlog(answer)))??)
     }
@@ -129,7 +128,7 @@ impl BlockingRelay {
     /// Like [`Relay::shutdown`](crate::relay::Relay::shutdown).
     ///
     /// # Errors
-    /// [`RelayPanicked`]: before or during the shutdown, so that nobody knows what was left.
+    /// Returns [`RelayPanicked`] if the relay's thread panicked before or during the shutdown: then what was left is unknown.
     pub fn shutdown(mut self, grace: Duration) -> Result<ShutdownReport, RelayPanicked> {
         let report = self.request(|answer| Request::Shutdown(grace, answer));
         if let Some(thread) = self.thread.take()

@@ -44,7 +44,7 @@ use crate::store::{OutboxStore, Store, StoreError, shared};
 use crate::topic::{DEFAULT_TRANSPORT, Topic};
 use crate::transport::Transport;
 
-/// Puts a relay together. Made by [`Outbox::relay`](crate::Outbox::relay).
+/// Configures and starts a [`Relay`]. From [`Outbox::relay`](crate::Outbox::relay).
 #[derive(Debug)]
 #[must_use = "a relay runs only after `start`"]
 pub struct RelayBuilder {
@@ -77,23 +77,23 @@ impl RelayBuilder {
         }
     }
 
-    /// The database to relay from. Required. It is told where the tables are: where the outbox writes to.
+    /// Sets the database to read from. Required. The store uses the outbox's table names.
     pub fn store(mut self, store: impl OutboxStore) -> Self {
         self.store = Some(shared(store, &self.tables));
         self
     }
 
-    /// The broker to relay to, for the topics that name no other. Required where there are such.
+    /// Sets the transport for topics without [`Topic::via`](crate::Topic::via). Required if there are such topics.
     pub fn transport(self, transport: impl Transport) -> Self {
         self.transport_named(DEFAULT_TRANSPORT, transport)
     }
 
-    /// A broker for the topics that name it ([`Topic::via`](crate::Topic::via)). Under one name the last one counts.
+    /// Adds a transport under a name, for the topics that name it ([`Topic::via`](crate::Topic::via)). A second one under the
+    /// same name replaces the first.
     ///
-    /// Each transport has a queue, workers, a breaker and a share of what may be in flight of its own: one that is down
-    /// or slow keeps none of the others waiting, and a relay starts without those that cannot be reached. The database
-    /// needs as many connections more for each as [`Limits::claim_workers`] and [`Limits::settle_workers`] say, and one
-    /// to confirm.
+    /// Each transport has its own queue, workers, breaker, and share of the messages in flight. One that is down or slow does not
+    /// delay the others, and the relay starts without those that cannot be reached. Each further transport needs more database
+    /// connections: [`Limits::claim_workers`] plus [`Limits::settle_workers`] plus one to confirm.
     pub fn transport_named(mut self, name: impl Into<Arc<str>>, transport: impl Transport) -> Self {
         self.transports.set(name.into(), Arc::new(transport));
         self
@@ -115,36 +115,38 @@ impl RelayBuilder {
         self.topics.iter().any(|topic| topic.transport_name() == name)
     }
 
-    /// Other bounds and times than the defaults.
+    /// Replaces the default bounds and times.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Another clock for terms than the machine's; for tests. One that panics is asked no more: the machine's goes on from there.
+    /// Replaces the machine's clock for leases; for tests. If the clock panics, the relay continues from there with the
+    /// machine's.
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Arc::new(GuardedClock::new(clock));
         self
     }
 
-    /// Starts the relay on the current tokio runtime, which has to live as long as the relay.
+    /// Starts the relay on the current tokio runtime, which must live as long as the relay.
     ///
-    /// A database or broker that cannot be reached is no error: the relay tries again and [`status`](Relay::status) says so. A database
-    /// that refuses the login is an error, because waiting does not mend a wrong password.
+    /// If the database or a broker cannot be reached, the relay starts anyway, tries again, and reports it in its
+    /// [`status`](Relay::status). If the database refuses the login, the relay does not start, because retries cannot correct a
+    /// wrong password.
     ///
     /// # How long it takes
-    /// Milliseconds, if everything answers. It waits for the database at most 5 s, and asks nothing more of one that did not answer. It waits
-    /// for its transports side by side, for each at most 20 s; a Kafka cluster that does not answer costs it 3 s.
+    /// Milliseconds, if everything answers. It waits at most 5 s for the database, and at most 20 s for its transports, all at
+    /// the same time. A Kafka cluster that does not answer takes 3 s.
     ///
     /// # Errors
-    /// What no waiting would mend; see [`StartError`].
+    /// Returns a [`StartError`] for what a retry cannot correct.
     ///
     /// # Panics
-    /// Outside a tokio runtime with time enabled.
+    /// Panics outside a tokio runtime with time enabled.
     ///
     /// # Cancel safety
-    /// Dropped, the future leaves no relay behind, and the outbox may start another. Topics, lanes and partitions that it has made
-    /// by then stay.
+    /// If the future is dropped, no relay runs, and the outbox may start another. Topics, lanes and partitions that it has
+    /// created stay.
     pub async fn start(mut self) -> Result<Relay, StartError> {
         let store = self.store.take().ok_or(StartError::NoStore)?;
         if self.transports.is_empty() {

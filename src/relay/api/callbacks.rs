@@ -4,14 +4,14 @@ use std::time::Duration;
 use super::builder::RelayBuilder;
 use crate::relay::dead_letter_callbacks::{AlertThreshold, DeadLetterAlert, DeadLetterEvent};
 
-/// Being told of dead letters.
+/// Dead-letter callbacks.
 impl RelayBuilder {
-    /// Calls `callback` for each message that this relay gives up, when it is in the table of dead letters.
+    /// Calls `callback` for each message that this relay dead-letters, once the dead letter is in its table.
     ///
-    /// It is called on a thread of its own, one letter after the other, and may block: nothing waits for it but the next
-    /// letter. Up to 1,024 wait for it; what comes beyond is counted (`outbox_dead_letter_callbacks_lost_total`) and not told, and so
-    /// is one at which it panics. A crash can lose some, too: the table has all of them, those of other processes included
-    /// ([`Admin::dead_letters`](crate::admin::Admin::dead_letters)).
+    /// The callback runs on a thread of its own, for one dead letter after the other, and may block. At most 1,024 dead letters
+    /// queue for it. If the queue is full or the callback panics, a call is lost and counted
+    /// (`outbox_dead_letter_callbacks_lost_total`). A crash can lose calls, too. The table has all dead letters, also those of
+    /// other processes ([`Admin::dead_letters`](crate::admin::Admin::dead_letters)).
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -35,10 +35,10 @@ impl RelayBuilder {
         self
     }
 
-    /// Calls `callback` when this relay gives up more than `letters_max` messages within `window_duration`, once for each such
-    /// window; logs an ERROR, and counts it (`outbox_dead_letter_alerts_total`).
+    /// Calls `callback` when this relay dead-letters more than `letters_max` messages within `window_duration`, once per such
+    /// window. It also logs an ERROR, and counts `outbox_dead_letter_alerts_total`.
     ///
-    /// It is called as that of [`on_dead_letter`](Self::on_dead_letter). Only messages of this process count.
+    /// It is called like the callback of [`on_dead_letter`](Self::on_dead_letter). Only messages of this process count.
     ///
     /// ```
     /// # use std::time::Duration;

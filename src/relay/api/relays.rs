@@ -1,7 +1,7 @@
-//! Relays of several databases or schemas in one process: shards, tenants, or two services that share a binary.
+//! Relays of several databases or schemas in one process, for shards, tenants, or two services that share a binary.
 //!
-//! A relay for each and not one that knows several databases: a database that fails, or whose statements are slow, then
-//! keeps nothing of the others waiting. What they have in common is the transport, and the bound of what may be in flight.
+//! Each database has its own relay, so that one that fails or is slow does not delay the others. They share the transport, and
+//! the limit of messages in flight.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use crate::relay::{FlushOutcome, Relay, RelayBuilder, RelayStatus, ShutdownRepor
 use crate::topic::DEFAULT_TRANSPORT;
 use crate::transport::Transport;
 
-/// Running relays, each of a database of its own, by name. Made by [`Relays::builder`].
+/// Running relays by name, each for its own database. From [`Relays::builder`].
 ///
-/// A database, or a schema of one, has an [`Outbox`](crate::Outbox): what is enqueued through a connection is to be handed to
-/// the relay of the same database. They may be built alike.
+/// Each database or schema needs its own [`Outbox`](crate::Outbox), even if their configurations are equal. Enqueue with the
+/// outbox of the connection's database.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -48,7 +48,7 @@ pub struct Relays {
 }
 
 impl Relays {
-    /// No relay yet, to be completed.
+    /// Starts to configure relays.
     pub fn builder() -> RelaysBuilder {
         RelaysBuilder::default()
     }
@@ -63,21 +63,22 @@ impl Relays {
         self.all.iter().map(|(name, relay)| (&**name, relay))
     }
 
-    /// How each does.
+    /// The status of each relay, with its name.
     pub fn status(&self) -> Vec<(Arc<str>, RelayStatus)> {
         self.all.iter().map(|(name, relay)| (Arc::clone(name), relay.status())).collect()
     }
 
-    /// [`Relay::flush`] of all side by side, with the worst outcome.
+    /// Calls [`Relay::flush`] on all relays at the same time. Returns the worst outcome.
     ///
     /// # Cancel safety
-    /// Cancelling stops the waiting only.
+    /// Cancelling stops only the waiting.
     pub async fn flush(&self, within: Duration) -> FlushOutcome {
         let flushed = join_all(self.all.iter().map(|(_, relay)| relay.flush(within))).await;
         flushed.into_iter().fold(FlushOutcome::Settled, FlushOutcome::and)
     }
 
-    /// [`Relay::run_until`] of all together.
+    /// Runs until `stop` ends, then shuts down all relays, as [`Relay::run_until`] does. Returns each relay's report with its
+    /// name.
     ///
     /// # Cancel safety
     /// Cancelling it is like dropping the relays.
@@ -86,7 +87,7 @@ impl Relays {
         self.shutdown(SHUTDOWN_GRACE).await
     }
 
-    /// [`Relay::shutdown`] of all side by side, with the report of each.
+    /// Calls [`Relay::shutdown`] on all relays at the same time. Returns each relay's report with its name.
     ///
     /// # Cancel safety
     /// Cancelling it is like dropping the relays.
@@ -95,7 +96,7 @@ impl Relays {
     }
 }
 
-/// Puts [`Relays`] together.
+/// Configures and starts [`Relays`]. From [`Relays::builder`].
 #[derive(Debug, Default)]
 #[must_use = "relays run only after `start`"]
 pub struct RelaysBuilder {
@@ -104,40 +105,40 @@ pub struct RelaysBuilder {
 }
 
 impl RelaysBuilder {
-    /// The broker of every relay, for the topics that name no other.
+    /// Sets the transport of every relay, for topics without [`Topic::via`](crate::Topic::via).
     pub fn transport(self, transport: impl Transport) -> Self {
         self.transport_named(DEFAULT_TRANSPORT, transport)
     }
 
-    /// A broker of every relay with topics that name it ([`Topic::via`](crate::Topic::via)). One that a relay was given itself
-    /// under the same name goes before it.
+    /// Adds a transport under a name to every relay with topics that name it ([`Topic::via`](crate::Topic::via)). If a relay has
+    /// its own under this name, that one is used.
     pub fn transport_named(mut self, name: impl Into<Arc<str>>, transport: impl Transport) -> Self {
         self.transports.set(name.into(), Arc::new(transport));
         self
     }
 
-    /// A relay with its store. Of the [`Limits`](crate::Limits) that it was given, each gets its equal share of what may be in
-    /// flight; of the other limits it has all. Its gauges have the name as the label `relay`.
+    /// Adds a relay, which needs its store. Each relay gets an equal share of its in-flight [`Limits`](crate::Limits), and all of
+    /// its other limits. Its gauges have the name as the label `relay`.
     ///
-    /// The name is part of what brokers know the lanes of [fenced](crate::Topic::fenced) topics by: it has to be the same on every
-    /// node that relays from this database.
+    /// The name is a part of the transactional ids of [fenced](crate::Topic::fenced) topics: it must be the same on every node
+    /// that relays from this database.
     pub fn relay(mut self, name: impl Into<Arc<str>>, relay: RelayBuilder) -> Self {
         self.relays.push((name.into(), relay));
         self
     }
 
-    /// Starts them all on the current tokio runtime.
+    /// Starts all relays on the current tokio runtime.
     ///
-    /// As with one relay, a database or a broker that cannot be reached is no error: its relay tries again.
+    /// As with one relay, a database or broker that cannot be reached is no error: its relay tries again.
     ///
     /// # Errors
-    /// What no waiting would mend, with the name of the relay; then none of them runs.
+    /// Returns what a retry cannot correct, with the name of the relay. Then none of them runs.
     ///
     /// # Panics
-    /// Outside a tokio runtime with time enabled.
+    /// Panics outside a tokio runtime with time enabled.
     ///
     /// # Cancel safety
-    /// Cancelling it is like dropping those that run already.
+    /// Cancelling it is like dropping the relays that already run.
     pub async fn start(self) -> Result<Relays, RelaysError> {
         self.check()?;
         let (transports, count) = (&self.transports, self.relays.len());
@@ -180,20 +181,20 @@ impl RelaysBuilder {
     }
 }
 
-/// Why relays do not start.
+/// Why [`Relays`] do not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RelaysError {
-    /// There is none.
+    /// No relay was given.
     #[error("no relay was given: add one with .relay(\"name\", outbox.relay().store(..))")]
     None,
-    /// Two have the same name.
+    /// Two relays have the same name.
     #[error("two relays are called {relay:?}: give each database a name of its own")]
     DuplicateName {
         /// The name.
         relay: Arc<str>,
     },
-    /// No topic of any relay goes to a transport.
+    /// A transport has no topic in any relay.
     #[error(
         "no topic of any relay goes via the transport {transport:?}: name it with Topic::via({transport:?}), or leave the \
          transport out"
@@ -202,7 +203,7 @@ pub enum RelaysError {
         /// Its name.
         transport: Arc<str>,
     },
-    /// One of them does not start.
+    /// A relay does not start.
     #[error("the relay {relay:?} does not start: {error}")]
     Start {
         /// Its name.

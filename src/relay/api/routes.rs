@@ -65,11 +65,11 @@ impl Transports {
     }
 }
 
-/// Topics and transports that do not fit together.
+/// Why topics and transports do not fit together.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RoutingProblem {
-    /// A topic names a transport that the relay was not given.
+    /// A topic names a transport that the relay does not have.
     #[error(
         "topic {topic:?} goes via {transport:?}, and the relay has no transport of that name (it has {known:?}): \
          give it one with .transport_named({transport:?}, ..), or change Topic::via"
@@ -79,10 +79,10 @@ pub enum RoutingProblem {
         topic: Arc<str>,
         /// The name.
         transport: Arc<str>,
-        /// The names that it was given.
+        /// The names of the relay's transports.
         known: Vec<Arc<str>>,
     },
-    /// A topic names no transport, and the relay has none for such.
+    /// A topic names no transport, and the relay has no transport without a name.
     #[error(
         "topic {topic:?} names no transport, and the relay has none without a name: give it one with .transport(..), or \
          name one with Topic::via"
@@ -91,7 +91,7 @@ pub enum RoutingProblem {
         /// The topic.
         topic: Arc<str>,
     },
-    /// A transport has no topic.
+    /// No topic uses the transport.
     #[error(
         "no topic goes via the transport {transport:?}: name it with Topic::via({transport:?}), or leave the transport \
          out; without a topic it would never send anything"

@@ -9,20 +9,20 @@ use crate::limits::SHUTDOWN_GRACE_MAX;
 use crate::relay::engine::engines::Engines;
 use crate::relay::engine::stop::Stage;
 
-/// What a relay left behind when it ended. Everything left is found again by a sweeper, here or elsewhere.
+/// What was left when a relay ended. A sweeper finds it later, in this process or another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ShutdownReport {
-    /// Rows handed over that were not looked at any more.
+    /// Rows that were handed over and not sent. A sweeper sends them later.
     pub queued: usize,
-    /// Messages sent whose outcome or settling was not waited for: each may be sent again.
+    /// Messages that were sent and not settled in time: each may be sent again.
     pub in_flight: usize,
-    /// Whether everything ended by itself within the grace.
+    /// Whether all tasks ended within the grace.
     pub in_time: bool,
 }
 
 impl ShutdownReport {
-    /// Whether nothing was left.
+    /// Whether nothing was left and everything ended in time: then the shutdown causes no duplicates.
     pub fn is_clean(&self) -> bool {
         self.in_time && self.queued == 0 && self.in_flight == 0
     }

@@ -46,10 +46,10 @@ use crate::topic::Topic;
 
 /// A transport that sends messages as HTTP requests, to services and webhooks.
 ///
-/// Give each receiver its own transport under its own name where you can
-/// ([`transport_named`](crate::relay::RelayBuilder::transport_named)). An outage of the receiver then opens its own
-/// breaker, and nothing is written meanwhile. If one transport has several hosts, each host has its own breaker and its
-/// own share of the transport's in-flight limit. The guide lists what each answer does.
+/// If you can, give each receiver its own transport under its own name
+/// ([`transport_named`](crate::relay::RelayBuilder::transport_named)). An outage of the receiver then opens its own breaker, and
+/// nothing is written meanwhile. If one transport has several hosts, each host has its own breaker and its own share of the
+/// transport's in-flight limit. The [HTTP guide](crate::guide::http) lists what each answer does.
 ///
 /// ```
 /// use diesel_outbox::transport::{HttpTarget, HttpTransport};

@@ -55,9 +55,9 @@ use crate::topic::Topic;
 /// # Ok::<_, diesel_outbox::transport::RocketMqConfigError>(())
 /// ```
 ///
-/// **A message** has the payload as its body, the kind as its tag, the message id and the key as its keys, the key as
-/// its sharding key, and the [headers](super::header) as properties. `docs/rocketmq.md` says how headers are sent that
-/// no property can hold.
+/// **A message** has the payload as its body, the kind as its tag, the message id and the key as its keys, the key as its
+/// sharding key, and the [headers](super::header) as properties. The [RocketMQ guide](crate::guide::rocketmq) explains headers
+/// that cannot be properties.
 ///
 /// **Order.** Messages of one key are in one queue, in the order they were handed over as long as none fails. It is the
 /// queue that every RocketMQ client chooses for that sharding key. Adding queues or brokers moves keys.
