@@ -18,13 +18,11 @@ pub enum StartError {
     #[error("the relay has no transport: give it one with .transport(..)")]
     NoTransport,
     /// A topic is ordered, and the store does not support lanes.
-    #[error(
-        "a topic is ordered by key, and this store knows no lanes: implement Store::lanes, or use a store that does"
-    )]
+    #[error("a topic is ordered by key, and this store has no lanes: use the store of PostgreSQL, MySQL, SQLite or memory")]
     NoLanes,
     /// A topic has `keep_sent_days` or `keep_dead_days`, and the store does not support a history.
     #[error(
-        "a topic has keep_sent_days or keep_dead_days, and this store keeps nothing: implement Store::history, or use a store that does"
+        "a topic has keep_sent_days or keep_dead_days, and this store has no history: use the store of PostgreSQL, MySQL, SQLite or memory"
     )]
     NoHistory,
     /// A relay of this outbox already runs in this process.

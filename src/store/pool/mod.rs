@@ -48,13 +48,13 @@ use super::sql::dialect::{Dialect, Statement};
 /// Implemented for `r2d2::Pool<ConnectionManager<_>>` of Diesel's own connections (feature `r2d2`) and for the
 /// diesel-async pools of deadpool, bb8 and mobc (features of their names), and for [`OwnConnections`].
 ///
-/// The store caches the connections it takes, so a call needs no checkout, no ping and no newly prepared statements. It holds as
-/// many as it makes calls at once (six with the default limits, and up to three more for each ordered topic). Give it a pool of its
-/// own. When the store is dropped, it closes its connections and does not return them.
+/// The store caches the connections it takes, so a call needs no checkout, no ping and no newly prepared statements. A
+/// relay with one transport and the default limits uses up to six, and up to three more for each ordered topic. Give it a
+/// pool of its own. When the store is dropped, it closes its connections and does not return them.
 ///
-/// A relay does not start with a pool that has fewer connections than six, or than its transports and limits need; two, on SQLite. In any
-/// pool it leaves one connection to others, so an application that uses the same pool goes on, slowly; and the log says that there is such
-/// an application.
+/// A relay refuses to start with fewer than four connections for its first transport and two for each further one; on
+/// SQLite it needs two. It always leaves one connection of the pool to others. An application on the same pool goes on,
+/// but slowly, and the log warns about it.
 ///
 /// A connection whose call was abandoned keeps its place in the pool until the server has answered. So the server never has more
 /// processes for a store than its pool has places.
