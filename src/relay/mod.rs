@@ -25,6 +25,7 @@ mod path;
 mod pruner;
 mod repeated;
 mod settle;
+mod settler;
 mod sweep;
 #[cfg(test)]
 mod tests;

@@ -1,11 +1,12 @@
 use std::error::Error;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
 /// The outcome of a message that was handed to a transport.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum Outcome {
     /// The broker has it.
     Delivered,
@@ -109,10 +110,10 @@ impl<'de> serde::Deserialize<'de> for FailureClass {
 /// assert!(error.is_retriable());
 /// assert_eq!(error.to_string(), "temporary: leader not available");
 /// ```
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct TransportError {
     class: FailureClass,
-    source: Box<dyn Error + Send + Sync>,
+    source: Arc<dyn Error + Send + Sync>,
     retry_after: Option<Duration>,
     attempts: Option<Attempts>,
 }
@@ -128,7 +129,7 @@ pub(crate) struct Attempts {
 impl TransportError {
     /// A failure of a class with the client's error. Its text is stored in the row and logged: it must hold no secrets.
     pub fn new(class: FailureClass, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self { class, source: source.into(), retry_after: None, attempts: None }
+        Self { class, source: source.into().into(), retry_after: None, attempts: None }
     }
 
     /// Sets how long the receiver asks to be left alone; at most an hour counts.

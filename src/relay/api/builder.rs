@@ -36,7 +36,7 @@ use crate::relay::ledger::lease_renewer;
 use crate::relay::liveness::Liveness;
 use crate::relay::notify::{listener, notifier};
 use crate::relay::settle::outcome_queue::OutcomeQueue;
-use crate::relay::settle::settler;
+use crate::relay::settler;
 use crate::relay::sweep::{poller, sweeper};
 use crate::relay::topics::Topics;
 use crate::relay::{Relay, dead_letter_callbacks, pruner};

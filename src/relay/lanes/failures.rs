@@ -26,7 +26,7 @@ pub(crate) struct FailedInLane {
     pub(crate) row: RowKey,
     pub(crate) in_flight: InFlightRow,
     pub(crate) entry: Entry,
-    pub(crate) error: Arc<TransportError>,
+    pub(crate) error: TransportError,
 }
 
 /// What to write for the rows of one topic.

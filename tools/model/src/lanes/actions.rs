@@ -107,7 +107,7 @@ impl Action {
             | Self::Refuse { .. }
             | Self::Disconnect { .. } => &["src/relay/engine/mod.rs", "src/relay/lanes/failures.rs"],
             Self::GoDown | Self::ComeBack => &["src/relay/health/breaker.rs", "src/relay/lanes/reader.rs"],
-            Self::Settle { .. } => &["src/relay/settle/settler.rs"],
+            Self::Settle { .. } => &["src/relay/settle/delivered.rs"],
             Self::RecordFailure { .. } | Self::RecordFailureFails { .. } => {
                 &["src/relay/lanes/failures.rs", "src/store/memory/state/lanes.rs"]
             }
