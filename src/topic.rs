@@ -226,7 +226,7 @@ impl Topic {
         self
     }
 
-    /// Expects consumers to report processed messages ([`Admin::mark_processed`](crate::admin::Admin::mark_processed))
+    /// Expects consumers to report processed messages ([`Admin::report_processed`](crate::admin::Admin::report_processed))
     /// within this time. A message that is not reported by then is late. Needs
     /// [`keep_sent_days`](Self::keep_sent_days), and longer than this.
     #[must_use]

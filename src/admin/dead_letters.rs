@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::redrive_pace::RedriveRate;
+use super::redrive_rate::RedriveRate;
 use super::{Admin, AdminError};
 use crate::limits::REDRIVE_ROWS_MAX;
 use crate::message::MessageId;

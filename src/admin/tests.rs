@@ -171,23 +171,23 @@ async fn settle(store: &MemoryStore, key: crate::store::RowKey) {
 async fn late_messages_are_listed_and_resent() {
     let store = MemoryStore::new();
     let admin = admin_of_confirmed(&store);
-    let (late, marked) = (send(&store).await, send(&store).await);
+    let (late, processed) = (send(&store).await, send(&store).await);
     let which = UnprocessedFilter::of("orders");
     assert_eq!(admin.unprocessed(&which, None, 10).await.unwrap().messages, [], "its consumer has a minute");
-    assert_eq!(admin.mark_processed(marked).await.unwrap(), ProcessedOutcome::Processed);
-    assert_eq!(admin.mark_processed(marked).await.unwrap(), ProcessedOutcome::AlreadyProcessed);
+    assert_eq!(admin.report_processed(processed).await.unwrap(), ProcessedOutcome::Processed);
+    assert_eq!(admin.report_processed(processed).await.unwrap(), ProcessedOutcome::AlreadyProcessed);
     tokio::time::advance(Duration::from_secs(61)).await;
     let page = admin.unprocessed(&which, None, 1).await.unwrap();
     assert_eq!(page.messages.iter().map(|sent| sent.message_id).collect::<Vec<_>>(), [late]);
     assert!(admin.unprocessed(&which, page.next.as_ref(), 1).await.unwrap().messages.is_empty());
     admin.resend(late).await.unwrap();
     assert_eq!(store.live_rows()[0].key.message_id, late);
-    for message_id in [late, marked, MessageId::new()] {
+    for message_id in [late, processed, MessageId::new()] {
         let refused = admin.resend(message_id).await.unwrap_err();
         assert!(matches!(refused, AdminError::NotUnprocessed { .. }), "{refused}");
     }
     assert!(matches!(admin.sent(late).await, Err(AdminError::NotInHistory { .. })), "it is live again");
-    assert!(admin.sent(marked).await.unwrap().processed_at.is_some());
+    assert!(admin.sent(processed).await.unwrap().processed_at.is_some());
     let unconfirmed = admin.unprocessed(&UnprocessedFilter::of("invoices"), None, 1).await.unwrap_err();
     assert!(matches!(unconfirmed, AdminError::NotConfirmed { .. }), "{unconfirmed}");
     assert!(!unconfirmed.is_retriable());

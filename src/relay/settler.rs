@@ -85,7 +85,7 @@ async fn write(engine: &Arc<Engine>, batch: Vec<(RowKey, Outcome)>) {
                 Some((in_flight, entry)) => failed_in_lanes.push(FailedInLane { row, in_flight, entry, error }),
                 None => failed.push((row, error)),
             },
-            Outcome::Busy => busy(engine, row),
+            Outcome::Busy => postpone(engine, row),
         }
     }
     delivered::settle(engine, settled).await;
@@ -93,8 +93,8 @@ async fn write(engine: &Arc<Engine>, batch: Vec<(RowKey, Outcome)>) {
     lane_failures::write(engine, failed_in_lanes).await;
 }
 
-/// Sets a row aside at whose outcome the settler panics. A delivered row is retried later and not sent again. A failed
-/// row is due again when its lease ends, without a note of the failure; in a lane its key tries again after a while.
+/// Sets a row aside because writing its outcome panics. A delivered row is settled later and not sent again. A failed
+/// row is due again when its lease ends, and its failure is not noted; in a lane its key tries again after a while.
 fn set_aside(engine: &Arc<Engine>, row: RowKey, outcome: &Outcome) {
     tracing::error!(?row, "the outcome of a row cannot be written: leaving the row as it is");
     if matches!(outcome, Outcome::Delivered) {
@@ -106,8 +106,8 @@ fn set_aside(engine: &Arc<Engine>, row: RowKey, outcome: &Outcome) {
     }
 }
 
-/// The client had no room and will not have any soon.
-fn busy(engine: &Engine, row: RowKey) {
+/// Leaves a row that the client had no room for. In a lane its key tries again after a while.
+fn postpone(engine: &Engine, row: RowKey) {
     if let Some(Holder::Lane(in_flight)) = engine.ledger.remove(row).map(|entry| entry.holder) {
         in_flight.block(row, engine.clock.now() + LANE_RECHECK);
     }

@@ -22,7 +22,7 @@ use crate::relay::path::Path;
 use crate::relay::settle::failures::{self, PendingDeadLetter};
 use crate::relay::topics::{Gate, TopicState};
 use crate::store::{ClaimHandle, ClaimMode, Closed, Held, Loaded, Row, RowKey, StoreError};
-use crate::transport::TransportError;
+use crate::transport::{Outcome, TransportError};
 
 pub(crate) struct ClaimRun<'a> {
     engine: &'a Arc<Engine>,

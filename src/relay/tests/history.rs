@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::World;
-use crate::limits::{PROCESSED_FLAG_AGE_MAX, PRUNE_ROWS_MAX};
+use crate::limits::{PROCESSED_REPORT_AGE_MAX, PRUNE_ROWS_MAX};
 use crate::message::MessageId;
 use crate::relay::StartError;
 use crate::store::{
@@ -116,20 +116,20 @@ async fn what_is_kept_no_longer_is_removed_step_by_step() {
         assert!(tokio::time::Instant::now() < deadline, "it is kept for ever");
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
-    // Failed, then three steps: each of a history and of marks.
+    // Failed, then three steps: each of a history and of reports.
     assert!(world.store.calls(Call::Prune) - calls >= 8, "in bounded steps");
     assert!(relay.shutdown(Duration::from_secs(1)).await.is_clean());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_processed_flag_waits_for_the_settle_of_its_message_and_not_for_ever() {
-    for (waits, is_marked) in [(PROCESSED_FLAG_AGE_MAX - DAY, true), (PROCESSED_FLAG_AGE_MAX + DAY, false)] {
+    for (waits, is_processed) in [(PROCESSED_REPORT_AGE_MAX - DAY, true), (PROCESSED_REPORT_AGE_MAX + DAY, false)] {
         let world = world_on(MemoryStore::new());
         let _relay = world.start().await;
         let message = super::envelope("orders");
         let message_id = message.message_id;
         assert_eq!(
-            world.store.mark_processed(&[message_id]).await.unwrap(),
+            world.store.report_processed(&[message_id]).await.unwrap(),
             [(message_id, ProcessedOutcome::NotSettledYet)]
         );
         world.store.advance(waits);
@@ -138,7 +138,7 @@ async fn a_processed_flag_waits_for_the_settle_of_its_message_and_not_for_ever()
         world.delivered(1).await;
         world.drained().await;
         let sent = world.store.sent(message_id).await.unwrap().unwrap();
-        assert_eq!(sent.processed_at.is_some(), is_marked, "after {waits:?}");
+        assert_eq!(sent.processed_at.is_some(), is_processed, "after {waits:?}");
     }
 }
 

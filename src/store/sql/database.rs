@@ -8,7 +8,7 @@ use super::binds::Binds;
 use super::columns::Columns;
 use super::dialect::{Bind, BindOf, Statement};
 use super::executor::PoolConnectionOf;
-use super::group::RowBatch;
+use super::row_batch::RowBatch;
 use super::rows::{FromRow, RawPollRow, Read};
 use super::scans::{SCAN_COUNTS, scan_batches};
 use super::text::{StatementSql, Step};
@@ -168,8 +168,8 @@ pub trait Database: Columns + Binds {
         rows_max: usize,
     ) -> impl Future<Output = Result<Pruned, StoreError>> + Send;
 
-    /// Marks messages as processed.
-    fn mark_processed<P: ConnectionPool<Self>>(
+    /// Records that consumers have processed messages.
+    fn report_processed<P: ConnectionPool<Self>>(
         store: &SqlStore<Self, P>,
         messages: &[MessageId],
     ) -> impl Future<Output = Result<Vec<(MessageId, ProcessedOutcome)>, StoreError>> + Send;
