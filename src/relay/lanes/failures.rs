@@ -149,7 +149,7 @@ pub(super) async fn dead_letter_poisoned(
             ownership: turn.ownership,
             key: turn.key,
             epoch: row.epoch,
-            run: turn.run,
+            sequence: turn.sequence,
         };
         if goes_on {
             dead.push((in_flight, poisoned_dead_letter(&row)));

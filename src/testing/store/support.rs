@@ -123,7 +123,7 @@ pub(super) fn failed(held: Held, error: impl Into<String>) -> Failed {
     Failed { held, wait, spends_attempt: true, class: "temporary", error: error.into() }
 }
 
-pub(super) fn dead(held: Held) -> NewDeadLetter {
+pub(super) fn to_dead_letter(held: Held) -> NewDeadLetter {
     NewDeadLetter { held, reason: "attempts".to_owned() }
 }
 

@@ -52,7 +52,7 @@ fn a_row_that_was_sent_and_is_said_to_be_committed_afterwards_is_read() {
             valid_until: NOW + HOUR,
             key: 7,
             waiting: WaitingRow { row, bytes: 0, since: NOW },
-            run: None,
+            sequence: None,
         }
     };
     let (sent, next) = (turn(5), turn(6));

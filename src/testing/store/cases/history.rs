@@ -108,7 +108,7 @@ pub async fn rows_without_history_are_deleted(under_test: &dyn StoreUnderTest) {
 pub async fn settle_dead_letters_into_history_moves_them(under_test: &dyn StoreUnderTest) {
     let Some(history) = under_test.store().history() else { return };
     let keys = insert_due(under_test, 3).await;
-    let dead: Vec<NewDeadLetter> = keys[..2].iter().map(|&key| dead(Held { key, epoch: 0 })).collect();
+    let dead: Vec<NewDeadLetter> = keys[..2].iter().map(|&key| to_dead_letter(Held { key, epoch: 0 })).collect();
     assert_eq!(under_test.store().dead_letter(&dead).await.expect("dead_letter").len(), 2);
     let settled =
         history.settle_dead_letters_into_history(&[kept(keys[0]), kept(keys[2])]).await.expect("settle_dead_letters");

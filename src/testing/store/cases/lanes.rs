@@ -82,7 +82,7 @@ fn failed(row: RowKey, fence: i64) -> WithFence<Failed> {
     WithFence { fence, value }
 }
 
-fn dead(row: RowKey, fence: i64) -> WithFence<NewDeadLetter> {
+fn to_dead_letter(row: RowKey, fence: i64) -> WithFence<NewDeadLetter> {
     WithFence { fence, value: NewDeadLetter { held: Held { key: row, epoch: 0 }, reason: "attempts".to_owned() } }
 }
 
@@ -356,7 +356,7 @@ pub async fn lane_writes_require_owner_and_fence(under_test: &dyn StoreUnderTest
         let answer = lanes.fail_in_lanes(&topic(), node, &[failed]).await.expect("fail");
         assert!(answer.is_empty(), "{answer:?}");
     }
-    for (node, dead) in [(NodeId::new(), dead(row, fence)), (node, dead(row, fence - 1))] {
+    for (node, dead) in [(NodeId::new(), to_dead_letter(row, fence)), (node, to_dead_letter(row, fence - 1))] {
         let answer = lanes.dead_letter_from_lanes(&topic(), node, &[dead]).await.expect("dead_letter_from_lanes");
         assert!(answer.is_empty(), "{answer:?}");
     }
@@ -373,7 +373,7 @@ pub async fn lane_row_becomes_a_dead_letter(under_test: &dyn StoreUnderTest) {
     let row = insert_keyed(under_test, "a").await;
     let next = insert_keyed(under_test, "a").await;
     let moved = lanes
-        .dead_letter_from_lanes(&topic(), node, &[dead(row, fence_of(&held, "a"))])
+        .dead_letter_from_lanes(&topic(), node, &[to_dead_letter(row, fence_of(&held, "a"))])
         .await
         .expect("dead_letter_from_lanes");
     assert_eq!(moved, [row]);

@@ -167,9 +167,9 @@ struct FaultyLane {
 
 impl FencedLane for FaultyLane {
     fn send_all(&self, messages: Vec<FencedMessage>) {
-        let marked = messages.into_iter().map(|FencedMessage { envelope, receipt, sequence: run }| {
+        let marked = messages.into_iter().map(|FencedMessage { envelope, receipt, sequence }| {
             let (envelope, receipt) = self.of.marked(envelope, receipt, true);
-            FencedMessage { envelope, receipt, sequence: run }
+            FencedMessage { envelope, receipt, sequence }
         });
         self.lane.send_all(marked.collect());
     }
