@@ -159,8 +159,8 @@ pub struct Claim {
     /// Where the next claim may begin: the topic has no row below it, held or free. Also returned if the claim was cut, if the
     /// store can, so that a drain does not walk over the rows it has removed.
     pub watermark: Option<DueWatermark>,
-    /// Just below the last row claimed, if the store knows it. The next claim of the same run may begin there, and skip what this
-    /// one holds or has removed. It also passes rows that others hold, which the watermark does not, so a new run begins at the
+    /// Just below the last row claimed, if the store knows it. The next claim may begin there, so that it does not walk over what this
+    /// one holds or has removed. It skips rows that others hold. The watermark does not, so now and then a claim must begin at the
     /// watermark.
     pub reached: Option<DueWatermark>,
     /// Whether the claim took all rows that were due and free, and was cut by no limit.

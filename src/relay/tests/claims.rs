@@ -26,9 +26,9 @@ async fn a_backlog_is_drained_in_batches() {
     }
 }
 
-/// A pass skips rows that somebody else has locked. When they are given back, they are found without a full scan.
+/// A traversal skips rows that somebody else has locked. Once they are free, they are found without a full scan.
 #[tokio::test(start_paused = true)]
-async fn a_row_that_a_pass_went_by_is_sent_when_it_is_free() {
+async fn a_row_that_a_traversal_skipped_is_sent_when_it_is_free() {
     let mut world = World::new();
     world.limits.claim_rows_max = 10;
     let locked = world.commit("orders");

@@ -9,7 +9,7 @@ use std::time::Duration;
 /// longer instead would keep the rows locked, and the connection busy, for as long as the database takes.
 ///
 /// For large rows, a claim asks for about as many as its bytes hold, because a database locks every row that it reads.
-/// With rows of 50 kB it locked 2,000 to send 160. The next claim began behind all of them, so a pass skipped twelve
+/// With rows of 50 kB it locked 2,000 to send 160. The next claim began behind all of them, so a traversal skipped twelve
 /// rows for each one it sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ClaimSize {

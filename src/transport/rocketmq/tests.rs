@@ -222,8 +222,8 @@ async fn waiting_messages_are_abandoned_at_shutdown() {
         client.capacity.taken()
     };
     let (outcomes, in_request) = tokio::join!(seen.after(&client, 3_000), closes);
-    let given_up = outcomes.iter().filter(|class| **class == Some(FailureClass::Temporary)).count();
-    assert_eq!(given_up, 3_000 - in_request, "all but those in a request");
+    let timed_out = outcomes.iter().filter(|class| **class == Some(FailureClass::Temporary)).count();
+    assert_eq!(timed_out, 3_000 - in_request, "all but those in a request");
     assert!(outcomes.iter().all(Option::is_some));
 }
 

@@ -109,7 +109,7 @@ pub async fn successive_claims_take_every_row_once(under_test: &dyn StoreUnderTe
     assert_eq!(sorted(taken), inserted);
 }
 
-/// A claim after an open one skips its rows, and the next claim run finds them again.
+/// A claim after an open one skips its rows, and the next traversal finds them again.
 pub async fn successive_claims_may_be_open_at_once(under_test: &dyn StoreUnderTest) {
     let inserted = insert_due(under_test, 4).await;
     under_test.advance(Duration::from_secs(1)).await;
