@@ -201,7 +201,7 @@ mod tests {
     }
 
     /// A key with three rows in flight.
-    fn under_way() -> (Key, [WaitingRow; 3]) {
+    fn in_flight() -> (Key, [WaitingRow; 3]) {
         let (mut key, rows) = (Key::default(), [10, 20, 30].map(row));
         for row in rows {
             assert!(key.enter(row));
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn what_is_read_beside_a_failure_hides_nothing_that_comes_back_before_it() {
-        let (mut key, rows) = under_way();
+        let (mut key, rows) = in_flight();
         let [first, second, third] = rows.map(|row| key.take_back(row.row).unwrap());
         key.requeue(first);
         key.block(third, NOW);
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn a_failure_that_is_told_late_does_not_pass_what_is_to_be_read_again() {
-        let (mut key, rows) = under_way();
+        let (mut key, rows) = in_flight();
         let [first, second, third] = rows.map(|row| key.take_back(row.row).unwrap());
         key.block(second, NOW);
         key.block(first, NOW);

@@ -62,7 +62,7 @@ fn is_drained(model: &Lanes, state: &State, relay: RelayId) -> bool {
         let is_in_use = view.entry.is_some();
         let is_of_earlier_time = view.entry.is_some_and(|entry| !entry.is_current);
         let is_overlooked = model.has(Bug::HandsOverUndrained)
-            || (model.has(Bug::HandsOverWhatIsOlder) && is_of_earlier_time)
+            || (model.has(Bug::HandsOverOlderInFlight) && is_of_earlier_time)
             || (model.has(Bug::HandsOverUnsettled) && view.progress() == Some(Progress::Delivered));
         !is_reading && (!is_in_use || is_overlooked)
     })
@@ -130,7 +130,7 @@ pub(super) fn lease_ends(model: &Lanes, state: &mut State) {
 pub(super) fn forget(model: &Lanes, state: &mut State, relay: RelayId) {
     let read = state.messages.map(|it| it.of(relay).lane_row == LaneRow::Read);
     state.disown(relay);
-    if model.has(Bug::LeaseNotLookedAtBySend) {
+    if model.has(Bug::LeaseNotCheckedAtSend) {
         for (it, was_read) in state.messages.iter_mut().zip(read) {
             if was_read {
                 it.of_mut(relay).lane_row = LaneRow::Read;
