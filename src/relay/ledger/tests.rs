@@ -67,7 +67,7 @@ async fn no_lease_is_extended_and_nothing_is_kept_that_nobody_answers_for() {
     let late = 60 + ANSWER_GRACE.as_secs();
     assert_eq!((abandoned(1, 60), abandoned(1, late - 1), abandoned(1, late)), (vec![], vec![], vec![forgotten]));
     assert_eq!(ledger.leases_to_extend(at(late)), []);
-    assert_eq!((ledger.len(), topic.in_flight()), (1, 0), "what was delivered is never sent again by this process");
+    assert_eq!((ledger.len(), topic.in_flight()), (1, 0), "this process never sends a delivered row again");
 }
 
 /// The row was abandoned while its failure was being written, and is sent again. The late failure must not remove the

@@ -58,7 +58,7 @@ async fn a_backlog_that_cannot_be_counted_is_an_error_and_no_outage() {
     let before = relay.status();
     world.store.inject(Call::Backlog, Fault::Refused(StoreError::TimedOut { after: Duration::from_secs(5) }));
     assert!(relay.backlog().await.unwrap_err().is_retriable());
-    assert_eq!(relay.status(), before, "a count may be too slow where nothing else is");
+    assert_eq!(relay.status(), before, "a slow count does not make the store down");
 }
 
 /// The backlog is counted only on demand.

@@ -195,10 +195,10 @@ async fn claims_that_come_too_late_are_made_smaller_until_they_come_in_time() {
     world.broker.hold();
     let _relay = world.start().await;
     world.until("a claim came in time", || world.broker.in_flight() > 0).await;
-    assert_eq!((world.store.calls(Call::Claim), world.broker.in_flight()), (4, 64 / 8), "halved thrice, at once");
+    assert_eq!((world.store.calls(Call::Claim), world.broker.in_flight()), (4, 64 / 8), "the claim size was halved three times, without a wait");
     world.broker.release();
     let mut delivered = world.delivered(200).await;
-    assert_eq!(delivered[..64], keys[..64], "and none is gone by");
+    assert_eq!(delivered[..64], keys[..64], "the oldest rows are sent first, and none is skipped");
     delivered.sort_unstable();
     assert_eq!(delivered, keys);
     world.drained().await;

@@ -135,7 +135,7 @@ fn claims_that_fail_are_counted_and_what_one_had_in_flight_is_a_lost_lease() {
         world.broker.release();
         world.drained().await;
     });
-    assert_eq!(counts.of(metrics::CLAIM_FAILED), [("", 2)], "one at its begin, one at its end");
+    assert_eq!(counts.of(metrics::CLAIM_FAILED), [("", 2)], "one claim fails when it begins, one when it is closed");
     assert_eq!(counts.of(metrics::LEASE_LOST), [("", 1)]);
 }
 

@@ -45,7 +45,7 @@ async fn each_is_sent_in_its_time_and_not_before() {
         assert!(late.is_some_and(|late| late <= PROMPT), "{delay:?} was sent after {:?}", began.elapsed());
     }
     world.drained().await;
-    assert_eq!(world.store.calls(Call::Confirm), 0, "the hook's way is not theirs");
+    assert_eq!(world.store.calls(Call::Confirm), 0, "delayed messages are not confirmed");
 }
 
 #[tokio::test(start_paused = true)]

@@ -163,7 +163,7 @@ async fn a_lane_that_somebody_else_fenced_is_taken_anew() {
     world.delivered(21).await;
     world.drained().await;
     assert_eq!(world.first_appearances()["a"], ids(&[first, rows].concat()));
-    assert_eq!(world.broker.delivered().len(), 21, "what was refused is not stored");
+    assert_eq!(world.broker.delivered().len(), 21, "a refused message is not stored");
 }
 
 #[tokio::test(start_paused = true)]
@@ -225,7 +225,7 @@ async fn nodes_that_join_and_leave_double_nothing() {
     commit(400);
     world.delivered(rows).await;
     world.drained().await;
-    assert_eq!(world.broker.sends(), rows, "a healthy hand-over sends nothing twice");
+    assert_eq!(world.broker.sends(), rows, "a hand-over without a fault sends nothing twice");
 }
 
 #[tokio::test(start_paused = true)]
@@ -302,7 +302,7 @@ impl Transport for Slow {
 
     async fn fence(&self, lane: LaneName) -> Result<Arc<dyn FencedLane>, TransportError> {
         let panics = self.panics.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(1)).is_ok();
-        assert!(!panics, "a defect of the transport");
+        assert!(!panics, "a bug in the transport");
         let at_once = self.fences.at_once.fetch_add(1, Ordering::AcqRel) + 1;
         self.fences.most_at_once.fetch_max(at_once, Ordering::AcqRel);
         sleep(self.takes).await;

@@ -90,7 +90,7 @@ async fn a_row_that_somebody_locks_is_settled_later_and_the_others_of_its_batch_
         assert!(is_sent(&world, key.message_id).await);
     }
     assert_eq!(world.broker.sends(), 25, "nothing is sent twice");
-    assert_eq!(world.store.calls(Call::SettleDeadLetters), 0, "nobody else had any of them");
+    assert_eq!(world.store.calls(Call::SettleDeadLetters), 0, "no other relay had any of these rows");
 }
 
 #[tokio::test(start_paused = true)]
@@ -113,11 +113,11 @@ async fn what_is_kept_no_longer_is_removed_step_by_step() {
     let is_empty = async || world.store.count_sent(&"orders".into(), 1).await.unwrap().sent == 0;
     let deadline = tokio::time::Instant::now() + super::DEADLINE * 2;
     while !is_empty().await {
-        assert!(tokio::time::Instant::now() < deadline, "it is kept for ever");
+        assert!(tokio::time::Instant::now() < deadline, "it is never removed");
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     // Failed, then three steps: each of a history and of reports.
-    assert!(world.store.calls(Call::Prune) - calls >= 8, "in bounded steps");
+    assert!(world.store.calls(Call::Prune) - calls >= 8, "the removal takes several bounded steps");
     assert!(relay.shutdown(Duration::from_secs(1)).await.is_clean());
 }
 
@@ -170,7 +170,7 @@ async fn a_relay_that_keeps_nothing_removes_what_was_kept() {
     world.store.advance(DAY * 3);
     let _relay = world.start().await;
     tokio::time::sleep(Duration::from_secs(61)).await;
-    assert!(!is_sent(&world, key.message_id).await, "it is kept for ever");
+    assert!(!is_sent(&world, key.message_id).await, "it is never removed");
 }
 
 /// A relay without a history pays one statement a minute and logs nothing about it.

@@ -63,7 +63,7 @@ async fn what_was_written_before_the_lane_was_taken_is_read() {
     let id = row.row.message_id;
     world.link.hand_over(vec![row]);
     assert_eq!(world.delivered(1).await, [id]);
-    assert_eq!(world.store.calls(Call::LaneRows), 1, "an earlier owner may have touched it");
+    assert_eq!(world.store.calls(Call::LaneRows), 1, "it is read, because an earlier owner may have changed it");
 }
 
 #[tokio::test(start_paused = true)]
@@ -75,7 +75,7 @@ async fn what_failed_is_read_before_it_is_sent_again() {
     let ids = message_ids(&rows);
     world.link.hand_over(rows);
     assert_eq!(world.delivered(2).await, ids);
-    assert_eq!(world.store.calls(Call::LaneRows), 2, "so is the one behind it, which has waited for a second");
+    assert_eq!(world.store.calls(Call::LaneRows), 2, "the row behind it is read too, because it has waited for a second");
     let attempts: Vec<_> = world.broker.delivered().iter().map(|sent| sent.attempt).collect();
     assert_eq!(attempts, [2, 1]);
 }

@@ -147,7 +147,7 @@ async fn a_lane_taken_again_waits_for_what_is_in_flight_from_before() {
 
     lose_lanes_and_take_them_again(&world).await;
     sleep(Duration::from_secs(5)).await;
-    assert_eq!(world.broker.sends(), 1, "the next of the key went beside it, or it went again");
+    assert_eq!(world.broker.sends(), 1, "neither the row in flight nor the next one of its key is sent");
     assert_eq!(
         world.store.calls(Call::LaneRows),
         reads,

@@ -54,7 +54,7 @@ async fn shutdown_in_an_outage_ends_in_time_and_says_what_is_left() {
     assert_eq!(report.in_flight, 3);
     assert!(!report.is_clean());
     world.broker.release();
-    assert_eq!(world.store.live_rows().len(), 3, "found again by a sweeper");
+    assert_eq!(world.store.live_rows().len(), 3, "the rows stay for a sweeper");
     let _next = world.start().await;
     world.drained().await;
 }
@@ -186,7 +186,7 @@ fn a_blocking_relay_takes_a_bounded_number_of_calls() {
     let flush = || Request::Ask(Question::Flush(Duration::from_secs(60), answer.clone()));
     let calls = 2 * BLOCKING_CALLS_MAX;
     (0..calls).for_each(|_| relay.requests.blocking_send(flush()).unwrap());
-    assert!(relay.requests.try_send(flush()).is_err(), "one more has to wait");
+    assert!(relay.requests.try_send(flush()).is_err(), "the queue of calls is full");
     std::thread::scope(|threads| {
         let waits = threads.spawn(|| relay.status().unwrap());
         world.broker.release();

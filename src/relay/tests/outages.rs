@@ -61,7 +61,7 @@ async fn a_flush_waits_for_what_failed_and_for_what_somebody_else_settles() {
     assert_eq!(world.delivered(1).await, [retried.message_id]);
     let calls = world.store.calls(Call::Remaining);
     assert!(relay.flush(Duration::from_secs(10)).await.is_settled());
-    assert_eq!(world.store.calls(Call::Remaining), calls, "what is known to be gone is asked for no more");
+    assert_eq!(world.store.calls(Call::Remaining), calls, "rows that are known to be gone are not looked up again");
 }
 
 #[tokio::test(start_paused = true)]

@@ -86,7 +86,7 @@ async fn a_policy_that_panics_leaves_no_key_of_a_lane_stuck() {
         struct Panics;
         impl RetryPolicy for Panics {
             fn wait(&self, _failures: u32) -> Duration {
-                panic!("a defect of the policy")
+                panic!("a bug in the policy")
             }
         }
         let mut world = World::new();
@@ -179,7 +179,7 @@ struct Unreadable;
 
 impl fmt::Display for Unreadable {
     fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
-        panic!("a defect of the error")
+        panic!("a bug in the error")
     }
 }
 
@@ -197,7 +197,7 @@ impl Transport for Defective {
 
     fn send(&self, envelope: Envelope, receipt: Receipt) {
         match &*envelope.kind {
-            "panics" => panic!("a defect of the transport"),
+            "panics" => panic!("a bug in the transport"),
             "unreadable" => receipt.complete(Outcome::Failed(TransportError::new(FailureClass::Record, Unreadable))),
             "unreadable topic" => {
                 receipt.complete(Outcome::Failed(TransportError::new(FailureClass::Topic, Unreadable)))
@@ -211,7 +211,7 @@ impl Transport for Defective {
     }
 
     fn outage(&self) -> Option<FailureClass> {
-        assert!(!self.outage_panics, "a defect of the transport");
+        assert!(!self.outage_panics, "a bug in the transport");
         None
     }
 
@@ -284,7 +284,7 @@ struct Breaks(VirtualClock, Arc<AtomicBool>);
 
 impl Clock for Breaks {
     fn now(&self) -> BootInstant {
-        assert!(!self.1.load(Ordering::Acquire), "a defect of the clock");
+        assert!(!self.1.load(Ordering::Acquire), "a bug in the clock");
         self.0.now()
     }
 }

@@ -158,7 +158,7 @@ async fn nothing_is_written_for_the_one_that_is_down_while_the_other_works() {
         assert!(before.iter().all(|row| row.attempts == 0 && row.failures == 0));
         let status = relay.status();
         assert_eq!(status.route("default").unwrap().transport, TransportStatus::Up);
-        assert!(matches!(status.transport, TransportStatus::Down { .. }), "the one that is worst off: {status:?}");
+        assert!(matches!(status.transport, TransportStatus::Down { .. }), "the worst of the routes: {status:?}");
 
         hooks.inner.go_up();
         world.drained().await;
@@ -208,8 +208,8 @@ async fn a_pause_that_was_asked_for_outlives_a_success_of_what_was_sent_before()
     let began = Instant::now();
     let relay = relay(&world, &hooks).start().await.unwrap();
     hooks.inner.wait_for_delivered(1, super::DEADLINE).await.unwrap();
-    assert!(began.elapsed() < asked, "the second, sent beside the first");
-    assert!(relay.status().refused_topics.is_empty(), "a pause is no refusal");
+    assert!(began.elapsed() < asked, "the second message was already in flight when the first was refused");
+    assert!(relay.status().refused_topics.is_empty(), "a topic that waits is not a refused one");
     tokio::time::timeout(asked + super::DEADLINE, hooks.inner.wait_for_delivered(2, asked * 2)).await.unwrap().unwrap();
     assert!(began.elapsed() + Duration::from_millis(50) >= asked, "{:?}", began.elapsed());
 }

@@ -151,7 +151,7 @@ async fn what_does_not_fit_is_refused_and_then_none_of_them_runs() {
     let error = start(both(&north, &south)).await;
     assert!(matches!(&error, RelaysError::Start { error: StartError::Limits(_), .. }), "{error}");
     assert!(error.to_string().contains("\"south\""), "{error}");
-    assert!(north.start().await.shutdown(Duration::ZERO).await.is_clean(), "nothing is left of the first one");
+    assert!(north.start().await.shutdown(Duration::ZERO).await.is_clean(), "the first relay has left nothing");
 }
 
 /// A relay gets only the transports that its topics name.

@@ -23,7 +23,7 @@ fn what_is_seen_due_during_a_claim_is_claimed_next() {
     assert!(!topic.is_claimable(now));
     topic.note_due();
     topic.note_range(second, 10, &claim_result(None, None, true), now);
-    assert!(topic.is_claimable(now), "an earlier claim has no say any more");
+    assert!(topic.is_claimable(now), "an earlier claim no longer changes this");
 }
 
 /// It may have skipped rows.

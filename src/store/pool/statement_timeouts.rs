@@ -76,7 +76,7 @@ mod tests {
         assert!(guard.begin().is_none(), "the server has ended it");
         guard.record::<()>(&Err(StoreError::TimedOut { after: Duration::from_secs(5) }));
         guard.record(&Ok(()));
-        assert!(guard.begin().is_some(), "an answer from another table is no sign");
+        assert!(guard.begin().is_some(), "a statement about another table proves nothing");
         tokio::time::advance(STATEMENT_TIMEOUT_CAUTION).await;
         assert!(guard.begin().is_none());
     }

@@ -118,7 +118,7 @@ async fn an_abandoned_opening_is_not_wasted() {
         sleep(USE / 2).await;
     }
     assert_eq!(begun.load(Ordering::Relaxed), 2, "as many as there are calls at once");
-    assert_eq!(finished.load(Ordering::Relaxed), 2, "none was cut off");
+    assert_eq!(finished.load(Ordering::Relaxed), 2, "no call was cut off");
 }
 
 #[tokio::test(start_paused = true)]

@@ -30,7 +30,7 @@ impl<DB: Dialect, P: ConnectionPool<DB>> Executor<DB, P> {
     /// Replaces the connections, before the first call.
     pub(crate) fn map_connections(self, change: impl FnOnce(Connections<DB, P>) -> Connections<DB, P>) -> Self {
         let connections = Arc::into_inner(self.connections);
-        let connections = connections.unwrap_or_else(|| unreachable!("no call is under way"));
+        let connections = connections.unwrap_or_else(|| unreachable!("no call is in flight"));
         Self { connections: Arc::new(change(connections)), deadline: self.deadline }
     }
 

@@ -102,7 +102,7 @@ mod tests {
         get(&mut hosts, HTTP_HOSTS_MAX, now);
         assert!(is_known(&hosts, 0) && !is_known(&hosts, 3));
         get(&mut hosts, HTTP_HOSTS_MAX + 1, now);
-        assert!(!is_known(&hosts, 0), "if no pause is over, the oldest goes");
+        assert!(!is_known(&hosts, 0), "if every pause still runs, the oldest is dropped");
     }
 
     /// However many are in use, the unused ones are found.

@@ -133,7 +133,7 @@ pub(crate) async fn a_wrong_password_spends_nothing(broker: &SecuredBroker) {
     shown += &format!("{status:?} {relay:?}");
     assert!(!shown.contains(&wrong.password), "{shown}");
     let report = relay.shutdown(Duration::from_secs(10)).await;
-    assert!(report.is_clean(), "nothing is under way: {report:?}");
+    assert!(report.is_clean(), "nothing is in flight: {report:?}");
 
     let relay = shop.relay(&outbox, kafka(broker, &broker.sasl().owner)).start().await.unwrap();
     shop.wait_until_drained().await;

@@ -367,7 +367,7 @@ async fn libpq_opens_one_connection_at_a_time() {
     };
     let first = connected().await;
     for _ in 0..3 {
-        assert!(listen().await.is_err(), "nobody answers");
+        assert!(listen().await.is_err(), "no server answers");
     }
     assert_eq!(silent.accept().map(drop).map_err(|error| error.kind()), Err(io::ErrorKind::WouldBlock));
 

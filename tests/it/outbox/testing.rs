@@ -100,7 +100,7 @@ where
     rolled_back.expect_err("rolled back");
     outbox.transaction(&mut conn, |tx| tx.enqueue(&Placed { order: 6 })).expect("release");
     assert_eq!(orders(&sent), [1, 2, 4, 6]);
-    assert!(handed_over(&test_hook).is_empty(), "a relay would look for rows that never commit");
+    assert!(handed_over(&test_hook).is_empty(), "rows that never commit are not handed over");
 }
 
 async fn in_a_test_transaction_async<C: AsyncDatabase + TransactionConnection<Inner = C>>()

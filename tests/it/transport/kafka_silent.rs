@@ -53,7 +53,7 @@ async fn fencing_respects_its_timeout() {
 async fn probes_respect_their_timeout() {
     let silent = Silent::start();
     let began = Instant::now();
-    let refused = silent.kafka.probe().await.expect_err("nobody answers");
+    let refused = silent.kafka.probe().await.expect_err("no server answers");
     assert_eq!(refused.class(), FailureClass::Connection, "{refused}");
     assert_within(KAFKA_PROBE_TIMEOUT, began);
 }

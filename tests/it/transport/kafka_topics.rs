@@ -78,7 +78,7 @@ fn every_difference_is_named() {
     ] {
         assert!(text.contains(&difference), "{difference} is not in: {text}");
     }
-    assert!(!text.contains("partitions wanted 1"), "what is as wanted is not listed: {text}");
+    assert!(!text.contains("partitions wanted 1"), "a topic that fits is not listed: {text}");
 }
 
 #[test]

@@ -181,7 +181,7 @@ fn half_messages_above_the_queue_limit_are_unreported() {
     drop(waiting);
     assert_eq!(outcomes(&counted), all("unreported", HALF_ENDED_MAX), "nor is one that waits at the end");
     end(&ended, 1);
-    assert_eq!(outcomes(&counted), all("unreported", 1), "nor one that comes later");
+    assert_eq!(outcomes(&counted), all("unreported", 1), "a later report is not counted either");
 }
 
 #[tokio::test(start_paused = true)]
@@ -233,5 +233,5 @@ async fn old_marks_are_pruned_in_bounded_statements_and_periodically() {
     let pruned = store.pruned.lock().unwrap();
     assert!(pruned.iter().all(|(_, age, rows)| (*age, *rows) == (HALF_MARK_AGE_MAX, HALF_PRUNE_ROWS_MAX)));
     let after: Vec<u64> = pruned.iter().map(|(at, _, _)| at.duration_since(began).as_secs()).collect();
-    assert_eq!(after, [0, 0, 0, HALF_PRUNE_INTERVAL.as_secs()], "and no more once the handle is gone");
+    assert_eq!(after, [0, 0, 0, HALF_PRUNE_INTERVAL.as_secs()], "nothing is pruned once the handle is dropped");
 }

@@ -95,7 +95,7 @@ fn a_commit_without_an_id_has_the_last_ids_read_again_and_no_more() {
     lane.rewind(None);
     assert_eq!(next(&mut lane, NOW).map(|scan| scan.after), Some(last - LANE_WAKEUP_SLACK_IDS));
     lane.rewind(None);
-    assert_eq!(next(&mut lane, NOW).map(|scan| scan.after), Some(last - LANE_WAKEUP_SLACK_IDS), "however many");
+    assert_eq!(next(&mut lane, NOW).map(|scan| scan.after), Some(last - LANE_WAKEUP_SLACK_IDS), "the number of rewinds makes no difference");
     let known = last - LANE_WAKEUP_SLACK_IDS * 2;
     lane.rewind(Some(known));
     assert_eq!(
@@ -230,15 +230,15 @@ fn what_was_announced_takes_its_place_if_the_lane_was_read_since() {
     let (before, later) = (NOW, NOW + MILLISECOND);
     assert_eq!(arrives(&mut lane, 7, before), None, "it was never read");
     read_to_the_end(&mut lane, before, 0);
-    assert_eq!(arrives(&mut lane, 7, later), None, "not since then");
+    assert_eq!(arrives(&mut lane, 7, later), None, "the lane was not read since it was announced");
     read_to_the_end(&mut lane, later, 6);
-    assert_eq!(arrives(&mut lane, 6, later), None, "a page showed it");
-    assert_eq!(arrives(&mut lane, 5, later), None, "one may have");
+    assert_eq!(arrives(&mut lane, 6, later), None, "a page has returned this row");
+    assert_eq!(arrives(&mut lane, 5, later), None, "a page may have returned this row");
     assert_eq!(arrives(&mut lane, 7, later), Some(false));
     let mut next = || lane.take(usize::MAX).map(|(_, taken, _)| taken.row.id);
     assert_eq!([next(), next(), next()], [Some(6), Some(7), None]);
     lane.rewind(Some(9));
-    assert_eq!(arrives(&mut lane, 8, later), None, "something was committed since that it may have missed");
+    assert_eq!(arrives(&mut lane, 8, later), None, "the last read may have missed a row that was committed since");
 }
 
 #[test]
@@ -246,7 +246,7 @@ fn what_was_announced_to_an_earlier_owner_does_not() {
     let mut lane = lane();
     read_to_the_end(&mut lane, NOW, 0);
     let before = BootInstant::from_boot(Duration::from_secs(8));
-    assert_eq!(arrives(&mut lane, 7, before), None, "who may have sent it when it was committed");
+    assert_eq!(arrives(&mut lane, 7, before), None, "the earlier owner may have sent it");
     assert_eq!(arrives(&mut lane, 7, NOW), Some(false));
 }
 
@@ -284,7 +284,7 @@ fn what_arrived_for_a_key_that_waits_is_read_behind_a_full_page() {
         let (one, both) = (vec![of_key(next)], vec![of_key(next), of_key(last)]);
         for (rows, last, is_full) in [(one, 8, true), (both, 10, false)] {
             let scan = lane.next_scan(later).unwrap();
-            assert_eq!(scan.kind, ScanKind::Front, "beyond what was read");
+            assert_eq!(scan.kind, ScanKind::Front, "the scan begins behind the last row that was read");
             let read = rows.len();
             note(&mut lane, scan, rows, (read, last), is_full);
         }
@@ -333,7 +333,7 @@ fn what_a_page_leaves_comes_with_the_next_from_the_front() {
     let refill = lane.next_scan(later).unwrap();
     assert_eq!((refill.kind, refill.after, refill.is_complete), (ScanKind::Refill, 5, false));
     note(&mut lane, refill, vec![six, nine], (2, 9), false);
-    assert_eq!(goes(&mut lane), [5, 6], "one of 7 or 8 may be there by now");
+    assert_eq!(goes(&mut lane), [5, 6], "rows 7 and 8 may be visible by now, so 9 waits");
     let front = lane.next_scan(later).unwrap();
     assert_eq!((front.kind, front.after), (ScanKind::Front, 0));
     note(&mut lane, front, vec![of_key(7), nine], (4, 9), false);

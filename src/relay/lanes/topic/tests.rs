@@ -29,7 +29,7 @@ fn lanes_beyond_what_one_read_takes_have_their_turn() {
     let read: Vec<_> =
         (0..5).flat_map(|_| lanes.scans(&mut turn, 80, NOW)).map(|(ownership, _)| ownership.lane()).collect();
     assert_eq!(read.len(), 400);
-    assert_eq!(read[..200].iter().collect::<BTreeSet<_>>().len(), 200, "each once before one comes twice");
+    assert_eq!(read[..200].iter().collect::<BTreeSet<_>>().len(), 200, "every lane comes once before any comes twice");
 }
 
 /// The page that shows the row was requested before the row was settled, and its hook reports only now.
@@ -84,9 +84,9 @@ fn what_was_asked_in_an_earlier_ownership_says_nothing_of_this_one() {
     assert!(lanes.lose(ownership, NOW));
     lanes.owned().insert(0, Lane::new(ownership.held, FenceState::unfenced(NOW), NOW + HOUR, NOW, NOW));
     note(beyond, &rows[2..]);
-    assert!(!lanes.lose(ownership, NOW), "who fenced it then did not fence it now");
+    assert!(!lanes.lose(ownership, NOW), "the fence was of the earlier ownership");
     lanes.with_lane(ownership, |lane| lane.fence_state = FenceState::Plain);
-    assert!(lanes.take(&mut 0, 1, 1, NOW).is_empty(), "nor may it send by a way that was found then");
+    assert!(lanes.take(&mut 0, 1, 1, NOW).is_empty(), "a send mode of the earlier ownership is not used");
     lanes.owned().get_mut(&0).unwrap().fence_state = FenceState::Plain;
     assert!(!lanes.ready(NOW), "5 and 6 go before 7");
     note(ask(), &rows);
@@ -110,5 +110,5 @@ fn arrivals_are_kept_up_to_a_number() {
     assert_eq!(lanes.pending_reads.take().get(&0), Some(&Some(most)));
     assert_eq!(lanes.refresh(NOW), 0);
     lanes.committed(0, Some(most), NOW, row(most));
-    assert!(lanes.pending_reads.take().is_empty(), "there is room again");
+    assert!(lanes.pending_reads.take().is_empty(), "the arrival was kept, because there is room again");
 }

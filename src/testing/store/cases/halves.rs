@@ -37,7 +37,7 @@ async fn decided(halves: &dyn HalfStore, message: MessageId) -> Decision {
 async fn open(under_test: &dyn StoreUnderTest, marking: Marking) -> (MessageId, Box<dyn OpenTransaction>) {
     let message = MessageId::new();
     let marked = under_test.mark(message, marking).await;
-    (message, marked.expect("a message that nobody has asked about can be marked"))
+    (message, marked.expect("a message that no broker has asked about can be marked"))
 }
 
 async fn committed(under_test: &dyn StoreUnderTest) -> MessageId {

@@ -114,7 +114,7 @@ pub async fn settle_dead_letters_into_history_moves_them(under_test: &dyn StoreU
         history.settle_dead_letters_into_history(&[kept(keys[0]), kept(keys[2])]).await.expect("settle_dead_letters");
     assert_eq!(settled, 1);
     assert_eq!(dead_letter_keys(under_test).await, keys[1..2]);
-    assert_eq!(live_keys(under_test).await, keys[2..], "a live row is no dead letter");
+    assert_eq!(live_keys(under_test).await, keys[2..], "a live row is not removed with the dead letters");
     let sent = history.sent(keys[0].message_id).await.expect("sent").expect("it is kept");
     assert_eq!((sent.key.as_deref(), sent.payload), (Some("42"), message(TOPIC).payload));
     // A purge is no delivery.

@@ -179,7 +179,7 @@ pub async fn lanes_are_shared_fairly(under_test: &dyn StoreUnderTest) {
     let view = lanes.balance_lanes(&joining(second)).await.expect("take");
     let taken = owned(&view, second);
     assert_eq!(taken.iter().map(|lane| lane.lane).collect::<Vec<_>>(), [2, 3]);
-    assert!(taken.iter().zip(&held[2..]).all(|(new, old)| new.fence > old.fence), "every owner has a fence of its own");
+    assert!(taken.iter().zip(&held[2..]).all(|(new, old)| new.fence > old.fence), "every ownership has its own fence");
     assert!(
         view.lanes.iter().all(|lane| lane.quiet_for.is_zero()),
         "rows of a released lane may be sent at once: {view:?}"

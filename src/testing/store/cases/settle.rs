@@ -66,7 +66,7 @@ pub async fn settle_dead_letters_removes_them(under_test: &dyn StoreUnderTest) {
     assert_eq!(under_test.store().settle_dead_letters(&rows).await.expect("settle_dead_letters"), 1);
     assert_eq!(under_test.store().settle_dead_letters(&rows).await.expect("settle_dead_letters"), 0);
     assert_eq!(dead_letter_keys(under_test).await, [dead[1].key]);
-    assert_eq!(live_keys(under_test).await, [live], "a live row is no dead letter");
+    assert_eq!(live_keys(under_test).await, [live], "a live row is not removed with the dead letters");
 }
 
 /// A requeued message is another row, and its dead letter has that row's id. A late acknowledgement of the first copy does not

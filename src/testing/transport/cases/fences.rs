@@ -37,7 +37,7 @@ pub async fn fencing_a_lane_shuts_out_the_previous_owner(broker: &dyn TransportU
     outcomes.wait_for(2, broker.max_wait()).await;
     send(&earlier, 2);
     outcomes.wait_for(3, zombie.delivery_timeout() + broker.max_wait()).await;
-    assert!(!earlier.is_open(), "it goes on after it was refused");
+    assert!(!earlier.is_open(), "the lane is still open after the refusal");
     send(&earlier, 3);
     send(&later, 4);
     outcomes.wait_for(5, broker.max_wait()).await;
@@ -94,7 +94,7 @@ pub async fn refused_message_stops_only_its_own_sequence(broker: &dyn TransportU
     let stored = payloads(broker, &topic).await;
     let delivered: Vec<i64> =
         seen.iter().filter(|(_, seen)| *seen == RecordedOutcome::Delivered).map(|(id, _)| *id).collect();
-    assert_eq!(stored.len(), delivered.len(), "what is stored was reported so: {delivered:?}, {stored:?}");
+    assert_eq!(stored.len(), delivered.len(), "the stored messages are those reported as delivered: {delivered:?}, {stored:?}");
     assert!(lane.is_open(), "one message ended the lane");
     outcomes.send_fenced(&*lane, &KeySequence::new(), [message(20)]);
     outcomes.wait_for(21, broker.max_wait()).await;

@@ -172,10 +172,10 @@ where
         by_filter(&admin, &broker, DeadLetterFilter::new(), ALL_AT_ONCE),
         by_filter(&other, &broker, DeadLetterFilter::new(), ALL_AT_ONCE),
     );
-    assert!(first.is_ok() && second.is_ok(), "what is enqueued meanwhile is in the book");
+    assert!(first.is_ok() && second.is_ok(), "every message enqueued meanwhile is recorded");
     assert_eq!(all + all_there, 2 * EACH, "two share the letters");
     audit(relays, &admin, &broker, &book).await;
-    assert_eq!(called_back.load(Ordering::Acquire), 4 * 2 * EACH, "a listener hears of each death");
+    assert_eq!(called_back.load(Ordering::Acquire), 4 * 2 * EACH, "the callback is called for each dead letter");
 }
 
 #[tokio::test(flavor = "multi_thread")]
