@@ -44,7 +44,7 @@ use crate::store::{OutboxStore, Store, shared};
 use crate::topic::{DEFAULT_TRANSPORT, Topic};
 use crate::transport::Transport;
 
-/// Puts a relay together. Made by [`Outbox::relay`](crate::Outbox::relay).
+/// Configures and starts a relay. Made by [`Outbox::relay`](crate::Outbox::relay).
 #[derive(Debug)]
 #[must_use = "a relay runs only after `start`"]
 pub struct RelayBuilder {
@@ -57,7 +57,7 @@ pub struct RelayBuilder {
     limits: Limits,
     pub(in crate::relay) callbacks: Callbacks,
     gauges: Gauges,
-    /// How many relays have the transports in common.
+    /// How many relays share the transports.
     relay_count: usize,
 }
 
@@ -77,30 +77,29 @@ impl RelayBuilder {
         }
     }
 
-    /// The database to relay from. Required. It is told where the tables are: where the outbox writes to.
+    /// The database to relay from. Required. The outbox gives it the names of its tables.
     pub fn store(mut self, store: impl OutboxStore) -> Self {
         self.store = Some(shared(store, &self.tables));
         self
     }
 
-    /// The broker to relay to, for the topics that name no other. Required where there are such.
+    /// The broker for the topics that name no transport. Required if there is such a topic.
     pub fn transport(self, transport: impl Transport) -> Self {
         self.transport_named(DEFAULT_TRANSPORT, transport)
     }
 
-    /// A broker for the topics that name it ([`Topic::via`](crate::Topic::via)). Under one name the last one counts.
+    /// A broker for the topics that name it ([`Topic::via`](crate::Topic::via)). A later call with the same name replaces it.
     ///
-    /// Each transport has a queue, workers, a breaker and a share of what may be in flight of its own: one that is down
-    /// or slow keeps none of the others waiting, and a relay starts without those that cannot be reached. The database
-    /// needs as many connections more for each as [`Limits::claim_workers`] and [`Limits::settle_workers`] say, and one
-    /// to confirm.
+    /// Each transport has its own queue, workers, breaker, and share of the messages in flight. So one that is down or slow
+    /// delays none of the others, and a relay starts without those that it cannot reach. Each needs more database
+    /// connections: [`Limits::claim_workers`] plus [`Limits::settle_workers`], and one to confirm.
     pub fn transport_named(mut self, name: impl Into<Arc<str>>, transport: impl Transport) -> Self {
         self.transports.set(name.into(), Arc::new(transport));
         self
     }
 
-    /// One of `count`: with a name for its gauges, its share of what may be in flight, and the transports that it has in common
-    /// with the others.
+    /// Makes it one of `count` relays: gives it a name for its gauges, its share of the messages in flight, and the shared
+    /// transports.
     pub(in crate::relay) fn with_shared(mut self, name: &Arc<str>, count: usize, transports: &Transports) -> Self {
         self.gauges = Gauges::of(Some(Arc::clone(name)));
         self.relay_count = count;
@@ -115,13 +114,14 @@ impl RelayBuilder {
         self.topics.iter().any(|topic| topic.transport_name() == name)
     }
 
-    /// Other bounds and times than the defaults.
+    /// Replaces the default limits.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Another clock for terms than the machine's; for tests. One that panics is asked no more: the machine's goes on from there.
+    /// Replaces the machine's clock, by which terms are measured; for tests. After a panic in it, the relay uses the machine's
+    /// clock.
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Arc::new(GuardedClock::new(clock));
         self
@@ -129,22 +129,22 @@ impl RelayBuilder {
 
     /// Starts the relay on the current tokio runtime, which has to live as long as the relay.
     ///
-    /// A database or broker that cannot be reached is no error: the relay tries again and [`status`](Relay::status) says so. A database
-    /// that refuses the login is an error, because waiting does not mend a wrong password.
+    /// A database or broker that cannot be reached is no error: the relay tries again, and [`status`](Relay::status) shows it. A
+    /// database that refuses the login is an error, because a wrong password does not become right by waiting.
     ///
     /// # How long it takes
-    /// Milliseconds, if everything answers. It waits for the database at most 5 s, and asks nothing more of one that did not answer. It waits
-    /// for its transports side by side, for each at most 20 s; a Kafka cluster that does not answer costs it 3 s.
+    /// Milliseconds, if database and brokers respond. It waits at most 5 s for a database that does not. It waits for all transports at
+    /// the same time, at most 20 s; for a Kafka cluster that does not respond, 3 s.
     ///
     /// # Errors
-    /// What no waiting would mend; see [`StartError`].
+    /// A [`StartError`]: something that does not go away by waiting.
     ///
     /// # Panics
     /// Outside a tokio runtime with time enabled.
     ///
     /// # Cancel safety
-    /// Dropped, the future leaves no relay behind, and the outbox may start another. Topics, lanes and partitions that it has made
-    /// by then stay.
+    /// If the future is dropped, no relay runs, and the outbox may start another. Topics, lanes and partitions that it has
+    /// created stay.
     pub async fn start(mut self) -> Result<Relay, StartError> {
         let store = self.store.take().ok_or(StartError::NoStore)?;
         if self.transports.is_empty() {
@@ -175,7 +175,7 @@ impl RelayBuilder {
         Ok(spawn(engines, link, routes.into_iter().zip(prepared)))
     }
 
-    /// What the tasks work on.
+    /// The state that the tasks share.
     fn engines(self, store: Arc<dyn Store>, store_health: StoreHealth, routes: &[Route]) -> Engines {
         let Self { clock, limits, gauges, tables, callbacks, relay_count, .. } = self;
         let (stop, wakeups) = (Arc::new(Stop::default()), Arc::new(Wakeups::default()));
@@ -232,7 +232,7 @@ fn check_routes(limits: &Limits, routes: &[Route]) -> Result<(), StartError> {
     routes.iter().try_for_each(check_fences)
 }
 
-/// What logs call the outbox: its table, and the relay where a process has several.
+/// The outbox's name in logs: its table, and the relay's name if the process has several.
 fn outbox_name(gauges: &Gauges, tables: &TableNames) -> Arc<str> {
     match gauges.relay() {
         Some(relay) => format!("{}/{relay}", tables.messages()).into(),
@@ -240,7 +240,7 @@ fn outbox_name(gauges: &Gauges, tables: &TableNames) -> Arc<str> {
     }
 }
 
-/// Learns which topics are paused before anything is handed over. Without an answer, nothing is sent until there is one.
+/// Reads which topics are paused before anything is handed over. If that fails, nothing is sent until a poll has read it.
 async fn find_pauses(engines: &Engines) -> Result<(), StartError> {
     match poller::first_poll(engines).await {
         Err(error) if error.is_retriable() => {
@@ -258,7 +258,7 @@ fn queues(engines: &Engines) -> Queues {
     all.fold(Queues::new(first), |queues, engine| queues.with(Arc::clone(&engine.queue), engine.topics.names()))
 }
 
-/// Starts every task: those of each engine, and the poller, which looks for all of them.
+/// Starts every task: those of each engine, and those that all engines share, such as the poller.
 fn spawn(engines: Arc<Engines>, link: Arc<Link>, routes: impl Iterator<Item = (Route, bool)>) -> Relay {
     let (mut sweepers, mut others) = (JoinSet::new(), JoinSet::new());
     let stop = || Arc::clone(&engines.stop);

@@ -4,13 +4,13 @@ use std::time::Duration;
 use super::builder::RelayBuilder;
 use crate::relay::dead_letter_callbacks::{AlertThreshold, DeadLetterAlert, DeadLetterEvent};
 
-/// Being told of dead letters.
+/// Callbacks for dead letters.
 impl RelayBuilder {
-    /// Calls `callback` for each message that this relay gives up, when it is in the table of dead letters.
+    /// Calls `callback` for each message that this relay dead-letters, once it is in the table of dead letters.
     ///
-    /// It is called on a thread of its own, one letter after the other, and may block: nothing waits for it but the next
-    /// letter. Up to 1,024 wait for it; what comes beyond is counted (`outbox_dead_letter_callbacks_lost_total`) and not told, and so
-    /// is one at which it panics. A crash can lose some, too: the table has all of them, those of other processes included
+    /// The callback runs on its own thread, for one letter at a time. It may block: only the next letters wait for it. At most
+    /// 1,024 letters wait. Further ones, and those for which it panics, are lost to the callback and counted
+    /// (`outbox_dead_letter_callbacks_lost_total`). A crash can lose some, too. The table has all dead letters of all processes
     /// ([`Admin::dead_letters`](crate::admin::Admin::dead_letters)).
     ///
     /// ```
@@ -35,10 +35,10 @@ impl RelayBuilder {
         self
     }
 
-    /// Calls `callback` when this relay gives up more than `letters_max` messages within `window_duration`, once for each such
-    /// window; logs an ERROR, and counts it (`outbox_dead_letter_alerts_total`).
+    /// Calls `callback` if this relay dead-letters more than `letters_max` messages within `window_duration`, once for each such
+    /// window. Each time it also logs an ERROR and counts an alert (`outbox_dead_letter_alerts_total`).
     ///
-    /// It is called as that of [`on_dead_letter`](Self::on_dead_letter). Only messages of this process count.
+    /// The callback runs on the same thread as that of [`on_dead_letter`](Self::on_dead_letter). Only this process's messages count.
     ///
     /// ```
     /// # use std::time::Duration;

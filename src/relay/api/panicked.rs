@@ -1,7 +1,7 @@
-/// The thread of a blocking relay ended by a panic: of a store or a transport, or of the relay itself. The panic's
-/// own message went where the process's panics go.
+/// The thread of a blocking relay panicked, in the store, in a transport or in the relay itself. The process's panic hook has
+/// the panic's message.
 ///
-/// Nothing is lost: what was committed is in the table. A new relay of the same outbox can be started.
+/// Nothing is lost: committed messages are in the table. Start a new relay of the same outbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the relay's thread ended by a panic: nothing is sent until another relay is started")]
 pub struct RelayPanicked(());

@@ -1,7 +1,7 @@
 //! Relays of several databases or schemas in one process: shards, tenants, or two services that share a binary.
 //!
-//! A relay for each and not one that knows several databases: a database that fails, or whose statements are slow, then
-//! keeps nothing of the others waiting. What they have in common is the transport, and the bound of what may be in flight.
+//! Each database has its own relay, so that one that fails or is slow delays none of the others. They share the transports and
+//! the bound on messages in flight.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use crate::relay::{FlushOutcome, Relay, RelayBuilder, RelayStatus, ShutdownRepor
 use crate::topic::DEFAULT_TRANSPORT;
 use crate::transport::Transport;
 
-/// Running relays, each of a database of its own, by name. Made by [`Relays::builder`].
+/// Running relays by name, one for each database. Made by [`Relays::builder`].
 ///
-/// A database, or a schema of one, has an [`Outbox`](crate::Outbox): what is enqueued through a connection is to be handed to
-/// the relay of the same database. They may be built alike.
+/// Each database, or schema, needs its own [`Outbox`](crate::Outbox), because an outbox hands messages to its own relay. The
+/// outboxes may have the same topics.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -48,7 +48,7 @@ pub struct Relays {
 }
 
 impl Relays {
-    /// No relay yet, to be completed.
+    /// A builder without relays.
     pub fn builder() -> RelaysBuilder {
         RelaysBuilder::default()
     }
@@ -63,12 +63,12 @@ impl Relays {
         self.all.iter().map(|(name, relay)| (&**name, relay))
     }
 
-    /// How each does.
+    /// The status of each relay.
     pub fn status(&self) -> Vec<(Arc<str>, RelayStatus)> {
         self.all.iter().map(|(name, relay)| (Arc::clone(name), relay.status())).collect()
     }
 
-    /// [`Relay::flush`] of all side by side, with the worst outcome.
+    /// Calls [`Relay::flush`] on all relays at the same time and returns the worst outcome.
     ///
     /// # Cancel safety
     /// Cancelling stops the waiting only.
@@ -77,7 +77,7 @@ impl Relays {
         flushed.into_iter().fold(FlushOutcome::Settled, FlushOutcome::and)
     }
 
-    /// [`Relay::run_until`] of all together.
+    /// Runs the relays until `stop` completes, then shuts them down, as [`Relay::run_until`] does.
     ///
     /// # Cancel safety
     /// Cancelling it is like dropping the relays.
@@ -86,7 +86,7 @@ impl Relays {
         self.shutdown(SHUTDOWN_GRACE).await
     }
 
-    /// [`Relay::shutdown`] of all side by side, with the report of each.
+    /// Calls [`Relay::shutdown`] on all relays at the same time and returns their reports.
     ///
     /// # Cancel safety
     /// Cancelling it is like dropping the relays.
@@ -95,7 +95,7 @@ impl Relays {
     }
 }
 
-/// Puts [`Relays`] together.
+/// Configures and starts [`Relays`].
 #[derive(Debug, Default)]
 #[must_use = "relays run only after `start`"]
 pub struct RelaysBuilder {
@@ -104,22 +104,22 @@ pub struct RelaysBuilder {
 }
 
 impl RelaysBuilder {
-    /// The broker of every relay, for the topics that name no other.
+    /// The broker of every relay, for the topics that name no transport.
     pub fn transport(self, transport: impl Transport) -> Self {
         self.transport_named(DEFAULT_TRANSPORT, transport)
     }
 
-    /// A broker of every relay with topics that name it ([`Topic::via`](crate::Topic::via)). One that a relay was given itself
-    /// under the same name goes before it.
+    /// A broker of every relay with topics that name it ([`Topic::via`](crate::Topic::via)). A relay's own transport of the same
+    /// name takes precedence.
     pub fn transport_named(mut self, name: impl Into<Arc<str>>, transport: impl Transport) -> Self {
         self.transports.set(name.into(), Arc::new(transport));
         self
     }
 
-    /// A relay with its store. Of the [`Limits`](crate::Limits) that it was given, each gets its equal share of what may be in
-    /// flight; of the other limits it has all. Its gauges have the name as the label `relay`.
+    /// A relay with its store. Its limits of messages in flight are divided by the number of relays; its other
+    /// [`Limits`](crate::Limits) stay. Its gauges have the name as the label `relay`.
     ///
-    /// The name is part of what brokers know the lanes of [fenced](crate::Topic::fenced) topics by: it has to be the same on every
+    /// The name is part of the lane names that brokers know for [fenced](crate::Topic::fenced) topics. Use the same name on every
     /// node that relays from this database.
     pub fn relay(mut self, name: impl Into<Arc<str>>, relay: RelayBuilder) -> Self {
         self.relays.push((name.into(), relay));
@@ -128,16 +128,16 @@ impl RelaysBuilder {
 
     /// Starts them all on the current tokio runtime.
     ///
-    /// As with one relay, a database or a broker that cannot be reached is no error: its relay tries again.
+    /// A database or broker that cannot be reached is no error: its relay tries again.
     ///
     /// # Errors
-    /// What no waiting would mend, with the name of the relay; then none of them runs.
+    /// A problem that does not go away by waiting, with the name of the relay. Then no relay runs.
     ///
     /// # Panics
     /// Outside a tokio runtime with time enabled.
     ///
     /// # Cancel safety
-    /// Cancelling it is like dropping those that run already.
+    /// Cancelling it is like dropping the relays that were started.
     pub async fn start(self) -> Result<Relays, RelaysError> {
         self.check()?;
         let (transports, count) = (&self.transports, self.relays.len());
@@ -156,7 +156,7 @@ impl RelaysBuilder {
         match failed {
             None => Ok(relays),
             Some(error) => {
-                // They have taken nothing, or little, and what was committed meanwhile stays where it is.
+                // They have taken little or nothing, and committed rows stay in their tables.
                 relays.shutdown(Duration::ZERO).await;
                 Err(error)
             }
@@ -188,7 +188,7 @@ pub enum RelaysError {
     #[error("no relay was given: add one with .relay(\"name\", outbox.relay().store(..))")]
     None,
     /// Two have the same name.
-    #[error("two relays are called {relay:?}: give each database a name of its own")]
+    #[error("two relays have the name {relay:?}: give each database its own name")]
     DuplicateName {
         /// The name.
         relay: Arc<str>,

@@ -17,28 +17,28 @@ pub enum StartError {
     /// No transport was given.
     #[error("the relay has no transport: give it one with .transport(..)")]
     NoTransport,
-    /// A topic is ordered, and the store knows no lanes.
+    /// A topic is ordered, and the store does not support lanes.
     #[error(
-        "a topic is ordered by key, and this store knows no lanes: implement Store::lanes, or use a store that does"
+        "a topic is ordered by key, and this store does not support lanes: use a store that does"
     )]
     NoLanes,
-    /// A topic keeps sent messages or ages dead letters out, and the store has no part for that.
+    /// A topic keeps sent messages or removes old dead letters, and the store has no history.
     #[error(
-        "a topic has keep_sent_days or keep_dead_days, and this store keeps nothing: implement Store::history, or use a store that does"
+        "a topic has keep_sent_days or keep_dead_days, and this store does not support a history: use a store that does"
     )]
     NoHistory,
-    /// This outbox has a relay already.
-    #[error("a relay of this outbox runs already in this process: shut it down first, or share it")]
+    /// This outbox already has a relay.
+    #[error("this process already runs a relay of this outbox: shut it down first, or share it")]
     AlreadyRunning,
-    /// A message could still be under way when its lease ends, and another holder would send it too.
+    /// A message could still be in flight when its lease ends, and another holder would send it too.
     #[error(
-        "the delivery time-out ({delivery_timeout:?}) of the transport {transport:?} and the margin ({margin:?}) are not below the lease \
-         ({lease:?}): shorten the time-out or give limits with a longer lease_duration"
+        "the delivery time-out ({delivery_timeout:?}) of the transport {transport:?} plus term_margin_duration ({margin:?}) must be below \
+         lease_duration ({lease:?}): shorten the time-out, or give limits with a longer lease_duration"
     )]
     DeliveryTimeout {
         /// The transport's name.
         transport: Arc<str>,
-        /// The transport's.
+        /// The transport's delivery time-out.
         delivery_timeout: Duration,
         /// `Limits::term_margin_duration`.
         margin: Duration,
@@ -47,7 +47,8 @@ pub enum StartError {
     },
     /// A topic is fenced, and its transport cannot fence.
     #[error(
-        "topic {topic:?} is fenced, and the transport {transport:?} cannot fence: leave .fenced() out, or send it via Kafka"
+        "topic {topic:?} is fenced, and the transport {transport:?} does not support fencing: leave .fenced() out, or send the topic via \
+         Kafka"
     )]
     CannotFence {
         /// The topic.
@@ -55,24 +56,24 @@ pub enum StartError {
         /// The transport's name.
         transport: Arc<str>,
     },
-    /// A limit makes no sense.
+    /// A limit has a value that cannot work.
     #[error(transparent)]
     Limits(LimitsProblem),
-    /// The tables are missing, of another version, or the database is set so that they cannot be used.
+    /// The tables are missing or of another version, or a setting of the database prevents their use.
     #[error("{0}")]
     Schema(SchemaProblem),
-    /// The database does not let the relay in: the user, the password or the name of the database is wrong.
+    /// The database refuses the login: the user, the password or the name of the database is wrong.
     #[error("the relay does not start: {0}")]
     Refused(StoreError),
-    /// The store's pool is so small that the relay would wait for itself.
+    /// The store's pool is too small: the relay would wait for its own connections.
     #[error(
-        "the pool of the relay's store has at most {has} connections, and with these transports and limits the relay needs {needs}: set \
-         max_size({needs}) or more, or let the store make its own connections with connect(..)"
+        "the store's pool has at most {has} connections, and the relay needs {needs} with these transports and limits: set \
+         max_size({needs}) or more, or let the store open its own connections with connect(..)"
     )]
     PoolTooSmall {
-        /// What the pool has at most.
+        /// The pool's maximum.
         has: usize,
-        /// What the relay needs at least.
+        /// The relay's minimum.
         needs: usize,
     },
     /// The database refused the check.
@@ -81,7 +82,7 @@ pub enum StartError {
     /// Topics and transports do not fit together.
     #[error(transparent)]
     Routing(#[from] RoutingProblem),
-    /// The broker is there, and does not fit the configuration.
+    /// The broker responds, and does not fit the configuration.
     #[error("the transport {transport:?} is not as configured: {error}")]
     Transport {
         /// The transport's name.
@@ -89,7 +90,7 @@ pub enum StartError {
         /// What does not fit.
         error: TransportError,
     },
-    /// The thread or runtime of a blocking relay could not be made.
+    /// The thread or runtime of a blocking relay could not be started.
     #[error("the relay's thread could not be started: {0}")]
     Runtime(std::io::Error),
     /// The thread of a blocking relay panicked before the relay ran.
@@ -97,7 +98,7 @@ pub enum StartError {
     Panicked(RelayPanicked),
 }
 
-/// A limit with which nothing would ever happen, or too much: zero, or one that another limit or a topic does not allow.
+/// A limit that cannot work: it is zero, or another limit or a topic does not allow it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the limit {name} {problem}")]
 pub struct LimitsProblem {

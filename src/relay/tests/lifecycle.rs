@@ -166,8 +166,8 @@ fn a_blocking_relay_answers_while_a_flush_waits() {
     let relay = world.relay().clock(SystemClock).start_blocking().unwrap();
     world.commit_and_hand_over("orders");
     let (answer, flushed) = mpsc::channel();
-    let flush = Question::Flush(Duration::from_secs(60), answer);
-    relay.requests.blocking_send(Request::Ask(flush)).unwrap();
+    let flush = Query::Flush(Duration::from_secs(60), answer);
+    relay.requests.blocking_send(Request::Query(flush)).unwrap();
     relay.status().unwrap();
     assert_eq!(relay.backlog().unwrap().live(), 1);
     assert_eq!(flushed.try_recv(), Err(mpsc::TryRecvError::Empty), "the row is not settled");
@@ -183,7 +183,7 @@ fn a_blocking_relay_takes_a_bounded_number_of_calls() {
     let relay = world.relay().clock(SystemClock).start_blocking().unwrap();
     world.commit_and_hand_over("orders");
     let (answer, flushed) = mpsc::channel();
-    let flush = || Request::Ask(Question::Flush(Duration::from_secs(60), answer.clone()));
+    let flush = || Request::Query(Query::Flush(Duration::from_secs(60), answer.clone()));
     let calls = 2 * BLOCKING_CALLS_MAX;
     (0..calls).for_each(|_| relay.requests.blocking_send(flush()).unwrap());
     assert!(relay.requests.try_send(flush()).is_err(), "the queue of calls is full");
