@@ -110,7 +110,7 @@ async fn limits_that_do_not_fit_together_are_refused_with_what_would_happen() {
         (
             Limits { term_margin_duration: 3 * second, ..usual() },
             "extend_interval is 250ms",
-            "would end before anybody looks",
+            "ends before the relay checks",
         ),
     ];
     for (limits, names, says) in cases {

@@ -48,13 +48,13 @@ use super::sql::dialect::{Dialect, Statement};
 /// Implemented for `r2d2::Pool<ConnectionManager<_>>` of Diesel's own connections (feature `r2d2`) and for the
 /// diesel-async pools of deadpool, bb8 and mobc (features of their names), and for [`OwnConnections`].
 ///
-/// The store caches the connections it takes, so a call needs no checkout, no ping and no newly prepared statements. It holds as
-/// many as it makes calls at once (six with the default limits, and up to three more for each ordered topic). Give it a pool of its
-/// own. When the store is dropped, it closes its connections and does not return them.
+/// The store caches the connections it takes, so a call needs no checkout, no ping and no newly prepared statements. It caches as
+/// many as it makes calls at once: six with the default limits, and up to three more for each ordered topic. Give it its own pool.
+/// When the store is dropped, it closes its connections and does not return them.
 ///
-/// A relay does not start with a pool that has fewer connections than six, or than its transports and limits need; two, on SQLite. In any
-/// pool it leaves one connection to others, so an application that uses the same pool goes on, slowly; and the log says that there is such
-/// an application.
+/// A relay does not start if the pool is too small for its transports and limits: at least six connections, on SQLite two. It
+/// always leaves one connection of the pool to others. So an application that shares the pool still works, but slowly, and the
+/// relay logs a warning.
 ///
 /// A connection whose call was abandoned keeps its place in the pool until the server has answered. So the server never has more
 /// processes for a store than its pool has places.
@@ -67,19 +67,19 @@ pub trait ConnectionPool<DB: Dialect>: sealed::Sealed + Send + Sync + 'static {
     #[doc(hidden)]
     type Session: Session<DB>;
 
-    /// How many connections the pool has at most; `None` where it has no bound, or does not tell.
+    /// The most connections that the pool may have; `None` if it has no bound or does not report one.
     #[doc(hidden)]
     fn size_max(&self) -> Option<usize> {
         None
     }
 
-    /// How many of its connections somebody has, where it tells.
+    /// How many of its connections are in use, if it reports that.
     #[doc(hidden)]
     fn in_use(&self) -> Option<usize> {
         None
     }
 
-    /// Whether nobody else has connections of it.
+    /// Whether only this store uses it.
     #[doc(hidden)]
     fn is_own(&self) -> bool {
         false
@@ -128,7 +128,7 @@ pub trait Session<DB: Dialect>: Send + 'static {
     fn rollback(&mut self) -> impl Future<Output = QueryResult<()>> + Send;
 }
 
-/// Why a store cannot make connections by an address.
+/// Why a store cannot open connections to an address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{problem}")]
 pub struct StoreUrlError {
@@ -140,7 +140,7 @@ impl StoreUrlError {
         Self { problem }
     }
 
-    /// Refuses a URL that asks for TLS, where connections have none: the driver would say so at each of them.
+    /// Refuses a URL that requires TLS, which these connections do not have. Otherwise the driver would fail at each connection.
     #[cfg(all(feature = "postgres", feature = "async"))]
     pub(crate) fn refuse_tls(url: &str) -> Result<(), Self> {
         let settings = url.split_once('?').map_or("", |(_, settings)| settings);
@@ -150,8 +150,8 @@ impl StoreUrlError {
         {
             None => Ok(()),
             Some(setting) => Err(Self::new(format!(
-                "the database's URL has {setting}, and connect(..) makes connections without TLS: give PostgresStore::new a pool whose \
-                 connections have it, or leave {setting} out"
+                "the database's URL has {setting}, but connect(..) opens connections without TLS: give PostgresStore::new a pool with \
+                 TLS, or leave {setting} out"
             ))),
         }
     }

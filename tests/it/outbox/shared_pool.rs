@@ -84,7 +84,7 @@ async fn starves_neither(size: usize) {
 async fn a_pool_that_others_use_is_told_once() {
     let Some(url) = fresh_postgres() else { return };
     let (log, _logging) = Log::begin();
-    let warnings = || log.times("is used by others, too");
+    let warnings = || log.times("others use the pool of the relay's store");
     let (outbox, pool, broker) = (outbox(), deadpool(&url, CALLS), MemoryTransport::new());
     let held = pool.get().await.expect("a connection");
     let relay = start(&outbox, &pool, &broker).await.expect("start");
@@ -103,7 +103,7 @@ async fn a_pool_that_others_use_is_told_once() {
     let relay = start(&outbox, &own, &broker).await.expect("start");
     burst(&outbox, &application).await;
     assert!(outbox.flush(DEADLINE).await.is_settled());
-    assert_eq!(log.times("is used by others, too"), 0, "{}", log.text());
+    assert_eq!(log.times("others use the pool of the relay's store"), 0, "{}", log.text());
     assert!(relay.shutdown(DEADLINE).await.is_clean());
 }
 

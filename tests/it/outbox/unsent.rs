@@ -16,7 +16,7 @@ use super::databases::{Database, SqliteFile, fresh_mariadb, fresh_postgres};
 use super::logged::Log;
 use super::{order, outbox};
 
-const WARNING: &str = "messages are enqueued, and nobody sends them";
+const WARNING: &str = "messages are enqueued, and no relay seems to send them";
 const DEADLINE: Duration = Duration::from_secs(60);
 /// Longer than a message may lie.
 const LONG: Duration = Duration::from_secs(12);
