@@ -143,8 +143,7 @@ pub mod testing;
 mod topic;
 pub mod transport;
 
-/// What turns the `async fn` of a [`Transport`](transport::Transport) of one's own into the methods of the trait; the crate of the
-/// same name.
+/// The attribute for an `impl` of [`Transport`](transport::Transport), from the crate of the same name.
 pub use async_trait::async_trait;
 pub use codec::CodecError;
 #[cfg(feature = "derive")]

@@ -32,7 +32,7 @@ pub const ALL: &[Metric] = EVERY;
 
 macro_rules! metrics {
     ($($constant:ident = $name:literal, $kind:ident, $unit:ident, $help:literal;)+) => {
-        /// The names. Outside of this crate they stand as texts: in dashboards, alerts, and the tests of a recorder.
+        /// The names. Users write them as texts, in dashboards and alerts.
         #[cfg_attr(not(feature = "_internals"), allow(unreachable_pub))]
         pub(crate) mod names {
             $(#[doc = $help] pub const $constant: &str = $name;)+

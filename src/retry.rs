@@ -34,7 +34,7 @@ use crate::panic_guard::catch_panic;
 /// assert_eq!(Impatient.wait(4), Duration::from_secs(3_600));
 /// ```
 pub trait RetryPolicy: fmt::Debug + Send + Sync + 'static {
-    /// The wait after failure number `failures`, counted from 1. At most a year counts.
+    /// The wait after failure number `failures`, counted from 1. A longer wait than a year is cut to a year.
     ///
     /// # Panics
     /// It should not panic. If it does, the message waits as [`Exponential::default`] says, and

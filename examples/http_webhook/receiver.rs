@@ -23,7 +23,7 @@ use crate::Failure;
 /// How old a request may be: whoever has recorded one cannot play it again tomorrow.
 const AGE_MAX: Duration = Duration::from_secs(5 * 60);
 
-/// How long the receiver asks to be left alone while it is busy.
+/// How long the receiver asks its senders to wait while it is busy.
 pub(crate) const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// A request that the receiver has answered.

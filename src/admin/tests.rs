@@ -333,7 +333,7 @@ async fn a_payload_is_shown_by_the_codec_of_its_type() {
     let admin = outbox.build().unwrap().admin(store.clone());
     for (topic, kind, payload, shown) in [
         ("orders", "reading", Some(&[0xff, 0xfb][..]), "-5 degrees"),
-        ("orders", "reading", Some(b"{}x"), "3 bytes (the codec refused: not 2 bytes): {}x"),
+        ("orders", "reading", Some(b"{}x"), "3 bytes (the codec failed: not 2 bytes): {}x"),
         ("orders", "writing", Some(b"\0x"), "2 bytes of a type that is not registered: \\x00x"),
         ("others", "reading", Some(b"x"), "1 bytes of a type that is not registered: x"),
         ("orders", "reading", None, "no payload (a tombstone)"),

@@ -106,7 +106,7 @@ impl Outbox {
         Ok(())
     }
 
-    /// Behind the INSERT: on SQLite a transaction that reads first may not be able to write.
+    /// After the INSERT, because on SQLite a transaction that reads first may not be able to write.
     pub(super) fn look_for_unsent<C>(&self, conn: &mut C, context: WriteContext) -> QueryResult<()>
     where
         C: Connection,

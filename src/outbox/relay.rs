@@ -31,7 +31,7 @@ impl Outbox {
     }
 
     /// Waits until everything enqueued and committed so far has been sent and settled, for `within` at most. For processes
-    /// that end soon; one that shuts its relay down needs no flush before.
+    /// that end soon without a shutdown of their relay, which sends the rest itself.
     ///
     /// What was left to the sweepers on its way, in an outage say, is waited for as well, whichever process settles it. Rows
     /// that the commit hook did not see are not, nor those of paused topics. Without a relay in this process there is nothing

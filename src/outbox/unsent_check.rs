@@ -14,7 +14,7 @@ impl Outbox {
         if !self.watches_unsent(context) {
             return None;
         }
-        self.inner.unsent.due(connection, B::OWN_ROWS_TELL)
+        self.inner.unsent.due(connection, B::CAN_CHECK_OWN_ROWS)
     }
 
     /// Notes whether the sample is still there. If the database refuses the check, for example because a right is missing, no

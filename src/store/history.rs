@@ -137,7 +137,7 @@ pub enum ProcessedOutcome {
 
 /// A sent message, with everything that is known of it.
 ///
-/// Serializable as a [`DeadLetter`](super::DeadLetter) is, with payload and headers.
+/// Serializable like a [`DeadLetter`](super::DeadLetter), with payload and headers.
 #[derive(Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct SentMessage {

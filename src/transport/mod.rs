@@ -57,7 +57,7 @@ pub trait Transport: fmt::Debug + Send + Sync + 'static {
     /// that the configuration does not fit the broker, and the relay does not start.
     ///
     /// # Cancel safety
-    /// Cancelled when it takes longer than 20 s at start, and when the relay stops. The topics may then be created or not.
+    /// It is cancelled if it takes longer than 20 s at start, and when the relay stops. Then some topics may be created.
     async fn prepare(&self, topics: &[Topic]) -> Result<(), TransportError>;
 
     /// Hands one message to the client. Never blocks, never waits for the broker.

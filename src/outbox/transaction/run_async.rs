@@ -121,7 +121,7 @@ impl Outbox {
                     && !self.inner.transaction_pooling
                     && Self::fits_pipeline(&rows, context)
                 {
-                    // Behind a refusal the INSERT fails, and all is rolled back.
+                    // If the database refused the check, the INSERT fails and the whole transaction is rolled back.
                     drop(self.look_for_unsent_async(conn, context).await);
                     return self.write_with_commit(conn, rows, context).await;
                 }

@@ -24,7 +24,7 @@ pub(crate) async fn run(engine: Arc<Engine>) {
             () = engine.stop.reached(Stage::Ending) => return,
         }
         if let Some(class) = catch_panic("outage", &engine.name, || engine.transport.outage()).flatten() {
-            // The prober asks next, and learns more.
+            // The prober probes next and learns more.
             engine.breaker.open(class, &"the client has lost its brokers", engine.clock.now());
         }
         if let Err(error) = extend(&engine).await {

@@ -1,4 +1,4 @@
-//! What a relay's handles, status and logs report, also after its end.
+//! A relay's handles, status and logs, during its life and after its end.
 
 use std::time::Duration;
 
@@ -92,7 +92,7 @@ async fn a_relay_that_is_dropped_says_so_once_and_one_that_is_shut_down_does_not
     assert_eq!(dropped(), 2, "a cancelled shutdown counts as a drop");
 }
 
-/// What was shut down is dropped after another one was started.
+/// A relay that was shut down is dropped after another one was started.
 #[tokio::test(start_paused = true)]
 async fn the_end_of_a_relay_leaves_the_next_one_connected() {
     let world = World::new();
@@ -126,7 +126,7 @@ fn a_relay_whose_runtime_is_gone_says_so() {
     assert_eq!(handle.status().state, RelayState::RuntimeGone);
 }
 
-/// The runtime still exists, but nobody drives it.
+/// The runtime still exists, but is not driven.
 #[test]
 fn a_relay_whose_tasks_nobody_runs_is_stalled() {
     #[derive(Debug, Clone, Default)]
@@ -150,7 +150,7 @@ fn a_relay_whose_tasks_nobody_runs_is_stalled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_down_says_why_and_a_status_is_json() {
+async fn a_status_is_json_with_the_reasons_of_outages() {
     let world = World::new();
     world.broker.go_down_as(FailureClass::Connection);
     let relay = world.start().await;

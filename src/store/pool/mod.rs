@@ -52,7 +52,7 @@ use super::sql::dialect::{Dialect, Statement};
 /// many as it makes calls at once: six with the default limits, and up to three more for each ordered topic. Give it its own pool.
 /// When the store is dropped, it closes its connections and does not return them.
 ///
-/// A relay does not start if the pool is too small for its transports and limits: at least six connections, on SQLite two. It
+/// A relay does not start if the pool is too small for its transports and limits: at least four connections, on SQLite two. It
 /// always leaves one connection of the pool to others. So an application that shares the pool still works, but slowly, and the
 /// relay logs a warning.
 ///

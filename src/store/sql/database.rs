@@ -29,7 +29,7 @@ pub trait Database: Columns + Binds {
     /// Whether the owner of lanes is bound before a batch, not after it.
     const BINDS_OWNER_FIRST: bool = false;
 
-    /// How many connections a relay has use for, whatever its limits are.
+    /// The most connections that a relay can use, whatever its limits are.
     const CONNECTION_BOUND: Option<usize> = None;
 
     /// Commits a transaction that writes.

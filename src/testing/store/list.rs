@@ -178,7 +178,7 @@ macro_rules! __store_tests {
 /// Creates a `#[test]` for every case of the store conformance suite, in the current module.
 ///
 /// Takes the function that opens a store over empty tables: an `async fn() -> Option<impl StoreUnderTest>`. It is called for each
-/// test. `None` skips the test; the function should then say so loudly.
+/// test. `None` skips the test; the function should then print why.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! store_conformance_tests {

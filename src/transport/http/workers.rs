@@ -261,7 +261,7 @@ impl RequestSender {
     }
 }
 
-/// Classifies an answer that is no success. Returns how long the receiver asks to be left alone.
+/// Classifies an answer that is not a success. Returns how long the receiver asks its senders to wait.
 fn classify_response(response: &Response, status_classes: Option<FailureClass>) -> (FailureKind, Option<Duration>) {
     let status = response.status().as_u16();
     let by_status = match status {

@@ -109,13 +109,13 @@ impl KafkaConfig {
         Ok(CheckedConfig { client, delivery_timeout: Duration::from_millis(timeout_ms) + KAFKA_TIMEOUT_SLACK })
     }
 
-    /// Names the feature that is missing, where the client would say how librdkafka is compiled.
+    /// Names the missing feature. The client's own error would only say how librdkafka was compiled.
     fn refuse_what_is_not_built_in(&self, has_ssl: bool) -> Result<(), KafkaConfigError> {
         let needs_ssl = |(name, value): &(&String, &String)| {
             let value = value.to_ascii_uppercase();
             match name.as_str() {
                 "security.protocol" => value.contains("SSL"),
-                // PLAIN is in the client itself, and Kerberos in no feature of ours.
+                // The client always has PLAIN, and no feature of this crate has Kerberos.
                 "sasl.mechanisms" => value.contains("SCRAM") || value.contains("OAUTHBEARER"),
                 name => name.starts_with("ssl.") || name.starts_with("sasl.oauthbearer."),
             }
@@ -208,7 +208,7 @@ pub enum KafkaConfigError {
         /// What the client library says about it.
         problem: String,
     },
-    /// The setting needs a part of the client library that is not built in.
+    /// The setting needs a part of the client library that was not compiled.
     #[error(
         "the Kafka setting {name}={value} needs the feature `{feature}` of diesel-outbox: add it to the dependency in Cargo.toml; \
          it needs OpenSSL's headers to build"

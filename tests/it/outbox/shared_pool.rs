@@ -1,4 +1,5 @@
-//! Relay and application on one pool. A store keeps what it takes, so a small pool had nothing left for the application after one burst.
+//! A relay and an application on one pool. A store keeps its connections. Before it left one free, a small pool had none for the
+//! application after one burst.
 
 use std::time::{Duration, Instant};
 
@@ -31,7 +32,7 @@ fn deadpool(url: &str, size: usize) -> Deadpool {
     deadpool::Pool::builder(manager(url)).max_size(size).build().expect("a pool")
 }
 
-/// Many tasks that take a connection for each transaction.
+/// Runs many tasks that take a connection for each transaction.
 async fn burst(outbox: &Outbox, pool: &Deadpool) {
     let tasks = (0..TASKS).map(|_| {
         let (outbox, pool) = (outbox.clone(), pool.clone());
@@ -62,7 +63,7 @@ async fn the_smallest_pool_for_both_starves_neither() {
     starves_neither(NEEDED).await;
 }
 
-/// While a connection may be had at all, the application gets one.
+/// The application always gets a connection in the end.
 async fn starves_neither(size: usize) {
     let Some(url) = fresh_postgres() else { return };
     let (outbox, pool, broker) = (outbox(), deadpool(&url, size), MemoryTransport::new());
@@ -79,7 +80,7 @@ async fn starves_neither(size: usize) {
     assert!(relay.shutdown(DEADLINE).await.is_clean());
 }
 
-/// And somebody is told.
+/// The log has a warning.
 #[tokio::test]
 async fn a_pool_that_others_use_is_told_once() {
     let Some(url) = fresh_postgres() else { return };
@@ -90,7 +91,7 @@ async fn a_pool_that_others_use_is_told_once() {
     let relay = start(&outbox, &pool, &broker).await.expect("start");
     let end = Instant::now() + DEADLINE;
     while warnings() == 0 {
-        assert!(Instant::now() < end, "nothing is said: {}", log.text());
+        assert!(Instant::now() < end, "no warning is logged: {}", log.text());
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     burst(&outbox, &pool).await;

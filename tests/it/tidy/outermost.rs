@@ -1,4 +1,4 @@
-//! The layer that everything else is below: what people look after messages with, and the suites for stores and transports.
+//! The top layer: admin operations, and the suites for stores and transports.
 
 pub(super) const OUTERMOST: &[&str] = &[
     "admin::error",
