@@ -83,12 +83,12 @@ impl Transport for FunctionTransport {
 #[derive(Debug, Default)]
 struct Mailer {
     sent: Vec<String>,
-    asked: HashSet<String>,
+    requested: HashSet<String>,
 }
 
 impl Mailer {
     fn send(&mut self, address: &str) -> Result<(), TransportError> {
-        let first = self.asked.insert(address.to_owned());
+        let first = self.requested.insert(address.to_owned());
         match address {
             // Spends an attempt, and is repeated by the topic's policy.
             "bob" if first => Err(TransportError::new(FailureClass::Record, "mailbox busy")),

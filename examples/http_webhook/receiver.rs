@@ -53,7 +53,7 @@ struct OrderBook {
     /// By idempotency key. A service keeps them in its database, in the transaction that does the work.
     orders: HashMap<String, Bytes>,
     was_busy: bool,
-    lost_an_answer: bool,
+    has_lost_response: bool,
 }
 
 impl Receiver {
@@ -104,7 +104,7 @@ impl OrderBook {
         }
         self.orders.insert(key.to_owned(), order);
         // The order is taken, and a proxy on the way has lost patience: the sender cannot know.
-        if std::mem::replace(&mut self.lost_an_answer, true) { StatusCode::OK } else { StatusCode::GATEWAY_TIMEOUT }
+        if std::mem::replace(&mut self.has_lost_response, true) { StatusCode::OK } else { StatusCode::GATEWAY_TIMEOUT }
     }
 }
 

@@ -156,7 +156,7 @@ impl Story {
         self.acts += 1;
         println!("\n{}. {title}", self.acts);
         let duplicates_before = self.kafka.duplicates;
-        let told = play(self, orders.clone())?;
+        let narrated = play(self, orders.clone())?;
         self.kafka.catch_up()?;
         let direct = self.metrics.direct().len();
         let delivered = usize::try_from(self.metrics.delivered())?;
@@ -169,7 +169,7 @@ impl Story {
             never_sent: placed - self.kafka.orders.range(orders).count(),
             duplicates: self.kafka.duplicates - duplicates_before,
         };
-        assert_eq!(told, counted, "what is told of {title:?}, and what was counted");
+        assert_eq!(narrated, counted, "what is told of {title:?}, and what was counted");
         self.table.add(title, counted);
         self.metrics.reset();
         Ok(())

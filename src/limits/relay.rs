@@ -264,7 +264,7 @@ pub const SEND_ONE_BY_ONE_DURATION: Duration = Duration::from_secs(60);
 /// How much longer than [`delivery_timeout`](crate::transport::Transport::delivery_timeout) a message may be without an
 /// outcome before the relay assumes that none will come, and stops extending its lease. Five minutes: a transport that
 /// is only slower than it states, or whose process was suspended, must not cause a second send.
-pub const ANSWER_GRACE: Duration = Duration::from_secs(300);
+pub const OUTCOME_GRACE: Duration = Duration::from_secs(300);
 
 /// A full scan pauses for this many times its duration: it uses 2 % of a database core at most. It finds rows that were
 /// committed late, or before a clock went back, and walks over every dead index entry. A scan of 0.3 ms replaces each

@@ -10,7 +10,7 @@ use crate::store::RowRef;
 
 impl Outbox {
     /// The sample that this enqueue is to check, if there is one.
-    pub(super) fn perhaps_unsent<B: Dialect>(&self, context: WriteContext, connection: usize) -> Option<RowRef> {
+    pub(super) fn unsent_sample<B: Dialect>(&self, context: WriteContext, connection: usize) -> Option<RowRef> {
         if !self.watches_unsent(context) {
             return None;
         }

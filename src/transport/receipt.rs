@@ -85,7 +85,7 @@ impl Receipt {
 
 impl Drop for Receipt {
     fn drop(&mut self) {
-        self.report(Outcome::Failed(TransportError::new(FailureClass::Temporary, DroppedUnanswered)));
+        self.report(Outcome::Failed(TransportError::new(FailureClass::Temporary, DroppedWithoutOutcome)));
     }
 }
 
@@ -97,7 +97,7 @@ impl fmt::Debug for Receipt {
 
 #[derive(Debug, thiserror::Error)]
 #[error("the transport dropped the message without an outcome")]
-struct DroppedUnanswered;
+struct DroppedWithoutOutcome;
 
 #[cfg(test)]
 mod tests {
@@ -114,10 +114,10 @@ mod tests {
 
     fn counted() -> (Arc<Sink>, Receipt) {
         let sink = Arc::new(Sink::default());
-        let told = Arc::clone(&sink);
+        let shared = Arc::clone(&sink);
         let report = move |_outcome: Outcome| {
-            assert_eq!(told.in_flight.count(), 1, "it counts until it has been reported");
-            told.reported.store(true, Ordering::Release);
+            assert_eq!(shared.in_flight.count(), 1, "it counts until it has been reported");
+            shared.reported.store(true, Ordering::Release);
         };
         let receipt = Receipt::new(report).tracked_by(&sink.in_flight);
         (sink, receipt)

@@ -157,7 +157,7 @@ impl ReceiptSink for Engine {
         }
         let now = self.clock.now();
         self.breaker.observe(&outcome, now);
-        let Some(entry) = self.ledger.answered(row, matches!(outcome, Outcome::Delivered)) else {
+        let Some(entry) = self.ledger.complete(row, matches!(outcome, Outcome::Delivered)) else {
             tracing::error!(
                 ?row,
                 "the transport reported an outcome twice, or for a row that was never sent: ignoring it"

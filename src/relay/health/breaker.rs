@@ -47,7 +47,7 @@ struct Inner {
     /// is one outage.
     down_since: Option<BootInstant>,
     /// When the broker last answered a probe in this outage.
-    answered_at: Option<BootInstant>,
+    probed_at: Option<BootInstant>,
     /// The last error in this outage.
     error: String,
     /// How many trials there have been.
@@ -73,7 +73,7 @@ impl Inner {
 impl Breaker {
     pub(crate) fn new(transport: Arc<str>, is_open: Gauge, trial_duration: Duration) -> Self {
         let (state, error) = (BreakerState::Closed, String::new());
-        let inner = Mutex::new(Inner { state, down_since: None, answered_at: None, error, trials: 0 });
+        let inner = Mutex::new(Inner { state, down_since: None, probed_at: None, error, trials: 0 });
         let breaker = Self { transport, is_open, inner, changed: Notify::new(), trial_duration };
         // Set from the start, so that a dashboard shows every transport, not only those that were down once.
         breaker.set_gauge(false);
@@ -122,7 +122,7 @@ impl Breaker {
         }
         // After a successful probe there was nothing to send. A failure long after that is a new outage.
         let trial_began_at = if let BreakerState::Trial { since, .. } = inner.state { since } else { now };
-        if inner.answered_at.take().is_some_and(|at| trial_began_at >= at + self.trial_duration) {
+        if inner.probed_at.take().is_some_and(|at| trial_began_at >= at + self.trial_duration) {
             inner.down_since = None;
         }
         let since = *inner.down_since.get_or_insert(now);
@@ -141,10 +141,10 @@ impl Breaker {
     }
 
     /// The broker answered a probe.
-    pub(crate) fn note_probe_answer(&self, now: BootInstant) {
+    pub(crate) fn note_probe_success(&self, now: BootInstant) {
         let mut inner = self.lock();
         if matches!(inner.state, BreakerState::Open { .. }) {
-            (inner.state, inner.answered_at) = (BreakerState::HalfOpen, Some(now));
+            (inner.state, inner.probed_at) = (BreakerState::HalfOpen, Some(now));
             drop(inner);
             self.changed.notify_waiters();
         }
@@ -163,7 +163,7 @@ impl Breaker {
     fn close_trial(&self) {
         let mut inner = self.lock();
         if matches!(inner.state, BreakerState::Trial { .. }) {
-            (inner.state, inner.down_since, inner.answered_at) = (BreakerState::Closed, None, None);
+            (inner.state, inner.down_since, inner.probed_at) = (BreakerState::Closed, None, None);
             drop(inner);
             tracing::info!(transport = &*self.transport, "the transport is back");
             self.set_gauge(false);
@@ -243,7 +243,7 @@ mod tests {
     fn half_open() -> Breaker {
         let breaker = breaker();
         breaker.observe(&failed(FailureClass::Connection), START);
-        breaker.note_probe_answer(START);
+        breaker.note_probe_success(START);
         breaker
     }
 
@@ -318,7 +318,7 @@ mod tests {
         let slow = breaker.admit(7, START);
         breaker.observe(&Outcome::Delivered, START);
         breaker.observe(&failed(FailureClass::Connection), START);
-        breaker.note_probe_answer(START);
+        breaker.note_probe_success(START);
         breaker.admit(7, START).end(true);
         let state = breaker.state();
         slow.end(false);
@@ -332,7 +332,7 @@ mod tests {
         breaker.observe(&failed(FailureClass::Connection), START);
         let while_open = breaker.admit(7, START);
         assert_eq!((while_closed.rows(), while_open.rows()), (7, 0));
-        breaker.note_probe_answer(START);
+        breaker.note_probe_success(START);
         breaker.admit(7, START).end(true);
         let state = breaker.state();
         drop((while_closed, while_open));
@@ -386,7 +386,7 @@ mod tests {
         let class = FailureClass::Authentication;
         breaker.observe(&failed(class), later);
         assert_eq!(breaker.state(), BreakerState::Open { class, since: START }, "a probe alone does not end an outage");
-        breaker.note_probe_answer(later);
+        breaker.note_probe_success(later);
         breaker.admit(1, later).end(true);
         breaker.observe(&Outcome::Delivered, later);
         breaker.observe(&failed(class), later);

@@ -91,10 +91,10 @@ fn the_gauges_of_a_topic_go_back_to_zero_when_it_has_no_rows_any_more() {
             let relay = world.start().await;
             world.commit("nobody-s");
             relay.backlog().await.unwrap();
-            let told = gauges();
-            assert_eq!(told[&format!("{} nobody-s", metrics::LIVE_ROWS)], 1.0);
-            assert_eq!(told[&format!("{} nobody-s", metrics::DUE_ROWS)], 1.0);
-            assert_eq!(told[&format!("{} orders", metrics::DEAD_LETTERS)], 0.0);
+            let values = gauges();
+            assert_eq!(values[&format!("{} nobody-s", metrics::LIVE_ROWS)], 1.0);
+            assert_eq!(values[&format!("{} nobody-s", metrics::DUE_ROWS)], 1.0);
+            assert_eq!(values[&format!("{} orders", metrics::DEAD_LETTERS)], 0.0);
 
             let names = crate::naming::TableNames::default();
             let other = RelayBuilder::new(vec![Topic::new("nobody-s")], names, std::sync::Arc::default());

@@ -56,7 +56,7 @@ fn in_lane(world: &World) -> RowKey {
 #[tokio::test(start_paused = true)]
 async fn a_settle_that_is_repeated_keeps_once() {
     let world = world_on(MemoryStore::new());
-    world.store.inject(Call::Settle, Fault::AnswerLost(StoreError::Conflict("answer lost".into())));
+    world.store.inject(Call::Settle, Fault::ResponseLost(StoreError::Conflict("answer lost".into())));
     let _relay = world.start().await;
     let key = world.commit_and_hand_over("orders");
     world.delivered(1).await;
@@ -191,7 +191,7 @@ async fn a_missing_table_refuses_the_start_and_names_its_migration() {
     let world = world_on(MemoryStore::new());
     let missing = || SchemaProblem::NotMigrated { table: "outbox_history".into(), migration: "0000outbox05_history" };
     // The first check is that of the tables that every outbox has.
-    world.store.inject(Call::Check, Fault::AnswerLost(StoreError::Conflict("busy".into())));
+    world.store.inject(Call::Check, Fault::ResponseLost(StoreError::Conflict("busy".into())));
     world.store.inject(Call::Check, Fault::Refused(StoreError::Schema(missing())));
     let error = world.relay().start().await.unwrap_err();
     assert!(matches!(&error, StartError::Schema(problem) if *problem == missing()), "{error}");

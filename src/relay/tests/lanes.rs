@@ -41,9 +41,9 @@ impl World {
         row
     }
 
-    pub(super) fn hand_over_keyed(&self, row: RowKey, key: &str, tells_id: bool) {
+    pub(super) fn hand_over_keyed(&self, row: RowKey, key: &str, with_id: bool) {
         let mut handed = HandedOver { lane: Some(lane_of(key, LANES)), ..super::handed_over(row, TOPIC) };
-        handed.row.id = handed.row.id.filter(|_| tells_id);
+        handed.row.id = handed.row.id.filter(|_| with_id);
         self.link.hand_over(vec![handed]);
     }
 
@@ -106,7 +106,7 @@ async fn one_message_of_a_key_is_under_way_and_many_keys_are() {
 
 #[tokio::test(start_paused = true)]
 async fn a_commit_wakes_the_owner_of_its_lane() {
-    for tells_id in [true, false] {
+    for with_id in [true, false] {
         let world = world();
         let relay = world.start().await;
         world.until("every lane is owned", || owned(&relay) == usize::from(LANES)).await;
@@ -114,7 +114,7 @@ async fn a_commit_wakes_the_owner_of_its_lane() {
             tokio::time::sleep(Duration::from_millis(1_300)).await;
             let start = Instant::now();
             let row = world.commit_keyed("a");
-            world.hand_over_keyed(row, "a", tells_id);
+            world.hand_over_keyed(row, "a", with_id);
             assert!(relay.flush(Duration::from_secs(5)).await.is_settled());
             assert!(start.elapsed() < Duration::from_millis(100), "it waited for a poll: {:?}", start.elapsed());
             assert_eq!(world.broker.delivered().last().map(|sent| sent.message_id), Some(row.message_id));

@@ -165,8 +165,8 @@ fn a_blocking_relay_answers_while_a_flush_waits() {
     world.broker.hold();
     let relay = world.relay().clock(SystemClock).start_blocking().unwrap();
     world.commit_and_hand_over("orders");
-    let (answer, flushed) = mpsc::channel();
-    let flush = Query::Flush(Duration::from_secs(60), answer);
+    let (response, flushed) = mpsc::channel();
+    let flush = Query::Flush(Duration::from_secs(60), response);
     relay.requests.blocking_send(Request::Query(flush)).unwrap();
     relay.status().unwrap();
     assert_eq!(relay.backlog().unwrap().live(), 1);
@@ -182,8 +182,8 @@ fn a_blocking_relay_takes_a_bounded_number_of_calls() {
     world.broker.hold();
     let relay = world.relay().clock(SystemClock).start_blocking().unwrap();
     world.commit_and_hand_over("orders");
-    let (answer, flushed) = mpsc::channel();
-    let flush = || Request::Query(Query::Flush(Duration::from_secs(60), answer.clone()));
+    let (response, flushed) = mpsc::channel();
+    let flush = || Request::Query(Query::Flush(Duration::from_secs(60), response.clone()));
     let calls = 2 * BLOCKING_CALLS_MAX;
     (0..calls).for_each(|_| relay.requests.blocking_send(flush()).unwrap());
     assert!(relay.requests.try_send(flush()).is_err(), "the queue of calls is full");

@@ -129,9 +129,9 @@ fn an_ordered_message_is_timed_where_the_hook_named_it() {
         let relay = world.start().await;
         world.until("every lane is owned", || lanes::owned(&relay) == usize::from(LANES)).await;
         world.commit_keyed("found");
-        for (key, tells_id) in [("named", true), ("unnamed", false)] {
+        for (key, with_id) in [("named", true), ("unnamed", false)] {
             let row = world.commit_keyed(key);
-            world.hand_over_keyed(row, key, tells_id);
+            world.hand_over_keyed(row, key, with_id);
         }
         world.drained().await;
     });

@@ -201,17 +201,17 @@ async fn one_that_hangs_keeps_no_other_from_its_start() {
 #[tokio::test(start_paused = true)]
 async fn a_pause_that_was_asked_for_outlives_a_success_of_what_was_sent_before() {
     let (world, hooks) = two_routes(MemoryStore::new());
-    let asked = Duration::from_secs(100);
-    hooks.refuse_next(FailureClass::Topic, asked);
+    let requested = Duration::from_secs(100);
+    hooks.refuse_next(FailureClass::Topic, requested);
     world.commit("hooks");
     world.commit("hooks");
     let began = Instant::now();
     let relay = relay(&world, &hooks).start().await.unwrap();
     hooks.inner.wait_for_delivered(1, super::DEADLINE).await.unwrap();
-    assert!(began.elapsed() < asked, "the second message was already in flight when the first was refused");
+    assert!(began.elapsed() < requested, "the second message was already in flight when the first was refused");
     assert!(relay.status().refused_topics.is_empty(), "a topic that waits is not a refused one");
-    tokio::time::timeout(asked + super::DEADLINE, hooks.inner.wait_for_delivered(2, asked * 2)).await.unwrap().unwrap();
-    assert!(began.elapsed() + Duration::from_millis(50) >= asked, "{:?}", began.elapsed());
+    tokio::time::timeout(requested + super::DEADLINE, hooks.inner.wait_for_delivered(2, requested * 2)).await.unwrap().unwrap();
+    assert!(began.elapsed() + Duration::from_millis(50) >= requested, "{:?}", began.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
@@ -271,11 +271,11 @@ async fn an_inline_row_goes_to_the_transport_of_its_topic() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pause_that_the_receiver_asks_for_is_kept() {
-    let asked = Duration::from_secs(100);
+    let requested = Duration::from_secs(100);
     for (class, written) in [(FailureClass::Topic, 0), (FailureClass::Temporary, 1), (FailureClass::Record, 1)] {
-        for (asked, kept) in [(asked, asked), (RETRY_AFTER_MAX * 50, RETRY_AFTER_MAX)] {
+        for (requested, kept) in [(requested, requested), (RETRY_AFTER_MAX * 50, RETRY_AFTER_MAX)] {
             let (world, hooks) = two_routes(MemoryStore::new());
-            hooks.refuse_next(class, asked);
+            hooks.refuse_next(class, requested);
             let _relay = relay(&world, &hooks).start().await.unwrap();
             world.commit("hooks");
             world.until("it was refused", || hooks.refusal.lock().unwrap().is_none()).await;

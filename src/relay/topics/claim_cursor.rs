@@ -245,10 +245,10 @@ pub(in crate::relay) mod tests {
     fn a_row_that_a_full_scan_finds_below_is_claimed_next() {
         let mut world = World::new();
         world.claim_cursor.note_poll(&poll_range(i64::MIN, 10));
-        let under_way = world.is_at(10, false);
+        let open_claim = world.is_at(10, false);
         world.claim_cursor.note_poll(&poll_range(i64::MIN, 4));
-        world.found_all(under_way);
-        world.claim_cursor.note(under_way, &claim_result(Some(12), None, true), world.now);
+        world.found_all(open_claim);
+        world.claim_cursor.note(open_claim, &claim_result(Some(12), None, true), world.now);
         world.is_at(4, false);
     }
 

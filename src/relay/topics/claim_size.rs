@@ -96,13 +96,13 @@ mod tests {
 
     #[test]
     fn of_large_rows_it_asks_for_about_what_fits_and_of_small_ones_for_all_again() {
-        let (mut size, mut asked) = (ClaimSize::default(), Vec::new());
+        let (mut size, mut sizes) = (ClaimSize::default(), Vec::new());
         for fitting in [160, 160, 160, 160, 160, 2_000, 2_000, 2_000, 2_000] {
             let rows_max = size.rows_of(2_000);
-            asked.push(rows_max);
+            sizes.push(rows_max);
             size.note_claimed(fitting.min(rows_max), rows_max);
         }
-        assert_eq!(asked, [2_000, 1_000, 500, 250, 250, 250, 500, 1_000, 2_000]);
+        assert_eq!(sizes, [2_000, 1_000, 500, 250, 250, 250, 500, 1_000, 2_000]);
         assert_eq!(size.of(8 << 20), 8 << 20, "the bytes are as many as ever");
         for _ in 0..200 {
             size.note_claimed(0, 2_000);

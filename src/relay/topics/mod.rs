@@ -251,7 +251,7 @@ impl TopicState {
         self.in_flight.fetch_add(1, Ordering::AcqRel);
     }
 
-    pub(crate) fn answered(&self) {
+    pub(crate) fn completed(&self) {
         let before = self.in_flight.fetch_sub(1, Ordering::AcqRel);
         debug_assert!(before > 0, "an answer without a send");
         if before == 1 {

@@ -205,8 +205,8 @@ impl<DB: Dialect, P: ConnectionPool<DB>> Connections<DB, P> {
             }
             *opening = Some(self.open(place, permit));
         }
-        let Some(under_way) = opening else { return Ok(()) };
-        let opened = under_way.await;
+        let Some(pending) = opening else { return Ok(()) };
+        let opened = pending.await;
         *opening = None;
         opened.map_err(|panicked| StoreError::Unreachable(panicked.into()))?
     }
@@ -216,7 +216,7 @@ impl<DB: Dialect, P: ConnectionPool<DB>> Connections<DB, P> {
     /// not cancel it either: a server that hangs would get one more connection each time.
     fn open(&self, place: Place, permit: OwnedSemaphorePermit) -> JoinHandle<Result<(), StoreError>> {
         let (pool, idle, set_up) = (Arc::clone(&self.pool), Arc::clone(&self.idle), self.set_up.clone());
-        self.look_for_others();
+        self.warn_if_shared();
         let (deadline, is_transaction_pooled) = (self.deadline, self.is_transaction_pooled);
         tokio::spawn(async move {
             let _permit = permit;
@@ -240,7 +240,7 @@ impl<DB: Dialect, P: ConnectionPool<DB>> Connections<DB, P> {
 
 impl<DB: Dialect, P: ConnectionPool<DB>> Connections<DB, P> {
     /// Warns once if others use the relay's pool too: in a burst the relay takes connections that they need.
-    fn look_for_others(&self) {
+    fn warn_if_shared(&self) {
         if !self.places.is_reserved() || self.idle.is_shared.load(Ordering::Relaxed) {
             return;
         }

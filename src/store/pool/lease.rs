@@ -202,11 +202,11 @@ impl<DB: Dialect, S: Session<DB>> PoolConnection<DB, S> {
 
     /// Whether the connection still works. After a failed statement an open transaction accepts only a rollback.
     async fn still_works(&mut self) -> bool {
-        let answer = match self.in_transaction {
+        let response = match self.in_transaction {
             true => self.call(|session| Box::pin(session.rollback())).await,
             false => self.call(|session| Box::pin(session.batch("SELECT 1".into()))).await,
         };
-        answer.is_ok()
+        response.is_ok()
     }
 
     /// Runs a call. If dropped, the call goes on until the server has answered, and then the connection is closed.

@@ -152,11 +152,11 @@ macro_rules! opened_sync {
             type Session = Blocking<Own<$connection>>;
 
             async fn open(&self, _within: Duration) -> Result<Self::Session, OpenError> {
-                let (tell, told) = tokio::sync::oneshot::channel();
+                let (sender, receiver) = tokio::sync::oneshot::channel();
                 let url = Arc::clone(&self.url);
-                let open = move || drop(tell.send(<$connection as diesel::Connection>::establish(&url)));
+                let open = move || drop(sender.send(<$connection as diesel::Connection>::establish(&url)));
                 std::thread::Builder::new().name("outbox-connect".into()).spawn(open)?;
-                Ok(Blocking::new(Own(told.await?.map_err(|error| self.failed(&error))?)))
+                Ok(Blocking::new(Own(receiver.await?.map_err(|error| self.failed(&error))?)))
             }
 
             fn is_own(&self) -> bool {

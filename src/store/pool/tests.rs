@@ -159,7 +159,7 @@ impl QueryableByName<Pg> for Empty {
 async fn calls(connections: &Connections<Pg, Pool>, count: usize) -> usize {
     let call = || async { connections.load::<Empty>(Statement::new(&"SELECT 1".into(), [])).await.is_ok() };
     let answered = futures_util::future::join_all((0..count).map(|_| call())).await;
-    answered.into_iter().filter(|is_answered| *is_answered).count()
+    answered.into_iter().filter(|is_ok| *is_ok).count()
 }
 
 /// A server that does not answer gets no more connections from a store, however many of its calls are abandoned.

@@ -294,7 +294,7 @@ impl<DB: Database, P: ConnectionPool<DB>> SqlStore<DB, P> {
         let statement = Statement::new(self.sql.due.poll_sql(has_pauses), binds);
         let found: Vec<Read<RawPollRow>> = self.executor.poll(statement).await?;
         let slack = spec.watermark_slack_duration;
-        Ok(PollResult::of(found.into_iter().map(|Read(RawPollRow(topic, looked))| looked.of::<DB>(&topic, slack))))
+        Ok(PollResult::of(found.into_iter().map(|Read(RawPollRow(topic, row))| row.of::<DB>(&topic, slack))))
     }
 
     /// Runs statements that follow each other at once in one transaction.

@@ -82,12 +82,12 @@ async fn compare(
 /// Asks until a broker knows the topic; `None` if none did in time.
 async fn retry_until_known<T>(
     ends_at: Instant,
-    ask: impl AsyncFn() -> Result<Option<T>, TransportError>,
+    look_up: impl AsyncFn() -> Result<Option<T>, TransportError>,
 ) -> Result<Option<T>, TransportError> {
     loop {
-        let answer = ask().await?;
-        if answer.is_some() || Instant::now() >= ends_at {
-            return Ok(answer);
+        let found = look_up().await?;
+        if found.is_some() || Instant::now() >= ends_at {
+            return Ok(found);
         }
         sleep(KAFKA_ADMIN_POLL_INTERVAL).await;
     }

@@ -85,7 +85,7 @@ impl State {
         let refused = lane.as_ref().and_then(|(fence, sequence)| fence.refuses(sequence, &self.fences));
         let answered = match refused {
             Some(error) => Some((sent.receipt, Outcome::Failed(error))),
-            None => self.answer(sent),
+            None => self.respond(sent),
         };
         let outcome = answered.as_ref().map(|(_, outcome)| outcome);
         if let Some((fence, sequence)) = lane.filter(|_| !matches!(outcome, Some(Outcome::Delivered))) {
@@ -95,12 +95,12 @@ impl State {
         answered
     }
 
-    fn answer(&mut self, sent: Sent) -> Option<(Receipt, Outcome)> {
+    fn respond(&mut self, sent: Sent) -> Option<(Receipt, Outcome)> {
         if let Some(class) = self.down {
             return Some((sent.receipt, down(class)));
         }
         let Sent { envelope, receipt, lane } = sent;
-        let outcome = match self.script.answer(&envelope) {
+        let outcome = match self.script.response(&envelope) {
             ScriptedResponse::Deliver => {
                 self.stored.push(envelope);
                 Outcome::Delivered

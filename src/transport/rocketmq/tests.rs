@@ -71,7 +71,7 @@ impl Connection for Scripted {
         Ok(Some(route_of(names)))
     }
 
-    async fn ask(&self, _: &str, code: i32, _: Fields<'_>, _: Vec<u8>) -> Result<Option<Vec<u8>>, CallError> {
+    async fn request(&self, _: &str, code: i32, _: Fields<'_>, _: Vec<u8>) -> Result<Option<Vec<u8>>, CallError> {
         const HEART_BEAT: i32 = 34;
         match self.1 {
             Asking::Hangs if code == HEART_BEAT => std::future::pending().await,

@@ -55,10 +55,10 @@ where
     }
 }
 
-async fn all_arrive(broker: &MemoryTransport, relay: Relay, looked_at: impl FnOnce()) {
+async fn all_arrive(broker: &MemoryTransport, relay: Relay, check: impl FnOnce()) {
     let count = usize::try_from(MESSAGES).expect("few");
     broker.wait_for_delivered(count, DEADLINE).await.expect("all arrive");
-    looked_at();
+    check();
     assert!(relay.shutdown(DEADLINE).await.is_clean());
     assert_eq!(broker.delivered().len(), count);
 }

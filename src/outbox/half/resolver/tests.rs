@@ -28,7 +28,7 @@ struct Marks {
 }
 
 impl Marks {
-    fn ask(&self, is_down: bool, group: usize) -> Result<(), StoreError> {
+    fn record(&self, is_down: bool, group: usize) -> Result<(), StoreError> {
         self.groups.lock().unwrap().push(group);
         if is_down { Err(StoreError::TimedOut { after: Duration::ZERO }) } else { Ok(()) }
     }
@@ -41,7 +41,7 @@ impl HalfStore for Marks {
     }
 
     async fn marked(&self, messages: &[MessageId]) -> Result<Vec<MessageId>, StoreError> {
-        self.ask(self.is_down, messages.len())?;
+        self.record(self.is_down, messages.len())?;
         Ok(if self.is_undecided { Vec::new() } else { messages.to_vec() })
     }
 
@@ -50,7 +50,7 @@ impl HalfStore for Marks {
     }
 
     async fn remove_marks(&self, messages: &[MessageId]) -> Result<usize, StoreError> {
-        self.ask(self.is_down, messages.len())?;
+        self.record(self.is_down, messages.len())?;
         Ok(messages.len())
     }
 

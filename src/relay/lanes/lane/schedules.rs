@@ -170,8 +170,8 @@ impl Schedule {
             }
             let is_before = |id: &i64, of: KeyHash| of == key && *id < row.id && !self.delivered.contains(id);
             for (before, _) in self.rows.iter().filter(|(id, (of, ..))| is_before(id, *of)) {
-                let is_under_way = self.sent.get(before).is_some_and(|sent| sequence.is_some() && sent.sequence == sequence);
-                assert!(is_under_way, "{} goes before {before}: {:?}", row.id, self.lane.keys.get(&key));
+                let is_in_flight = self.sent.get(before).is_some_and(|sent| sequence.is_some() && sent.sequence == sequence);
+                assert!(is_in_flight, "{} goes before {before}: {:?}", row.id, self.lane.keys.get(&key));
             }
             if sequence.as_ref().is_some_and(KeySequence::has_failed) {
                 self.lane.requeue(key, row);

@@ -75,12 +75,12 @@ fn entry(id: i64) -> LaneEntry {
 #[test]
 fn what_was_asked_in_an_earlier_ownership_says_nothing_of_this_one() {
     let lanes = lanes_of(1);
-    let ask = || lanes.scans(&mut 0, 1, NOW)[0];
+    let next_scan = || lanes.scans(&mut 0, 1, NOW)[0];
     let note = |scan, rows: &[LaneEntry]| lanes.note(scan, rows, true, (NOW, NOW), NOW + HOUR, |_| None);
     let rows = [entry(5), entry(6), entry(7)];
-    let first = ask();
+    let first = next_scan();
     note(first, &rows[..2]);
-    let (ownership, beyond) = (first.0, ask());
+    let (ownership, beyond) = (first.0, next_scan());
     assert!(lanes.lose(ownership, NOW));
     lanes.owned().insert(0, Lane::new(ownership.held, FenceState::unfenced(NOW), NOW + HOUR, NOW, NOW));
     note(beyond, &rows[2..]);
@@ -89,7 +89,7 @@ fn what_was_asked_in_an_earlier_ownership_says_nothing_of_this_one() {
     assert!(lanes.take(&mut 0, 1, 1, NOW).is_empty(), "a send mode of the earlier ownership is not used");
     lanes.owned().get_mut(&0).unwrap().fence_state = FenceState::Plain;
     assert!(!lanes.ready(NOW), "5 and 6 go before 7");
-    note(ask(), &rows);
+    note(next_scan(), &rows);
     assert_eq!(lanes.take(&mut 0, 1, 1, NOW)[0].waiting.row, rows[0].row);
 }
 

@@ -126,9 +126,9 @@ pub async fn unprocessed_comes_in_pages(under_test: &dyn StoreUnderTest) {
     }
     let processed = send(under_test, history).await;
     report(history, processed).await;
-    let unasked = insert(under_test, DUE).await;
+    let not_awaited = insert(under_test, DUE).await;
     let keep = Keep { awaits_processing: false, ..AWAITING };
-    history.settle_into_history(&[HistoryRow { key: unasked, keep }], Locking::Skip).await.expect("settle");
+    history.settle_into_history(&[HistoryRow { key: not_awaited, keep }], Locking::Skip).await.expect("settle");
     under_test.advance(DAY * 2).await;
     send(under_test, history).await;
     late.sort_unstable();
@@ -154,14 +154,14 @@ pub async fn resend_requeues_messages(under_test: &dyn StoreUnderTest) {
     let Some(history) = under_test.store().history() else { return };
     let (key, processed) = (send(under_test, history).await, send(under_test, history).await);
     report(history, processed).await;
-    let asked = [key.message_id, processed.message_id, MessageId::new()].map(|message| requeue(message, None));
-    let (window, moved) = WriteWindow::of(under_test, history.resend(&asked)).await;
+    let requested = [key.message_id, processed.message_id, MessageId::new()].map(|message| requeue(message, None));
+    let (window, moved) = WriteWindow::of(under_test, history.resend(&requested)).await;
     assert_eq!(moved.expect("resend"), [key.message_id]);
     assert_eq!(history.sent(key.message_id).await.expect("sent"), None, "in one of the two at a time");
     let row = sent_again(under_test, key).await;
     window.assert_due_after(&row, Duration::ZERO);
     assert_eq!((row.epoch, row.attempts, row.failures), (1, 0, 0));
-    assert_eq!(history.resend(&asked).await.expect("resend"), [], "it is live again");
+    assert_eq!(history.resend(&requested).await.expect("resend"), [], "it is live again");
     // The first copy is processed at last, while the second is in flight.
     assert_eq!(report(history, key).await, ProcessedOutcome::NotSettledYet);
     let claim = claim(under_test, &crate::store::ClaimSpec { keep: Some(AWAITING), ..spec(TOPIC) }).await;

@@ -26,8 +26,8 @@ use crate::outbox::databases::{SqliteFile, fresh_mariadb, fresh_postgres, pool};
 const DEADLINE: Duration = Duration::from_secs(120);
 
 /// What it did; nothing where somebody was faster, or where the database has it asked again.
-fn done<T>(asked: Result<T, AdminError>) -> Option<T> {
-    match asked {
+fn done<T>(result: Result<T, AdminError>) -> Option<T> {
+    match result {
         Ok(did) => Some(did),
         Err(
             AdminError::NotDeadLetter { .. }
@@ -40,7 +40,7 @@ fn done<T>(asked: Result<T, AdminError>) -> Option<T> {
 }
 
 /// Asks again and again until all messages of some kinds are delivered.
-async fn until_delivered(broker: &MemoryTransport, kinds: &[&str], mut ask: impl AsyncFnMut()) {
+async fn until_delivered(broker: &MemoryTransport, kinds: &[&str], mut call: impl AsyncFnMut()) {
     let end = Instant::now() + DEADLINE;
     loop {
         let there = broker.delivered().iter().filter(|sent| kinds.contains(&&*sent.kind)).count();
@@ -48,34 +48,34 @@ async fn until_delivered(broker: &MemoryTransport, kinds: &[&str], mut ask: impl
             return;
         }
         assert!(Instant::now() < end, "{there} of {kinds:?} within {DEADLINE:?}");
-        ask().await;
+        call().await;
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
 async fn one_by_one(admin: &Admin, broker: &MemoryTransport) -> usize {
     let (mut went, dead) = (0, DeadLetterFilter::new().kind(ONE_BY_ONE));
-    let ask = async || {
+    let call = async || {
         let page = admin.dead_letters(&dead, None, 10).await.expect("letters");
         for letter in page.dead_letters {
             went += usize::from(done(admin.redrive(letter.message_id).await).is_some());
         }
     };
-    until_delivered(broker, &[ONE_BY_ONE], ask).await;
+    until_delivered(broker, &[ONE_BY_ONE], call).await;
     went
 }
 
 async fn by_filter(admin: &Admin, broker: &MemoryTransport, filter: DeadLetterFilter, kind: &str) -> usize {
     let (mut went, rate) = (0, RedriveRate::default().rows_max(7));
-    let ask = async || {
+    let call = async || {
         let mut called_back = 0;
-        let asked = admin.redrive_all(&filter, rate, |so_far| called_back = so_far).await;
-        if let Some(all) = done(asked) {
+        let result = admin.redrive_all(&filter, rate, |so_far| called_back = so_far).await;
+        if let Some(all) = done(result) {
             assert_eq!(all, called_back, "the last step tells of all");
         }
         went += called_back;
     };
-    until_delivered(broker, &[kind], ask).await;
+    until_delivered(broker, &[kind], call).await;
     went
 }
 
@@ -83,7 +83,7 @@ async fn by_filter(admin: &Admin, broker: &MemoryTransport, filter: DeadLetterFi
 async fn retried(admin: &Admin, broker: &MemoryTransport, book: &PlacedLog) -> (usize, usize) {
     let (mut redriven, mut due) = (0, 0);
     let kinds = [RETRIED, RETRIED_WAITING];
-    let ask = async || {
+    let call = async || {
         for id in book.missing(&kinds, broker) {
             match done(admin.retry_send(id).await) {
                 Some(RetryOutcome::Redriven) => redriven += 1,
@@ -92,18 +92,18 @@ async fn retried(admin: &Admin, broker: &MemoryTransport, book: &PlacedLog) -> (
             }
         }
     };
-    until_delivered(broker, &kinds, ask).await;
+    until_delivered(broker, &kinds, call).await;
     (redriven, due)
 }
 
 async fn sent_now(admin: &Admin, broker: &MemoryTransport, book: &PlacedLog) -> usize {
     let (mut due, kinds) = (0, [DELAYED, WAITING]);
-    let ask = async || {
+    let call = async || {
         for id in book.missing(&kinds, broker) {
             due += usize::from(done(admin.send_now(id).await) == Some(SendNowOutcome::Due));
         }
     };
-    until_delivered(broker, &kinds, ask).await;
+    until_delivered(broker, &kinds, call).await;
     due
 }
 

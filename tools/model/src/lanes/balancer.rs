@@ -16,7 +16,7 @@ pub(super) fn enabled(model: &Lanes, state: &State, actions: &mut Vec<Action>) {
             None if may_take(model, &state.lane, relay) => {
                 actions.push(Action::Take { relay });
                 if state.faults_left > 0 {
-                    actions.push(Action::TakeUnanswered { relay });
+                    actions.push(Action::TakeResponseLost { relay });
                 }
             }
             None => {}
@@ -80,13 +80,13 @@ fn is_held(state: &State, relay: RelayId) -> bool {
     state.lane.is_of(relay)
 }
 
-pub(super) fn take(model: &Lanes, state: &mut State, relay: RelayId, is_answered: bool) {
+pub(super) fn take(model: &Lanes, state: &mut State, relay: RelayId, gets_response: bool) {
     let was = state.lane.owner;
     let is_taken_over = !matches!(was, Owner::Nobody) && was != Owner::Of(relay);
     state.lane.quiet |= is_taken_over && !model.has(Bug::NoQuietPeriod);
     state.lane.owner = Owner::Of(relay);
     state.lane.leased = true;
-    if is_answered {
+    if gets_response {
         state.owned[relay as usize] = Some(Owned { draining: false });
     } else {
         state.faults_left -= 1;
