@@ -47,7 +47,7 @@ async fn a_redrive_keeps_its_rate_and_reports_progress() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_transaction_moves_no_more_than_it_may_whatever_is_asked_for() {
+async fn one_transaction_moves_no_more_than_its_bound() {
     let (store, most, reported) = (MemoryStore::new(), REDRIVE_ROWS_MAX, std::sync::Mutex::new(Vec::new()));
     let record = |so_far| reported.lock().unwrap().push(so_far);
     let steps = || std::mem::take(&mut *reported.lock().unwrap());
@@ -115,7 +115,7 @@ async fn impossible_operations_are_errors() {
 }
 
 #[tokio::test]
-async fn pages_and_purges_take_what_the_filter_says() {
+async fn pages_and_purges_follow_the_filter() {
     let store = MemoryStore::new();
     for _ in 0..5 {
         dead_letter(&store).await;
@@ -131,7 +131,7 @@ async fn pages_and_purges_take_what_the_filter_says() {
 }
 
 #[tokio::test]
-async fn only_what_is_configured_is_paused_and_what_is_paused_resumed() {
+async fn only_configured_topics_are_paused_and_only_paused_ones_resumed() {
     let store = MemoryStore::new();
     let admin = admin(&store);
     let error = admin.pause("order").await.unwrap_err();

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_misspelt_is_named() {
+    fn misspelt_fields_are_named() {
         for (json, names) in [
             (r#"{"name": "orders", "stalenes": "5s"}"#, "stalenes"),
             (r#"{"staleness": "5s"}"#, "name"),

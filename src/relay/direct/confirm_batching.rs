@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nothing_lingers_where_no_thread_waits_however_much_comes() {
+    async fn nothing_lingers_while_no_thread_waits_for_a_processor() {
         for wait in [None, Some(Duration::ZERO), Some(RUN_QUEUE_BUSY - Duration::from_micros(1))] {
             assert_eq!(load().lingers(|_| wait, 1.5).await, (Duration::ZERO, Duration::ZERO), "{wait:?}");
         }

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_gain_that_is_small_is_looked_at_to_the_end_and_is_none() {
+    async fn a_small_gain_is_measured_to_the_end_and_rejected() {
         let (mut trial, mut arrived) = trial().await;
         let rows = |_, lingers| if lingers { 105 } else { 100 };
         windows(&mut trial, &mut arrived, 2 * LINGER_TRIAL_PAIRS - 1, rows).await;
@@ -246,7 +246,7 @@ mod tests {
 
     /// Rows that were held up arrive in the first half of the next window.
     #[tokio::test(start_paused = true)]
-    async fn what_comes_late_counts_for_no_window() {
+    async fn late_rows_count_for_no_window() {
         let (mut trial, mut arrived) = trial().await;
         for _ in 0..2 * HALF {
             arrived += if trial.lingers_long() { 150 } else { 50 };

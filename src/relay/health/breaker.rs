@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_closed_or_open_breaker_admits_is_no_trial() {
+    fn a_closed_or_open_breaker_admits_no_trial() {
         let breaker = breaker();
         let while_closed = breaker.admit(7, START);
         breaker.observe(&failed(FailureClass::Connection), START);
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_trial_given_back_wakes_who_waits_for_its_end() {
+    async fn a_trial_given_back_wakes_those_who_wait_for_its_end() {
         let breaker = half_open();
         let admission = breaker.admit(7, START);
         let mut ended = std::pin::pin!(breaker.wait_for(|state| !matches!(state, BreakerState::Trial { .. })));
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_wrong_long_after_an_answer_is_another_outage() {
+    fn a_failure_long_after_a_probe_is_another_outage() {
         let (class, later) = (FailureClass::Connection, START + Duration::from_secs(3_600));
         let idle = half_open();
         idle.observe(&failed(class), later);

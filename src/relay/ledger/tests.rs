@@ -23,7 +23,7 @@ fn entry(topic: &Arc<TopicState>) -> Entry<()> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_counts_once_and_a_removed_row_has_none() {
+async fn an_outcome_counts_once_and_a_removed_row_has_none() {
     let topics = Topics::new([Topic::new("orders")], &Gauges::default());
     let topic = topics.get("orders").expect("it was given");
     let ledger = Arc::new(Ledger::new(Gauge::noop(), &Limits::default()));
@@ -43,7 +43,7 @@ async fn an_answer_counts_once_and_a_removed_row_has_none() {
 
 /// Whatever happened to the task that should have written the failure or reported the outcome.
 #[tokio::test(start_paused = true)]
-async fn no_lease_is_extended_and_nothing_is_kept_that_nobody_answers_for() {
+async fn rows_without_an_outcome_are_abandoned_and_their_leases_not_extended() {
     let topics = Topics::new([Topic::new("orders")], &Gauges::default());
     let topic = topics.get("orders").expect("it was given");
     let ledger = Arc::new(Ledger::new(Gauge::noop(), &Limits::default()));

@@ -16,7 +16,7 @@ fn counts(backlog: &Backlog) -> Vec<(&str, usize, usize, usize)> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_backlog_tells_every_topic_of_the_relay_and_of_the_tables() {
+async fn the_backlog_has_every_topic_of_the_relay_and_of_the_tables() {
     let world = World::new();
     let relay = world.start().await;
     assert_eq!(counts(&relay.backlog().await.unwrap()), [("invoices", 0, 0, 0), ("orders", 0, 0, 0)]);

@@ -59,7 +59,7 @@ async fn rows_that_fall_due_one_after_the_other_wait_for_no_poll() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_still_in_flight_at_the_end_of_the_window_is_held_and_settled_later() {
+async fn rows_in_flight_at_the_end_of_the_window_are_held_and_settled_later() {
     for (claim_mode, world) in both_claim_modes() {
         world.broker.hold();
         let key = world.commit("orders");
@@ -261,7 +261,7 @@ async fn a_claim_of_one_row_that_comes_too_late_is_not_repeated_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_idle_relay_asks_once_a_poll_interval() {
+async fn an_idle_relay_polls_once_a_poll_interval() {
     let world = World::new();
     let _relay = world.start().await;
     tokio::time::sleep(Duration::from_secs(1)).await;

@@ -81,7 +81,7 @@ async fn a_callback_that_panics_is_called_for_the_next() {
 }
 
 #[test]
-fn a_blocking_relay_ends_beside_a_callback_that_never_returns() {
+fn a_blocking_relay_ends_although_a_callback_never_returns() {
     let world = World::new();
     let (go_on, gate) = mpsc::channel::<()>();
     let (gate, (called, calls)) = (Mutex::new(gate), mpsc::channel());

@@ -49,7 +49,7 @@ async fn each_is_sent_in_its_time_and_not_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn those_of_next_month_wake_nobody() {
+async fn messages_of_next_month_wake_nobody() {
     let world = sleepy();
     let _relay = world.start().await;
     sleep(Duration::from_secs(1)).await;

@@ -43,7 +43,7 @@ async fn a_slow_full_scan_is_rare_and_delays_no_sweep() {
 
 /// A row committed behind the watermark is found by the next full scan, after its pause, and is sent at once.
 #[tokio::test(start_paused = true)]
-async fn what_commits_late_is_found_by_the_next_full_scan() {
+async fn a_late_commit_is_found_by_the_next_full_scan() {
     let world = slow_world(SECOND);
     let _relay = world.start().await;
     let late = world.store.insert_uncommitted(envelope("orders"), InsertOptions::default());

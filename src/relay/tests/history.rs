@@ -28,7 +28,7 @@ async fn is_sent(world: &World, message: MessageId) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_way_out_of_the_live_table_keeps_what_its_topic_keeps() {
+async fn every_settle_keeps_the_rows_of_topics_with_a_history() {
     for store in [MemoryStore::new(), MemoryStore::leasing()] {
         let world = world_on(store);
         let _relay = world.start().await;
@@ -94,7 +94,7 @@ async fn a_row_that_somebody_locks_is_settled_later_and_the_others_of_its_batch_
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_kept_no_longer_is_removed_step_by_step() {
+async fn expired_rows_are_removed_step_by_step() {
     let world = world_on(MemoryStore::new());
     let relay = world.start().await;
     let count = 2 * PRUNE_ROWS_MAX + 1;
@@ -143,7 +143,7 @@ async fn a_processed_flag_waits_for_the_settle_of_its_message_and_not_for_ever()
 }
 
 #[tokio::test(start_paused = true)]
-async fn old_dead_letters_go_where_the_topic_says_so() {
+async fn old_dead_letters_are_removed_if_the_topic_says_so() {
     let mut world = World::new();
     world.topics = vec![Topic::new("orders").keep_dead_days(1), Topic::new("invoices")];
     for topic in ["orders", "invoices"] {
@@ -159,7 +159,7 @@ async fn old_dead_letters_go_where_the_topic_says_so() {
 
 /// No topic keeps history any more, but older history is still there.
 #[tokio::test(start_paused = true)]
-async fn a_relay_that_keeps_nothing_removes_what_was_kept() {
+async fn a_relay_without_a_history_removes_the_history_of_earlier() {
     let mut world = world_on(MemoryStore::new());
     let relay = world.start().await;
     let key = world.commit_and_hand_over("orders");

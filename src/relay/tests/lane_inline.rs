@@ -55,7 +55,7 @@ async fn an_inline_row_is_sent_at_its_turn_and_not_read_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_written_before_the_lane_was_taken_is_read() {
+async fn a_row_written_before_the_lane_was_taken_is_read() {
     let world = world();
     let before = BootInstant::from_boot(Duration::ZERO);
     let _relay = world.start_with_lanes().await;
@@ -67,7 +67,7 @@ async fn what_was_written_before_the_lane_was_taken_is_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_failed_is_read_before_it_is_sent_again() {
+async fn a_failed_row_is_read_before_it_is_sent_again() {
     let world = world();
     let _relay = world.start_with_lanes().await;
     world.broker.respond_next(1, ScriptedResponse::Fail(FailureClass::Record));
@@ -81,7 +81,7 @@ async fn what_failed_is_read_before_it_is_sent_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_deleted_by_hand_while_it_waited_in_a_lane_is_not_sent() {
+async fn a_row_deleted_by_hand_while_it_waited_in_a_lane_is_not_sent() {
     let world = world();
     let _relay = world.start_with_lanes().await;
     world.broker.hold();
@@ -99,7 +99,7 @@ async fn what_was_deleted_by_hand_while_it_waited_in_a_lane_is_not_sent() {
 
 /// Rows that are not inline, and whose turn it is too, are read first.
 #[tokio::test(start_paused = true)]
-async fn what_was_deleted_by_hand_during_a_slow_read_of_others_is_not_sent() {
+async fn a_row_deleted_by_hand_during_a_slow_read_of_others_is_not_sent() {
     let world = world();
     let _relay = world.start_with_lanes().await;
     let other = world.commit_keyed("b");

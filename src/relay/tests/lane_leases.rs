@@ -21,7 +21,7 @@ fn held(relay: &Relay) -> Vec<OwnedLane> {
 }
 
 impl World {
-    async fn assert_it_holds_what_the_database_says(&self, relay: &Relay) {
+    async fn assert_it_holds_the_lanes_of_the_database(&self, relay: &Relay) {
         let view = self.store.read_lanes(&TOPIC.into()).await.expect("the database answers");
         let node = relay.status().node;
         for held in held(relay) {
@@ -66,7 +66,7 @@ async fn a_lane_is_held_no_longer_than_it_is_leased() {
         .for_each(|lanes| lanes.balancer_wakeup.notify_one());
     for _ in 0..400 {
         sleep(Duration::from_millis(10)).await;
-        world.assert_it_holds_what_the_database_says(&relay).await;
+        world.assert_it_holds_the_lanes_of_the_database(&relay).await;
     }
     world.until("it has its share", || owned(&relay) == 8).await;
 }

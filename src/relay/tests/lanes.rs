@@ -90,7 +90,7 @@ async fn messages_of_a_key_leave_in_the_order_of_their_rows() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_message_of_a_key_is_under_way_and_many_keys_are() {
+async fn one_message_of_a_key_is_in_flight_and_many_keys_are() {
     let world = world();
     world.broker.hold();
     for key in ["a", "b", "c", "a", "b", "a"] {

@@ -10,7 +10,7 @@ use crate::relay::{BacklogError, FlushOutcome, RelayBuilder, RelayPanicked, Rela
 use crate::store::{Call, Fault};
 
 #[tokio::test(start_paused = true)]
-async fn shutdown_drains_what_was_handed_over() {
+async fn shutdown_drains_the_messages_that_were_handed_over() {
     let world = World::new();
     world.broker.set_latency(Duration::from_millis(100));
     let relay = world.start().await;
@@ -42,7 +42,7 @@ async fn shutdown_takes_any_grace_and_waits_for_a_day_at_most() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn shutdown_in_an_outage_ends_in_time_and_says_what_is_left() {
+async fn shutdown_in_an_outage_ends_in_time_and_reports_the_rest() {
     let world = World::new();
     world.broker.hold();
     let relay = world.start().await;
@@ -88,7 +88,7 @@ async fn a_limit_of_zero_is_refused_by_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn limits_that_do_not_fit_together_are_refused_with_what_would_happen() {
+async fn limits_that_do_not_fit_together_are_refused_with_a_reason() {
     let usual = Limits::default;
     let second = Duration::from_secs(1);
     let cases = [
@@ -160,7 +160,7 @@ fn a_blocking_relay_needs_no_runtime() {
 }
 
 #[test]
-fn a_blocking_relay_answers_while_a_flush_waits() {
+fn a_blocking_relay_responds_while_a_flush_waits() {
     let world = World::new();
     world.broker.hold();
     let relay = world.relay().clock(SystemClock).start_blocking().unwrap();
@@ -196,7 +196,7 @@ fn a_blocking_relay_takes_a_bounded_number_of_calls() {
 }
 
 #[test]
-fn a_blocking_relay_that_panicked_says_so_to_every_question() {
+fn a_blocking_relay_that_panicked_returns_an_error_to_every_call() {
     let world = World::new();
     let relay = world.relay().clock(SystemClock).start_blocking().unwrap();
     world.store.inject(Call::Backlog, Fault::Panics);

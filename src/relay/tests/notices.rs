@@ -181,7 +181,7 @@ async fn commits_to_lanes_of_others_are_collected_for_an_interval() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_gives_no_connection_for_notices_is_asked_ever_less_often_up_to_a_bound() {
+async fn notice_connections_are_retried_ever_less_often_up_to_a_bound() {
     let world = world();
     let store = NotifyingStore::of(&world, Channel { is_down: true, ..Channel::default() });
     let _relay = world.relay().store(store.clone()).start().await.unwrap();
@@ -197,7 +197,7 @@ async fn a_server_that_gives_no_connection_for_notices_is_asked_ever_less_often_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_relay_listens_for_itself_now_and_then_and_begins_anew_where_it_hears_nothing() {
+async fn a_relay_sends_itself_notices_and_reconnects_if_none_arrives() {
     let world = world();
     let store = NotifyingStore::of(&world, Channel::default());
     let _relay = world.relay().store(store.clone()).start().await.unwrap();

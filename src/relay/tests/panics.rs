@@ -265,7 +265,7 @@ async fn a_topic_that_is_refused_by_an_unreadable_error_waits_and_slows_no_other
 
 /// Leases are extended anyway, also if the question panics the first time.
 #[tokio::test(start_paused = true)]
-async fn a_transport_that_panics_when_it_is_asked_for_an_outage_loses_no_lease() {
+async fn a_panic_in_the_check_for_an_outage_loses_no_lease() {
     let world = World::new();
     let transport = Defective { broker: world.broker.clone(), outage_panics: true };
     world.broker.set_latency(Duration::from_secs(24));

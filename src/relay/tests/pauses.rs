@@ -64,7 +64,7 @@ async fn nothing_of_a_paused_topic_is_sent_or_written() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pause_is_obeyed_within_a_poll_and_what_is_in_flight_goes_out() {
+async fn a_pause_is_obeyed_within_a_poll_and_messages_in_flight_are_delivered() {
     let world = World::new();
     world.broker.hold();
     let relay = world.start().await;
@@ -107,7 +107,7 @@ async fn a_claim_that_waited_for_room_sends_nothing_of_a_topic_paused_meanwhile(
 
 /// An unknown pause counts as a pause: a relay that starts without its database reads the pauses first.
 #[tokio::test(start_paused = true)]
-async fn a_relay_that_cannot_ask_sends_nothing_before_it_can() {
+async fn a_relay_that_cannot_read_the_pauses_sends_nothing_until_it_can() {
     let world = World::new();
     world.pause("orders").await;
     for _ in 0..3 {

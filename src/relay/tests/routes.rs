@@ -199,7 +199,7 @@ async fn one_that_hangs_keeps_no_other_from_its_start() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pause_that_was_asked_for_outlives_a_success_of_what_was_sent_before() {
+async fn a_requested_pause_outlives_the_success_of_an_earlier_message() {
     let (world, hooks) = two_routes(MemoryStore::new());
     let requested = Duration::from_secs(100);
     hooks.refuse_next(FailureClass::Topic, requested);
@@ -215,7 +215,7 @@ async fn a_pause_that_was_asked_for_outlives_a_success_of_what_was_sent_before()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_transport_has_no_more_in_flight_than_it_wants_and_others_none_of_it() {
+async fn a_transport_has_no_more_in_flight_than_it_allows() {
     let (mut world, mut hooks) = two_routes(MemoryStore::new());
     world.limits.in_flight_max = 1_000;
     hooks.in_flight_max = 30;
@@ -236,7 +236,7 @@ async fn a_transport_has_no_more_in_flight_than_it_wants_and_others_none_of_it()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shutdown_reports_what_each_of_them_left() {
+async fn a_shutdown_reports_the_rest_of_each_transport() {
     let (world, hooks) = two_routes(MemoryStore::new());
     world.broker.set_latency(Duration::from_secs(1));
     hooks.inner.hold();
@@ -270,7 +270,7 @@ async fn an_inline_row_goes_to_the_transport_of_its_topic() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pause_that_the_receiver_asks_for_is_kept() {
+async fn a_pause_that_the_receiver_requests_is_kept() {
     let requested = Duration::from_secs(100);
     for (class, written) in [(FailureClass::Topic, 0), (FailureClass::Temporary, 1), (FailureClass::Record, 1)] {
         for (requested, kept) in [(requested, requested), (RETRY_AFTER_MAX * 50, RETRY_AFTER_MAX)] {
@@ -294,7 +294,7 @@ async fn a_pause_that_the_receiver_asks_for_is_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_does_not_fit_is_refused_at_start() {
+async fn topics_and_transports_that_do_not_fit_are_refused_at_start() {
     let (world, hooks) = two_routes(MemoryStore::new());
     let start = |relay: RelayBuilder| async move { relay.start().await.unwrap_err() };
     assert!(matches!(start(world.relay()).await, StartError::Routing(_)));

@@ -83,7 +83,7 @@ fn wanted(seeds: u64) -> (Option<u64>, u64) {
 }
 
 #[test]
-fn a_seed_fails_in_which_a_task_panicked_and_was_begun_anew() {
+fn a_seed_fails_if_a_task_panicked_and_was_restarted() {
     let schedule = |panics: u64| async move {
         let left = Arc::new(AtomicU64::new(panics));
         let task = |left: Arc<AtomicU64>| async move {

@@ -204,7 +204,7 @@ pub(in crate::relay) mod tests {
     }
 
     #[test]
-    fn a_traversal_that_ends_while_the_next_is_begun_leaves_it_its_say() {
+    fn a_traversal_that_ends_while_the_next_begins_does_not_end_that_one() {
         let (mut world, next, straggler) = World::between_two_traversals();
         let another = world.is_at(1_000, true);
         world.found_all(straggler);
@@ -224,7 +224,7 @@ pub(in crate::relay) mod tests {
     }
 
     #[test]
-    fn a_claim_that_is_slower_than_a_traversal_keeps_its_say() {
+    fn a_claim_that_is_slower_than_a_traversal_still_counts() {
         let mut world = World::at_the_end_of_a_traversal();
         let slow = world.is_at(10, false);
         world.now = world.now + TRAVERSAL_MAX;
@@ -253,7 +253,7 @@ pub(in crate::relay) mod tests {
     }
 
     #[test]
-    fn a_poll_from_a_watermark_that_was_set_back_meanwhile_has_no_say() {
+    fn a_poll_from_a_watermark_that_was_set_back_meanwhile_is_ignored() {
         let mut world = World::new();
         for (after, watermark) in [(i64::MIN, 10), (10, 12), (12, 14), (i64::MIN, 4), (14, 16)] {
             world.claim_cursor.note_poll(&poll_range(after, watermark));
@@ -274,7 +274,7 @@ pub(in crate::relay) mod tests {
 
     /// Also if a row has stood at the watermark for longer than the scan went back.
     #[test]
-    fn a_scan_of_limited_depth_leaves_what_lies_before_it() {
+    fn a_scan_of_limited_depth_ignores_earlier_rows() {
         let mut world = World::new();
         world.claim_cursor.note_poll(&poll_range(i64::MIN, 10));
         world.claim_cursor.note_poll(&poll_range(50, 100));
@@ -296,7 +296,7 @@ pub(in crate::relay) mod tests {
     }
 
     #[test]
-    fn a_claim_that_was_cut_and_cannot_tell_where_ends_the_old_traversal() {
+    fn a_claim_that_was_cut_without_a_position_ends_the_old_traversal() {
         let mut world = World::at_the_end_of_a_traversal();
         let next = world.is_at(10, false);
         world.claim_cursor.note(next, &claim_result(Some(12), None, false), world.now);
@@ -304,7 +304,7 @@ pub(in crate::relay) mod tests {
     }
 
     #[test]
-    fn what_is_given_back_ends_the_traversal_and_leaves_the_watermark() {
+    fn rows_given_back_end_the_traversal_and_leave_the_watermark() {
         let (mut world, _, straggler) = World::between_two_traversals();
         world.claim_cursor.stop();
         world.reached(straggler, 11, 2_000);

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_twice_as_much_would_make_late_stays_as_it_is() {
+    fn a_size_that_would_be_late_if_doubled_stays() {
         let mut size = ClaimSize::default();
         assert!(size.note_late(2_000));
         size.note_in_time(TERM / 2 + Duration::from_millis(1), TERM);
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn of_large_rows_it_asks_for_about_what_fits_and_of_small_ones_for_all_again() {
+    fn large_rows_shrink_the_claim_and_small_ones_restore_it() {
         let (mut size, mut sizes) = (ClaimSize::default(), Vec::new());
         for fitting in [160, 160, 160, 160, 160, 2_000, 2_000, 2_000, 2_000] {
             let rows_max = size.rows_of(2_000);

@@ -10,7 +10,7 @@ fn claim_from(topic: &TopicState, now: BootInstant) -> ClaimFrom {
 
 /// Rows may become due during a claim that does not see them. Nobody would report them again before the next poll.
 #[test]
-fn what_is_seen_due_during_a_claim_is_claimed_next() {
+fn rows_seen_due_during_a_claim_are_claimed_next() {
     let (topic, now) = (TopicState::new(Topic::new("orders"), Gauges::default()), SystemClock.now());
     topic.set_paused(false);
     assert!(!topic.is_claimable(now));

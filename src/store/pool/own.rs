@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused_with_the_remedy() {
+    fn a_wrong_address_is_refused_with_the_remedy() {
         for (url, remedy) in [
             ("mysql://shop:swordfish@db/orders", "postgres://user:password@host/database"),
             ("db.local", "postgres://user:password@host/database"),

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused_by_name() {
+    fn impossible_values_are_refused_by_name() {
         for (json, names) in [
             (r#"{"topics": {"orders": {"method": "PUT"}}}"#, "url_header"),
             (r#"{"topics": {"orders": {"url": "https://a", "treat": {"teapot": "record"}}}}"#, "teapot"),

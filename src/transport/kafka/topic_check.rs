@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_broker_that_does_not_know_the_topic_yet_is_asked_again() {
+    async fn the_look_up_is_repeated_if_a_broker_does_not_know_the_topic_yet() {
         for (shape, settings) in [(1, 0), (0, 1), (7, 0), (0, 7), (3, 3)] {
             assert_eq!(text_of(&Propagating::new(shape, settings)).await, None, "{shape} {settings}");
         }

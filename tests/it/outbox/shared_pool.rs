@@ -82,7 +82,7 @@ async fn starves_neither(size: usize) {
 
 /// The log has a warning.
 #[tokio::test]
-async fn a_pool_that_others_use_is_told_once() {
+async fn a_pool_that_others_use_is_warned_about_once() {
     let Some(url) = fresh_postgres() else { return };
     let (log, _logging) = Log::begin();
     let warnings = || log.times("others use the pool of the relay's store");

@@ -217,7 +217,7 @@ fn an_enum_is_found_by_the_kind_of_each_variant() {
 }
 
 #[test]
-fn what_was_not_enqueued_is_asserted_too() {
+fn absent_messages_are_asserted_too() {
     let mut conn = SqliteConnection::fresh().expect("in memory");
     let outbox = outbox();
     let sent = outbox.testing();

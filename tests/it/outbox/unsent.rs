@@ -55,14 +55,14 @@ where
 }
 
 #[test]
-fn on_postgres_nobody_sends_and_that_is_said_once() {
+fn a_missing_relay_is_warned_about_once_on_postgres() {
     if let Some(url) = fresh_postgres() {
         is_warned(vec![PgConnection::establish(&url).expect("connect")]);
     }
 }
 
 #[test]
-fn on_mariadb_nobody_sends_and_that_is_said_once() {
+fn a_missing_relay_is_warned_about_once_on_mariadb() {
     if let Some(url) = fresh_mariadb() {
         is_warned(vec![
             MysqlConnection::establish(&url).expect("connect"),
@@ -72,13 +72,13 @@ fn on_mariadb_nobody_sends_and_that_is_said_once() {
 }
 
 #[test]
-fn on_sqlite_nobody_sends_and_that_is_said_once() {
+fn a_missing_relay_is_warned_about_once_on_sqlite() {
     is_warned(vec![SqliteConnection::fresh().expect("a database")]);
 }
 
 /// For messages that are sent with their COMMIT.
 #[tokio::test]
-async fn what_a_transaction_of_the_outbox_writes_is_watched_as_well() {
+async fn transactions_of_the_outbox_are_watched_too() {
     let Some(url) = fresh_postgres() else { return };
     let (log, _logging) = Log::begin();
     let (outbox, mut conn) = (outbox(), AsyncPgConnection::establish(&url).await.expect("connect"));

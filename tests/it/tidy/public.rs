@@ -193,7 +193,7 @@ mod tests {
     const LIST: &str = "# what is is_reexport\ncases!\nError\n* Failure\nIn\nstore\nstore::MAX\nstore::Sql\nthing\n";
 
     #[test]
-    fn what_users_can_write_is_the_list() {
+    fn the_public_names_are_those_of_the_list() {
         assert_eq!(check(&library(), LIST), [""; 0]);
         assert_one_violation(
             &check(&library(), &LIST.replace("store::Sql\n", "")),

@@ -200,7 +200,7 @@ async fn a_missing_right_to_write_to_a_fenced_topic_is_of_the_topic() {
 
 /// The mock cluster does not support CreateTopics. That is not an outage for which a start could wait.
 #[tokio::test]
-async fn a_cluster_that_makes_no_topics_is_told_as_such() {
+async fn a_cluster_that_cannot_create_topics_is_reported() {
     let mock = Mock::start(1);
     let builder = KafkaTransport::builder(config(&mock.bootstrap())).create_topic(KafkaTopic::new("orders"));
     let error = builder.build().expect("a transport").prepare(&[]).await.expect_err("the topic cannot be created");

@@ -91,7 +91,7 @@ fn a_topic_the_cluster_cannot_create_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_topic_that_nobody_registered_may_be_missing() {
+async fn an_unregistered_topic_may_be_missing() {
     let Some(broker) = SharedBroker::open() else { return };
     broker.transport().prepare(&[Topic::new(unique_name("unknown"))]).await.expect("its messages will say so");
 }

@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_beside_a_failure_hides_nothing_that_comes_back_before_it() {
+    fn rows_read_during_a_failure_hide_no_earlier_row_that_comes_back() {
         let (mut key, rows) = in_flight();
         let [first, second, third] = rows.map(|row| key.take_back(row.row).unwrap());
         key.requeue(first);
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_that_is_told_late_does_not_pass_what_is_to_be_read_again() {
+    fn a_late_failure_does_not_overtake_rows_to_be_read_again() {
         let (mut key, rows) = in_flight();
         let [first, second, third] = rows.map(|row| key.take_back(row.row).unwrap());
         key.block(second, NOW);

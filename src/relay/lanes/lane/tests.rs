@@ -122,7 +122,7 @@ fn so_much_is_read_again_and_after_a_pause_where_it_is_much() {
 }
 
 #[test]
-fn what_is_in_flight_from_before_is_read_again_after_a_pause() {
+fn rows_in_flight_from_an_earlier_ownership_are_read_again_after_a_pause() {
     let mut lane = lane();
     let scan = next(&mut lane, NOW).unwrap();
     note(&mut lane, scan, vec![FoundRow { in_ledger: true, ..found(7) }], (1, 7), false);
@@ -225,7 +225,7 @@ fn arrives(lane: &mut Lane, id: i64, announced_at: BootInstant) -> Option<bool> 
 }
 
 #[test]
-fn what_was_announced_takes_its_place_if_the_lane_was_read_since() {
+fn an_announced_row_takes_its_place_if_the_lane_was_read_since() {
     let mut lane = lane();
     let (before, later) = (NOW, NOW + MILLISECOND);
     assert_eq!(arrives(&mut lane, 7, before), None, "it was never read");
@@ -242,7 +242,7 @@ fn what_was_announced_takes_its_place_if_the_lane_was_read_since() {
 }
 
 #[test]
-fn what_was_announced_to_an_earlier_owner_does_not() {
+fn a_row_that_was_announced_to_an_earlier_owner_does_not() {
     let mut lane = lane();
     read_to_the_end(&mut lane, NOW, 0);
     let before = BootInstant::from_boot(Duration::from_secs(8));
@@ -251,7 +251,7 @@ fn what_was_announced_to_an_earlier_owner_does_not() {
 }
 
 #[test]
-fn what_was_announced_is_read_where_a_page_was_full_or_enough_waits() {
+fn an_announced_row_is_read_if_a_page_was_full_or_enough_rows_wait() {
     let mut lane = lane();
     read(&mut lane, 1..3);
     assert_eq!(arrives(&mut lane, 7, NOW), None, "there is more behind the page");
@@ -263,7 +263,7 @@ fn what_was_announced_is_read_where_a_page_was_full_or_enough_waits() {
 
 /// What was read of the key so far says nothing about the arrival: a full page up to it is not the end.
 #[test]
-fn what_arrived_for_a_key_that_waits_is_read_behind_a_full_page() {
+fn rows_that_arrived_for_a_waiting_key_are_read_behind_a_full_page() {
     for comes_before_the_failure in [true, false] {
         let (mut lane, later) = (lane(), NOW + MILLISECOND);
         read_to_the_end(&mut lane, NOW, 7);
@@ -319,7 +319,7 @@ fn a_key_of_which_only_more_is_to_be_read_makes_room() {
 
 /// A refill beyond the front is left to the next page from there, which is read at once.
 #[test]
-fn what_a_page_leaves_comes_with_the_next_from_the_front() {
+fn rows_left_by_a_page_come_with_the_next_from_the_front() {
     let (mut lane, later) = (lane(), NOW + MILLISECOND);
     let of_key = |id| FoundRow { key: 1, ..found(id) };
     let [five, six, nine] = [5, 6, 9].map(of_key);

@@ -22,7 +22,7 @@ pub(in crate::relay::lanes) fn lanes_of(count: u16) -> TopicLanes {
 }
 
 #[test]
-fn lanes_beyond_what_one_read_takes_have_their_turn() {
+fn lanes_that_do_not_fit_into_one_read_have_their_turn() {
     let lanes = lanes_of(200);
     // Each lane wants to be read every time, as with a backlog.
     let mut turn = 0;
@@ -34,7 +34,7 @@ fn lanes_beyond_what_one_read_takes_have_their_turn() {
 
 /// The page that shows the row was requested before the row was settled, and its hook reports only now.
 #[test]
-fn a_row_that_was_sent_and_is_said_to_be_committed_afterwards_is_read() {
+fn a_row_whose_commit_is_reported_after_its_send_is_read() {
     let lanes = lanes_of(1);
     let ownership = lanes.owned()[&0].ownership;
     let turn = |id| {
@@ -73,7 +73,7 @@ fn entry(id: i64) -> LaneEntry {
 
 /// Lost while the database still assigned it to this node, the lane is taken again under the same fence.
 #[test]
-fn what_was_asked_in_an_earlier_ownership_says_nothing_of_this_one() {
+fn a_page_requested_in_an_earlier_ownership_is_ignored() {
     let lanes = lanes_of(1);
     let next_scan = || lanes.scans(&mut 0, 1, NOW)[0];
     let note = |scan, rows: &[LaneEntry]| lanes.note(scan, rows, true, (NOW, NOW), NOW + HOUR, |_| None);

@@ -27,7 +27,7 @@ pub async fn fail_counts_and_backs_off(under_test: &dyn StoreUnderTest) {
 }
 
 /// A failure that says nothing about the record spends no attempt.
-pub async fn fail_spends_an_attempt_only_if_asked(under_test: &dyn StoreUnderTest) {
+pub async fn fail_spends_an_attempt_only_if_requested(under_test: &dyn StoreUnderTest) {
     let held = insert_held(under_test, 2).await;
     let spent = failed(held[0], "too large");
     let unspent = Failed { spends_attempt: false, ..failed(held[1], "timed out") };

@@ -223,7 +223,7 @@ pub async fn lane_is_taken_over_when_its_lease_ends(under_test: &dyn StoreUnderT
 }
 
 /// Every lane returned as a node's own was leased by that call, even one it no longer knew of or beyond its share: the node relies on it.
-pub async fn owned_lanes_are_leased_anew_by_each_balance(under_test: &dyn StoreUnderTest) {
+pub async fn owned_lanes_are_renewed_by_each_balance(under_test: &dyn StoreUnderTest) {
     let Some(lanes) = lanes(under_test).await else { return };
     let (node, _) = sole_owner(lanes).await;
     lanes.balance_lanes(&joining(NodeId::new())).await.expect("another joins");

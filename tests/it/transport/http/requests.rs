@@ -93,7 +93,7 @@ async fn only_later_attempts_have_the_attempt_header() {
 }
 
 #[tokio::test]
-async fn a_signature_is_of_what_is_sent() {
+async fn a_signature_covers_the_bytes_that_are_sent() {
     let receiver = Receiver::start();
     let target = HttpTarget::new(receiver.url("/")).sign(SECRET).idempotency_header(None);
     let transport = HttpTransport::builder().default_target(target).build().unwrap();
