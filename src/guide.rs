@@ -38,7 +38,7 @@ macro_rules! guides {
 guides! {
     /// What changed from version to version.
     changelog = "../CHANGELOG.md";
-    /// What is done about messages that were given up.
+    /// What to do about messages that cannot be delivered.
     dead_letters = "../docs/dead-letters.md";
     /// Messages that are sent later, and how to take one back.
     delayed = "../docs/delayed.md";

@@ -69,7 +69,7 @@ fn a_transaction_rolls_back(story: &mut Story, orders: RangeInclusive<i64>) -> R
         Err::<(), _>(QueryError::RollbackTransaction)
     });
     assert_eq!(refused, Err(QueryError::RollbackTransaction));
-    println!("   1 order placed, its payment refused. The message went with the order: Kafka hears of neither.");
+    println!("   1 order placed, its payment refused. The message went with the order: Kafka gets neither.");
     Ok(Figures { placed: 1, never_sent: 1, ..Figures::default() })
 }
 

@@ -63,7 +63,7 @@ impl Outbox {
 
 impl TestOutbox {
     /// The messages so far, in the order in which their transactions committed. `deliver_at` of a message that was delayed by a
-    /// duration is by the application's clock where the database told none.
+    /// duration is by the application's clock if the database did not return one.
     pub fn messages(&self) -> Vec<Envelope> {
         self.recorded.committed().iter().map(|(envelope, _)| envelope.clone()).collect()
     }

@@ -198,7 +198,7 @@ fn due_at(inserted_at: BootInstant, delivery: Delivery) -> Option<BootInstant> {
     }
 }
 
-/// When a message id was made: close enough to its row's `created_at` where no database was asked for that.
+/// When a message id was made: close enough to its row's `created_at` if the database did not return that.
 fn id_timestamp(message_id: MessageId) -> SystemTime {
     let (seconds, nanos) = message_id.as_uuid().get_timestamp().map_or((0, 0), |timestamp| timestamp.to_unix());
     SystemTime::UNIX_EPOCH + Duration::new(seconds, nanos)

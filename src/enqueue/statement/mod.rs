@@ -91,7 +91,7 @@ pub trait Dialect {
     #[doc(hidden)]
     const CLEAR_FLAG: Option<&'static str> = None;
 
-    /// Fails inside a transaction, and does nothing outside. `None` if an INSERT can tell, or nothing can.
+    /// Fails inside a transaction, and does nothing outside. `None` if an INSERT shows it, or nothing can.
     #[doc(hidden)]
     const PROBE: Option<&'static str> = None;
 

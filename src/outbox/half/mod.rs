@@ -1,8 +1,8 @@
 //! Half messages: another way to tie a RocketMQ message to a transaction.
 //!
 //! The broker gets the message first and hides it. The transaction then begins with a row under the message's id, its
-//! mark. When the transaction is over, the outbox checks whether the mark is there. That alone decides what the broker
-//! is told, not what a client remembers. A broker that hears nothing asks, and is answered from the same table.
+//! mark. When the transaction is over, the outbox checks whether the mark is there. Only that, and not what a client
+//! remembers, decides the outcome. A broker that receives no outcome asks for it, and the answer comes from the same table.
 
 mod error;
 mod message;

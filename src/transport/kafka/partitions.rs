@@ -38,7 +38,7 @@ pub(super) struct Partition {
 pub(super) struct PartitionPermit(Arc<Partition>);
 
 impl PartitionPermit {
-    /// Records whether the broker answered for the message (true) or the client gave up waiting (false).
+    /// Records whether the broker answered for the message (true) or the client stopped waiting (false).
     pub(super) fn answered(&self, answered: bool) {
         self.0.answered(answered);
     }

@@ -120,7 +120,7 @@ pub(crate) async fn a_wrong_password_spends_nothing(broker: &SecuredBroker) {
     ids.extend(commit(&shop, &outbox, messages()).await);
     ids.sort_unstable();
 
-    until("everything is due, and was for some looks", async || {
+    until("every row has been due for some polls", async || {
         let is_long = not_let_in_for(&relay.status()) >= Some(Duration::from_secs(6));
         is_long && relay.backlog().await.unwrap().due() == ids.len()
     })

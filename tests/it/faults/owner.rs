@@ -28,7 +28,7 @@ pub(super) struct Script {
     pub(super) bootstrap: String,
     pub(super) topic: String,
     pub(super) is_fenced: bool,
-    /// Where it finds what it is told; known when it is spawned.
+    /// The folder with its instructions. Known when it is spawned.
     pub(super) folder: PathBuf,
     /// Orders placed before its relay starts.
     pub(super) backlog: Range<i32>,

@@ -169,7 +169,7 @@ async fn wake(mut processes: Processes) {
         assert!(!texts.iter().any(|text| text.contains("notify")), "{texts:?}");
     }
 
-    // A process that tells nobody.
+    // A process that sends no notices.
     let silent = self::outbox(16);
     let store = PostgresStore::new(pool::<PgConnection>(&processes.url));
     let _relay = relay(&silent, store, &processes.broker).await;
@@ -178,7 +178,7 @@ async fn wake(mut processes: Processes) {
     all.push(processes.outbox.enqueue(&mut conn, &message("a")).expect("enqueue"));
     processes.sent(&all).await;
 
-    // Who listens anew looks for what it did not hear.
+    // A relay that reconnects polls for the commits whose notices it missed.
     for pid in listening(&mut processes.side) {
         processes.side.batch_execute(&format!("SELECT pg_terminate_backend({pid})")).expect("terminate");
     }
@@ -290,7 +290,7 @@ async fn polls(url: &str, notices: NoticeConnection, reason: &str, enough: impl 
     let limits = Limits { poll_interval: Duration::from_millis(50), ..Limits::default() };
     let relay = outbox.relay().store(sync_store(url, notices)).transport(broker.clone()).limits(limits);
     let relay = relay.start().await.expect("it starts");
-    // By hand, of which nobody is told.
+    // By hand, without a notice.
     let mut conn = PgConnection::establish(url).expect("connect");
     let lane = diesel_outbox::lane_of("a", 4);
     let insert = format!(
@@ -354,7 +354,7 @@ async fn libpq_opens_one_connection_at_a_time() {
     let notices = NoticeConnection::libpq(format!("postgres://u@{address}/db?sslmode=disable&gssencmode=disable"));
     let store = sync_store(&url, notices);
     let store = store.notices().expect("it passes notices on");
-    silent.set_nonblocking(true).expect("it is asked");
+    silent.set_nonblocking(true).expect("a socket option");
     let listen = || tokio::time::timeout(Duration::from_millis(200), store.listen());
     let connected = async || {
         let end = Instant::now() + DEADLINE;

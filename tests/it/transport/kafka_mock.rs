@@ -178,7 +178,7 @@ async fn a_fenced_message_does_not_wait_for_the_clients_poll_to_end() {
     assert!(fastest < Duration::from_millis(50), "{fastest:?}");
 }
 
-/// The client drops the messages, and tells of none why.
+/// The client drops the messages and reports no reason for any.
 #[tokio::test]
 async fn a_missing_right_to_write_to_a_fenced_topic_is_of_the_topic() {
     let mock = Mock::start(1);

@@ -25,7 +25,7 @@ use crate::outbox::databases::{SqliteFile, fresh_mariadb, fresh_postgres, pool};
 
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// What it did; nothing where somebody was faster, or where the database has it asked again.
+/// The result; `None` if somebody was faster, or if the call must be repeated.
 fn done<T>(result: Result<T, AdminError>) -> Option<T> {
     match result {
         Ok(did) => Some(did),
