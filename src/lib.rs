@@ -70,7 +70,7 @@
 //! - **At least once**: a committed message is delivered, or stands in the dead letters with its reason. Duplicates happen
 //!   around a crash or a lost acknowledgement, and carry the same [`MessageId`].
 //! - **Immediate** in the healthy case: the message leaves right after COMMIT.
-//! - **An outage costs nothing but time**: nothing is written meanwhile, no attempt is spent, no message dies.
+//! - **An outage costs nothing but time**: nothing is written meanwhile, no attempt is spent, nothing is dead-lettered.
 //!
 //! The exact conditions: [guarantees](guide::guarantees).
 //!

@@ -52,7 +52,7 @@ pub(crate) fn retry_wait(policy: &dyn RetryPolicy, topic: &str, failures: u32) -
     bounded(wait.unwrap_or_else(|| Exponential::default().wait(failures)))
 }
 
-/// A wait that every database can add to its clock: a longer one would fail the whole group that it is written with.
+/// A wait that every database can add to its clock: a longer one would fail the whole batch that it is written with.
 pub(crate) fn bounded(wait: Duration) -> Duration {
     wait.min(RETRY_WAIT_MAX)
 }

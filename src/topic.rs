@@ -121,7 +121,7 @@ impl Topic {
     /// Makes the broker refuse what an earlier owner of a lane of this ordered topic still sends. So a new owner can
     /// send at once, and several messages of one key can be in flight.
     ///
-    /// Needs a transport that supports it. Kafka's does, with a transaction for each group of messages; consumers must
+    /// Needs a transport that supports it. Kafka's does, with a transaction for each batch of messages; consumers must
     /// then read with `isolation.level=read_committed`. [The guide](crate::guide::ordering) lists the benefits and
     /// costs.
     ///

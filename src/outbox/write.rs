@@ -102,7 +102,7 @@ impl Outbox {
     }
 
     /// The rows as they wait for the end of their transaction; none where nobody waits for them. With `inline` the small
-    /// ones go to the relay themselves, if their COMMIT is proven.
+    /// ones go to the relay themselves, if their COMMIT is verified.
     pub(super) fn pending(
         &self,
         rows: Vec<Encoded>,

@@ -77,7 +77,7 @@ async fn a_row_that_somebody_locks_is_settled_later_and_the_others_of_its_batch_
     world.until("all are sent", || world.broker.sends() == 5).await;
     let locked = world.store.lock(keys[2]).unwrap();
     world.broker.release();
-    world.until("the others of its group are settled", || relay.status().in_flight == 1).await;
+    world.until("the others of its batch are settled", || relay.status().in_flight == 1).await;
     // With one worker: it does not wait for that row again.
     for topic in ["orders", "invoices"].repeat(10) {
         world.commit_and_hand_over(topic);

@@ -183,7 +183,7 @@ async fn an_enqueue_outside_a_transaction_is_sent_once() {
     shop.sent_only(sent).await;
 }
 
-/// Without confirm, because the COMMIT is proven: sent and settled.
+/// A row whose COMMIT is verified is sent and settled without confirm.
 #[tokio::test]
 async fn a_transaction_of_the_outbox_is_sent_without_a_read() {
     let Some(shop) = Shop::on_postgres().await else { return };

@@ -161,8 +161,8 @@ where
         retried(&admin, &broker, &book),
         sent_now(&other, &broker, &book),
     );
-    assert_eq!((one, filtered + filtered_there), (2 * EACH, 2 * EACH), "each died twice");
-    assert_eq!((retried.0, now), (2 * EACH, 2 * EACH), "each died twice, or waited once");
+    assert_eq!((one, filtered + filtered_there), (2 * EACH, 2 * EACH), "each was dead-lettered twice");
+    assert_eq!((retried.0, now), (2 * EACH, 2 * EACH), "each was dead-lettered twice, or waited once");
     // Asked twice for one, where the database had the first answer get lost in a conflict, it says that the message goes already.
     assert!((EACH / 2..=EACH).contains(&retried.1), "{retried:?}");
 
