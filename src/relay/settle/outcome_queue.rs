@@ -1,7 +1,7 @@
 //! The settler's outcome queue: outcomes of leased rows, grouped while earlier batches are being written.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
