@@ -5,17 +5,17 @@ use std::time::Duration;
 use crate::clock::BootInstant;
 use crate::store::{Claim, DueWatermark, PollRange};
 
-/// Leads claims through a backlog in traversals. In a traversal, each claim begins where the last one ended, so it does not walk
-/// over rows that other workers have locked or removed.
+/// The position of claims in a backlog. Claims traverse it: each begins where the last one ended, so it does not walk over rows
+/// that other workers have locked or removed.
 ///
-/// A traversal ends after a while. The next claim begins at the watermark and finds what the traversal skipped; it walks over the
-/// dead index entries of all removed rows and begins the next traversal. Only one claim does this. The others continue the
-/// old traversal until it is back, for another `traversal_max` at most. When every worker began anew, all of them walked over the
-/// same entries at the same time, and nothing was sent for 130 ms of each second.
+/// A traversal ends after a while, because it skips locked rows. The next claim begins at the watermark and starts a new
+/// traversal. It walks over the dead index entries of all removed rows, so only one claim does this. The others continue the old
+/// traversal until that claim is back, for another `traversal_max` at most. Before, every worker started anew: all of them walked
+/// over the same entries, and nothing was sent for 130 ms of each second.
 #[derive(Debug, Default)]
 pub(in crate::relay) struct ClaimCursor {
-    /// Never forgotten: without it, a claim or a poll would walk over all dead index entries, and if that exceeds its
-    /// time-out, so would the next one. A full scan finds rows below it and sets it back.
+    /// Never reset: without it, a claim or a poll would walk over all dead index entries. If that exceeded its time-out, so
+    /// would the next one. A full scan finds rows below it and sets it back.
     watermark: Option<DueWatermark>,
     traversal: Option<Traversal>,
     /// The number of the current traversal, or the lowest one that may come. Claims of a lower number are ignored.
@@ -34,7 +34,7 @@ struct Traversal {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ClaimStart {
     pub(crate) after: Option<DueWatermark>,
-    /// In the middle of a traversal. Rows that the traversal skipped, or that were committed late, are below.
+    /// Whether it continues a traversal. Then rows that the traversal skipped, or that were committed late, are below.
     pub(crate) in_traversal: bool,
     /// The number of the traversal, current or to begin.
     number: u64,
@@ -80,8 +80,8 @@ impl ClaimCursor {
         }
     }
 
-    /// A claim came to the end of the due rows, or of what it can report. The end of a traversal is not the end of the
-    /// topic: the rows that it skipped come next.
+    /// A claim reached the end of the due rows, or its end is unknown. That ends the traversal, not the topic: the rows that
+    /// the traversal skipped come next.
     fn end(&mut self, from: ClaimStart) {
         if from.in_traversal && from.number == self.number {
             self.traversal = None;
