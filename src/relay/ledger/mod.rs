@@ -97,7 +97,7 @@ impl<L: Clone> Ledger<L> {
         Ok(())
     }
 
-    /// Notes that the transport answered, and returns the entry as it is now.
+    /// Notes that a row has its outcome, and returns the entry as it is now.
     pub(crate) fn complete(&self, row: RowKey, delivered: bool) -> Option<Entry<L>> {
         let mut inner = self.lock();
         let entry = inner.rows.get_mut(&row).filter(|entry| entry.progress == Progress::InFlight)?;
@@ -140,7 +140,7 @@ impl<L: Clone> Ledger<L> {
         }
     }
 
-    /// A row that is removed before its answer, because somebody made it undecodable, waits for none.
+    /// Removes a row. If it has no outcome yet, for example because somebody made it undecodable, it waits for none.
     fn remove_entry(&self, inner: &mut Inner<L>, row: RowKey) -> Option<Entry<L>> {
         let entry = inner.rows.remove(&row)?;
         inner.bytes = inner.bytes.saturating_sub(entry.bytes);

@@ -34,7 +34,7 @@ async fn an_outcome_counts_once_and_a_removed_row_has_none() {
         assert_eq!(ledger.enter(row, entry(topic), &mut room), Err(Progress::InFlight));
     }
     assert!(ledger.complete(failed, false).is_some());
-    assert!(ledger.complete(failed, true).is_none(), "a second answer");
+    assert!(ledger.complete(failed, true).is_none(), "a second outcome");
     assert_eq!(ledger.enter(failed, entry(topic), &mut room), Err(Progress::Failed));
     ledger.remove_all(&[failed, removed]);
     assert!(ledger.complete(removed, true).is_none());
@@ -88,7 +88,7 @@ async fn a_failure_that_is_written_late_removes_no_later_send() {
     for holder in [under(1), Holder::Lost] {
         assert_eq!(ledger.enter(row, Entry { holder, ..entry(topic) }, &mut room), Ok(()));
         ledger.remove_failed(row, Some(0));
-        assert!(ledger.complete(row, true).is_some(), "the send is still waited for");
+        assert!(ledger.complete(row, true).is_some(), "the new send still waits for its outcome");
         ledger.remove(row);
     }
     assert_eq!(ledger.enter(row, Entry { holder: under(2), ..entry(topic) }, &mut room), Ok(()));

@@ -253,7 +253,7 @@ impl TopicState {
 
     pub(crate) fn completed(&self) {
         let before = self.in_flight.fetch_sub(1, Ordering::AcqRel);
-        debug_assert!(before > 0, "an answer without a send");
+        debug_assert!(before > 0, "an outcome without a send");
         if before == 1 {
             self.emptied.notify_waiters();
         }
