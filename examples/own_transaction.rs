@@ -137,8 +137,8 @@ async fn run(postgres: String) -> Result<(), Failure> {
     place_with_gifts(&mut conn, &outbox, (1..=100).collect()).await?;
     println!("100 orders were placed with two messages each, and a gift each whose savepoint rolled back.");
     let [diesels, outboxs] = ignore_an_error(&mut conn, &outbox).await;
-    let told = matches!(outboxs, Err(QueryError::DatabaseError(DatabaseErrorKind::Unknown, _)));
-    assert!(diesels.is_ok() && told, "{diesels:?}, {outboxs:?}");
+    let is_unknown_error = matches!(outboxs, Err(QueryError::DatabaseError(DatabaseErrorKind::Unknown, _)));
+    assert!(diesels.is_ok() && is_unknown_error, "{diesels:?}, {outboxs:?}");
     println!(
         "An overlooked error: Diesel's transaction said Ok for what was rolled back, the outbox's said what was wrong."
     );

@@ -5,7 +5,7 @@
 //! cargo test --example own_transport
 //! ```
 //!
-//! The second holds the transport to the conformance suite (feature `testing`): a test for each thing that a relay relies on.
+//! The second command runs the conformance suite (feature `testing`) on the transport: a test for each requirement of a relay.
 #![allow(clippy::print_stdout, reason = "it tells what it does")]
 
 use std::collections::HashSet;
@@ -83,12 +83,12 @@ impl Transport for FunctionTransport {
 #[derive(Debug, Default)]
 struct Mailer {
     sent: Vec<String>,
-    asked: HashSet<String>,
+    requested: HashSet<String>,
 }
 
 impl Mailer {
     fn send(&mut self, address: &str) -> Result<(), TransportError> {
-        let first = self.asked.insert(address.to_owned());
+        let first = self.requested.insert(address.to_owned());
         match address {
             // Spends an attempt, and is repeated by the topic's policy.
             "bob" if first => Err(TransportError::new(FailureClass::Record, "mailbox busy")),
@@ -152,7 +152,7 @@ mod tests {
 
     use super::*;
 
-    /// What the suite needs: a way to make the transport, and to look at what came out of it.
+    /// What the suite needs: it opens the transport and reads the messages that it sent.
     #[derive(Default)]
     struct UnderTest(Arc<Mutex<Vec<Envelope>>>);
 
@@ -176,8 +176,8 @@ mod tests {
         Some(UnderTest::default())
     }
 
-    // Left out is what does not concern it: it has no broker that could have a fault, and nothing to fence. Cases of a later version
-    // are not among them, and fail until somebody has thought about them.
+    // The cases that do not apply are left out: there is no broker that could fail, and no fencing. Cases of a later version
+    // are not left out, so they fail until somebody has decided about them.
     diesel_outbox::transport_conformance_tests! { open; without
         only_oversized_messages_are_refused,
         unknown_topic_is_a_topic_failure,

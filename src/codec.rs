@@ -90,7 +90,7 @@ impl<T: AsRef<[u8]> + ?Sized> Codec<T> for Raw {
 /// ```
 /// use diesel_outbox::CodecError;
 /// let error = CodecError::new("no such unit");
-/// assert_eq!(error.to_string(), "the codec refused: no such unit");
+/// assert_eq!(error.to_string(), "the codec failed: no such unit");
 /// ```
 #[derive(Debug)]
 pub struct CodecError(Box<dyn std::error::Error + Send + Sync>);
@@ -104,11 +104,11 @@ impl CodecError {
 
 impl fmt::Display for CodecError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the codec refused: {}", self.0)
+        write!(f, "the codec failed: {}", self.0)
     }
 }
 
-/// The codec's own error is in the text; behind it stands what it stands on.
+/// The codec's error is in the text, so the source is that error's source.
 impl std::error::Error for CodecError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.0.source()

@@ -41,7 +41,7 @@ crash_points! {
     LANE_FENCED = "lane::fenced", "After the broker fenced a lane, before the first message leaves by it.";
     LANE_LOADED = "lane::loaded", "After the rows of lanes whose turn it is were read, before the first send.";
     LANE_COMMITTING = "lane::committing", "After the broker took the messages of a fenced lane, before their transaction ends.";
-    LANE_COMMITTED = "lane::committed", "After the broker committed the messages of a fenced lane, before anybody is told.";
+    LANE_COMMITTED = "lane::committed", "After the broker committed the messages of a fenced lane, before an outcome is reported.";
     LANE_RELEASING = "lane::releasing", "Before lanes are handed over.";
     LANE_RELEASED = "lane::released", "After lanes were handed over, before the process notes it.";
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A duration as a configuration file has it.
+/// Reads a duration from a configuration file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Span(pub(crate) Duration);
 
@@ -61,17 +61,17 @@ impl Visitor<'_> for SpanVisitor {
     fn visit_str<E: Error>(self, text: &str) -> Result<Span, E> {
         parse(text).map(Span).ok_or_else(|| {
             E::custom(format_args!(
-                "{text:?} is no duration: give numbers with ns, us, ms, s, m, h or d, as in \"1h 30m\""
+                "{text:?} is not a duration: give numbers with ns, us, ms, s, m, h or d, as in \"1h 30m\""
             ))
         })
     }
 }
 
 fn below_zero<E: Error>() -> E {
-    E::custom("a duration is a number of seconds from zero on")
+    E::custom("a duration cannot be negative: give a number of seconds, zero or more")
 }
 
-/// Of numbers, each with its unit. A number alone is none: seconds and milliseconds are too easily taken for each other.
+/// Reads numbers, each with its unit. A number without a unit is refused, because seconds and milliseconds are easily confused.
 fn parse(text: &str) -> Option<Duration> {
     let (mut rest, mut sum) = (text.trim(), Duration::ZERO);
     if rest.is_empty() {
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_duration_is_refused_with_an_example() {
+    fn other_texts_are_refused_with_an_example() {
         for json in [
             r#""5""#,
             r#""""#,
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn a_written_duration_is_read_again() {
         for duration in
             [Duration::ZERO, Duration::from_secs(30), Duration::from_millis(1_100), Duration::from_nanos(1_000_000_001)]
         {

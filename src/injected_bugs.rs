@@ -14,7 +14,7 @@ macro_rules! injected_bugs {
 
         #[cfg(feature = "_injected_bugs")]
         impl InjectedBug {
-            /// Every mistake.
+            /// Every bug.
             pub const ALL: &[Self] = &[$(Self::$name,)+];
 
             /// Its name on the command line.
@@ -26,25 +26,25 @@ macro_rules! injected_bugs {
 }
 
 injected_bugs! {
-    CommitBelieved = "commit-believed", "What the hook saw committed is sent without confirm.";
+    CommitBelieved = "commit-believed", "Rows that the hook saw committed are sent without confirm.";
     SettleById = "settle-by-id", "A settle names the id of a row alone.";
     SettleOnSend = "settle-on-send", "A row is settled when the client has it.";
     LostAckIsSent = "lost-ack-is-sent", "A message that timed out counts as delivered.";
     LeaseNotExtended = "lease-not-extended", "Leases of rows in flight are not extended.";
     AttemptInOutage = "attempt-in-outage", "Time-outs and outages spend attempts.";
     ClaimGivesBack = "claim-gives-back", "A claim gives back what the client still has.";
-    ClaimUnlocked = "claim-unlocked", "A claim neither locks its rows nor minds other locks.";
-    DeadLetterNotKept = "dead-letter-not-kept", "A message that is given up becomes no dead letter.";
+    ClaimUnlocked = "claim-unlocked", "A claim neither locks its rows nor respects other locks.";
+    DeadLetterNotKept = "dead-letter-not-kept", "A message that should be dead-lettered is deleted.";
     LaneNeverLost = "lane-never-lost", "The owner of a lane goes on after its lease.";
     LaneLeftInFlight = "lane-left-in-flight", "A lane is handed over with its rows in flight.";
-    FenceSkipped = "fence-skipped", "A node fences its lane against nobody but itself.";
+    FenceSkipped = "fence-skipped", "A node fences its lane only against itself.";
     FailedKeyGoesOn = "failed-key-goes-on", "The next message of a key does not wait for one that failed.";
     DelayForgotten = "delay-forgotten", "A delayed message is due when it is enqueued.";
     RedriveLosesRow = "redrive-loses-row", "A redrive removes the dead letter and writes no row.";
     RecordTimeIsCreation = "record-time-is-creation", "The time of a record of Kafka is that of its row.";
-    PolicyUnguarded = "policy-unguarded", "A panic of the retry policy ends the settler's group.";
-    StatementLeftBehind = "statement-left-behind", "A statement that is given up goes on in the server.";
-    PollReadsDeadRows = "poll-reads-dead-rows", "Each look for what is due reads from the first entry on.";
+    PolicyUnguarded = "policy-unguarded", "A panic of the retry policy loses the settler's batch.";
+    StatementLeftBehind = "statement-left-behind", "An abandoned statement goes on in the server.";
+    PollReadsDeadRows = "poll-reads-dead-rows", "Each poll reads from the first index entry on.";
 }
 
 #[cfg(feature = "_injected_bugs")]

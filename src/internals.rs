@@ -1,4 +1,4 @@
-//! What our own tests, benches and tools need, and nobody else can rely on (feature `_internals`).
+//! For our own tests, benches and tools (feature `_internals`). It may change at any time.
 
 /// The limits that are fixed.
 pub mod limits {
@@ -15,7 +15,7 @@ pub mod store {
     pub use crate::store::internals::*;
 }
 
-/// The suite that every store is held to.
+/// The suite that every store must pass.
 pub mod store_suite {
     pub use crate::testing::store::*;
 }

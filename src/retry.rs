@@ -34,7 +34,7 @@ use crate::panic_guard::catch_panic;
 /// assert_eq!(Impatient.wait(4), Duration::from_secs(3_600));
 /// ```
 pub trait RetryPolicy: fmt::Debug + Send + Sync + 'static {
-    /// The wait after failure number `failures`, counted from 1. At most a year counts.
+    /// The wait after failure number `failures`, counted from 1. A longer wait than a year is cut to a year.
     ///
     /// # Panics
     /// It should not panic. If it does, the message waits as [`Exponential::default`] says, and
@@ -48,11 +48,11 @@ pub(crate) fn retry_wait(policy: &dyn RetryPolicy, topic: &str, failures: u32) -
     if is_injected(InjectedBug::PolicyUnguarded) {
         return bounded(policy.wait(failures));
     }
-    let asked = catch_panic("retry_policy", topic, || policy.wait(failures));
-    bounded(asked.unwrap_or_else(|| Exponential::default().wait(failures)))
+    let wait = catch_panic("retry_policy", topic, || policy.wait(failures));
+    bounded(wait.unwrap_or_else(|| Exponential::default().wait(failures)))
 }
 
-/// A wait that every database can add to its clock: a longer one would fail the whole group that it is written with.
+/// A wait that every database can add to its clock: a longer one would fail the whole batch that it is written with.
 pub(crate) fn bounded(wait: Duration) -> Duration {
     wait.min(RETRY_WAIT_MAX)
 }
@@ -155,9 +155,9 @@ mod tests {
     use super::*;
 
     #[derive(Debug)]
-    struct Asks(fn(u32) -> Duration);
+    struct FnPolicy(fn(u32) -> Duration);
 
-    impl RetryPolicy for Asks {
+    impl RetryPolicy for FnPolicy {
         fn wait(&self, failures: u32) -> Duration {
             (self.0)(failures)
         }
@@ -166,16 +166,16 @@ mod tests {
     #[test]
     fn policy_waits_are_bounded() {
         let for_ever = Exponential::new(Duration::MAX, Duration::MAX).jitter(1.0);
-        for policy in [&Asks(|_| Duration::MAX) as &dyn RetryPolicy, &for_ever] {
+        for policy in [&FnPolicy(|_| Duration::MAX) as &dyn RetryPolicy, &for_ever] {
             assert!(retry_wait(policy, "orders", u32::MAX) <= RETRY_WAIT_MAX, "{policy:?}");
         }
-        assert_eq!(retry_wait(&Asks(|_| RETRY_WAIT_MAX), "orders", 1), RETRY_WAIT_MAX);
+        assert_eq!(retry_wait(&FnPolicy(|_| RETRY_WAIT_MAX), "orders", 1), RETRY_WAIT_MAX);
         assert_eq!(retry_wait(&Fixed::seconds(&[7]), "orders", 1), Duration::from_secs(7));
     }
 
     #[test]
     fn a_policy_that_panics_is_the_default_one() {
-        let doubles = Asks(|failures| Duration::from_secs_f64(2_f64.powi(failures.cast_signed())));
+        let doubles = FnPolicy(|failures| Duration::from_secs_f64(2_f64.powi(failures.cast_signed())));
         assert_eq!(retry_wait(&doubles, "orders", 3), Duration::from_secs(8));
         let wait = retry_wait(&doubles, "orders", 64);
         assert!(wait >= BACK_OFF_MAX / 2 && wait <= BACK_OFF_MAX * 2, "{wait:?}");

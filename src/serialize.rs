@@ -1,4 +1,4 @@
-//! How times, bytes and headers are serialized, for people and for the tools that they use.
+//! Serializes times, bytes and headers for people and their tools.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,7 +8,7 @@ use serde::{Serialize as _, Serializer};
 
 use crate::message::Headers;
 
-/// Seconds, with their fraction.
+/// A duration, in seconds with a fraction.
 pub(crate) fn seconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_f64(duration.as_secs_f64())
 }
@@ -23,7 +23,7 @@ pub(crate) fn instant_or_none<S: Serializer>(at: &Option<SystemTime>, serializer
     at.map(rfc_3339).serialize(serializer)
 }
 
-/// As a column of headers has it: the text where it is text, else `{"b64": ..}`; null for none.
+/// Bytes: as text if they are UTF-8, else as `{"b64": ..}`; null for none. Headers in the database have the same form.
 pub(crate) fn payload<S: Serializer>(payload: &Option<Vec<u8>>, serializer: S) -> Result<S::Ok, S::Error> {
     match payload.as_deref().map(|bytes| (std::str::from_utf8(bytes), bytes)) {
         None => serializer.serialize_none(),
@@ -32,7 +32,7 @@ pub(crate) fn payload<S: Serializer>(payload: &Option<Vec<u8>>, serializer: S) -
     }
 }
 
-/// A column of headers as JSON, or as the text that it is where it holds no headers.
+/// The column with the headers: as JSON, or as text if it does not hold headers.
 pub(crate) fn headers<S: Serializer>(column: &str, serializer: S) -> Result<S::Ok, S::Error> {
     match Headers::from_json(column).is_ok().then(|| serde_json::from_str::<serde_json::Value>(column)) {
         Some(Ok(value)) => value.serialize(serializer),

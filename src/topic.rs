@@ -121,7 +121,7 @@ impl Topic {
     /// Makes the broker refuse what an earlier owner of a lane of this ordered topic still sends. So a new owner can
     /// send at once, and several messages of one key can be in flight.
     ///
-    /// Needs a transport that supports it. Kafka's does, with a transaction for each group of messages; consumers must
+    /// Needs a transport that supports it. Kafka's does, with a transaction for each batch of messages; consumers must
     /// then read with `isolation.level=read_committed`. [The guide](crate::guide::ordering) lists the benefits and
     /// costs.
     ///
@@ -226,7 +226,7 @@ impl Topic {
         self
     }
 
-    /// Expects consumers to report processed messages ([`Admin::mark_processed`](crate::admin::Admin::mark_processed))
+    /// Expects consumers to report processed messages ([`Admin::report_processed`](crate::admin::Admin::report_processed))
     /// within this time. A message that is not reported by then is late. Needs
     /// [`keep_sent_days`](Self::keep_sent_days), and longer than this.
     #[must_use]

@@ -15,7 +15,7 @@ use diesel_outbox::{CodecError, Envelope, Limits, MessageId, Outbox, OutboxMessa
 
 use crate::recorder::Recorder;
 
-/// Connections of the relay's own pool: two claims, two settles, a confirm and one other, and one that it leaves to others.
+/// Connections of the relay's pool: two claims, two settles, a confirm, one other, and one that the relay leaves to others.
 pub(crate) const RELAY_CONNECTIONS: usize = 7;
 
 /// The payload of an ordinary message.

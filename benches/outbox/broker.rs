@@ -64,8 +64,8 @@ pub(crate) fn has_leaders(bootstrap: &str, topic: &str) -> bool {
     // A missing broker is expected here.
     config.set_log_level(RDKafkaLogLevel::Emerg);
     let consumer = config.create();
-    let answer = consumer.and_then(|consumer: BaseConsumer| consumer.fetch_metadata(Some(topic), POLL_INTERVAL));
-    let topics = answer.as_ref().map(|metadata| metadata.topics()).unwrap_or_default();
+    let response = consumer.and_then(|consumer: BaseConsumer| consumer.fetch_metadata(Some(topic), POLL_INTERVAL));
+    let topics = response.as_ref().map(|metadata| metadata.topics()).unwrap_or_default();
     topics.iter().any(|found| {
         let partitions = found.partitions();
         !partitions.is_empty()

@@ -86,7 +86,7 @@ struct Wires {
     delay: Duration,
     sockets: HashMap<u64, TcpStream>,
     next: u64,
-    under_way: VecDeque<Chunk>,
+    in_transit: VecDeque<Chunk>,
     late: Arc<Mutex<Vec<f64>>>,
 }
 
@@ -103,8 +103,8 @@ impl Wires {
         // Edge-triggered: only its wakeup matters, so it is never read.
         let wakes = epoll::EventFlags::IN | epoll::EventFlags::ET;
         epoll::add(&epoll, &timer, epoll::EventData::new_u64(TIMER), wakes)?;
-        let (sockets, under_way) = (HashMap::new(), VecDeque::new());
-        Ok(Self { epoll, timer, listener, target, delay, sockets, next: 1, under_way, late })
+        let (sockets, in_transit) = (HashMap::new(), VecDeque::new());
+        Ok(Self { epoll, timer, listener, target, delay, sockets, next: 1, in_transit, late })
     }
 
     fn run(&mut self, stop: &AtomicBool) -> Result<()> {
@@ -117,8 +117,8 @@ impl Wires {
                 timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once)?;
             }
             events.clear();
-            let look = Timespec::try_from(POLL_INTERVAL)?;
-            match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&look)) {
+            let wait = Timespec::try_from(POLL_INTERVAL)?;
+            match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&wait)) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error).context("wait for sockets"),
             }
@@ -159,16 +159,16 @@ impl Wires {
         }
         let leaves_at = Instant::now() + self.delay;
         let bytes = buffer[..count].to_vec();
-        self.under_way.push_back(Chunk { leaves_at, to: other_end(from), bytes, is_new: true });
+        self.in_transit.push_back(Chunk { leaves_at, to: other_end(from), bytes, is_new: true });
     }
 
     /// Writes due chunks. Returns how long until the next one is due, if there is one.
     fn depart(&mut self) -> Option<Duration> {
-        while let Some(mut chunk) = self.under_way.pop_front() {
+        while let Some(mut chunk) = self.in_transit.pop_front() {
             let now = Instant::now();
             if now < chunk.leaves_at {
                 let pause = chunk.leaves_at - now;
-                self.under_way.push_front(chunk);
+                self.in_transit.push_front(chunk);
                 return Some(pause);
             }
             if std::mem::take(&mut chunk.is_new) {
@@ -177,7 +177,7 @@ impl Wires {
             }
             if !self.write(&mut chunk) {
                 // Everything behind it waits too. Reading goes on, so that neither end blocks on its own output.
-                self.under_way.push_front(chunk);
+                self.in_transit.push_front(chunk);
                 return Some(RETRY);
             }
         }

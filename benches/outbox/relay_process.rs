@@ -63,8 +63,8 @@ pub(crate) struct Memory {
 /// The parent's side. The process answers each line with a line.
 pub(crate) struct RelayProcess {
     child: Child,
-    questions: ChildStdin,
-    answers: Lines<BufReader<ChildStdout>>,
+    requests: ChildStdin,
+    responses: Lines<BufReader<ChildStdout>>,
 }
 
 impl RelayProcess {
@@ -73,15 +73,15 @@ impl RelayProcess {
         command.args(["--role", role.name(), "--relay", topic]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
         let mut child = command.spawn().context("start the relay process")?;
-        let questions = child.stdin.take().context("its input is piped")?;
-        let answers = BufReader::new(child.stdout.take().context("its output is piped")?).lines();
-        Ok(Self { child, questions, answers })
+        let requests = child.stdin.take().context("its input is piped")?;
+        let responses = BufReader::new(child.stdout.take().context("its output is piped")?).lines();
+        Ok(Self { child, requests, responses })
     }
 
     pub(crate) async fn memory(&mut self) -> Result<Memory> {
-        self.questions.write_all(b"\n").await?;
-        let answer = self.answers.next_line().await?.context("the relay process ended")?;
-        let mut numbers = answer.split(' ').map(str::parse::<u64>);
+        self.requests.write_all(b"\n").await?;
+        let response = self.responses.next_line().await?.context("the relay process ended")?;
+        let mut numbers = response.split(' ').map(str::parse::<u64>);
         let mut number = || numbers.next().context("an answer has three numbers")?.context("a number");
         Ok(Memory { delivered: number()?, rss: number()? as f64, peak: number()? as f64 })
     }
@@ -101,7 +101,7 @@ impl RelayProcess {
 
     /// Closing its input ends the process.
     pub(crate) async fn end(mut self) -> Result<()> {
-        drop(self.questions);
+        drop(self.requests);
         ensure!(self.child.wait().await?.success(), "the relay process failed");
         Ok(())
     }
@@ -122,8 +122,8 @@ pub(crate) async fn run_relay(env: &BenchEnv, recorder: &Recorder, topic: &str, 
     };
     let outbox = Outbox::builder().topic(role.topic(topic)).build().context("build the outbox")?;
     let relay = application::start_relay_with(&outbox, &env.postgres, kafka, limits).await?;
-    let mut questions = BufReader::new(tokio::io::stdin()).lines();
-    while questions.next_line().await?.is_some() {
+    let mut requests = BufReader::new(tokio::io::stdin()).lines();
+    while requests.next_line().await?.is_some() {
         let delivered = recorder.count(diesel_outbox::internals::metrics::DELIVERED);
         let status = std::fs::read_to_string("/proc/self/status").context("read /proc/self/status")?;
         println!("{delivered} {} {}", kib(&status, "VmRSS:")?, kib(&status, "VmHWM:")?);

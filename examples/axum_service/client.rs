@@ -16,9 +16,9 @@ pub(crate) fn request(address: SocketAddr, method: &str, path: &str, body: &str)
          content-length: {}\r\n\r\n{body}",
         body.len()
     )?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    let (head, body) = answer.split_once("\r\n\r\n").ok_or("an answer has a head")?;
+    let mut response = String::new();
+    stream.read_to_string(&mut response)?;
+    let (head, body) = response.split_once("\r\n\r\n").ok_or("an answer has a head")?;
     let status = head.split(' ').nth(1).ok_or("an answer has a status")?.parse()?;
     Ok((status, body.to_owned()))
 }

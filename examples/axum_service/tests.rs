@@ -102,8 +102,8 @@ impl Running {
 #[tokio::test]
 async fn an_order_by_http_reaches_the_broker() -> Result<(), Failure> {
     let service = Running::start(outbox()?).await?;
-    let (status, answer) = service.request("POST", "/orders", r#"{"order_id":42,"total_cents":1999}"#).await?;
-    assert_eq!(status, 201, "{answer}");
+    let (status, body) = service.request("POST", "/orders", r#"{"order_id":42,"total_cents":1999}"#).await?;
+    assert_eq!(status, 201, "{body}");
     let sent = service.broker.wait_for_delivered(1, TIMEOUT).await?;
     assert_eq!(sent[0].payload.as_deref(), Some(&br#"{"order_id":42,"total_cents":1999}"#[..]));
     assert_eq!(service.request("POST", "/orders", "no order").await?.0, 400);

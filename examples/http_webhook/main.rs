@@ -124,7 +124,7 @@ fn forge(address: SocketAddr) -> Result<(), Failure> {
          idempotency-key: {id}\r\nwebhook-id: {id}\r\nwebhook-timestamp: {now}\r\nwebhook-signature: v1,{guess}\r\n\r\n{body}",
         body.len()
     )?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
+    let mut response = String::new();
+    stream.read_to_string(&mut response)?;
     Ok(())
 }

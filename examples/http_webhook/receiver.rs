@@ -23,7 +23,7 @@ use crate::Failure;
 /// How old a request may be: whoever has recorded one cannot play it again tomorrow.
 const AGE_MAX: Duration = Duration::from_secs(5 * 60);
 
-/// How long the receiver asks to be left alone while it is busy.
+/// How long the receiver asks its senders to wait while it is busy.
 pub(crate) const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// A request that the receiver has answered.
@@ -53,7 +53,7 @@ struct OrderBook {
     /// By idempotency key. A service keeps them in its database, in the transaction that does the work.
     orders: HashMap<String, Bytes>,
     was_busy: bool,
-    lost_an_answer: bool,
+    has_lost_response: bool,
 }
 
 impl Receiver {
@@ -104,7 +104,7 @@ impl OrderBook {
         }
         self.orders.insert(key.to_owned(), order);
         // The order is taken, and a proxy on the way has lost patience: the sender cannot know.
-        if std::mem::replace(&mut self.lost_an_answer, true) { StatusCode::OK } else { StatusCode::GATEWAY_TIMEOUT }
+        if std::mem::replace(&mut self.has_lost_response, true) { StatusCode::OK } else { StatusCode::GATEWAY_TIMEOUT }
     }
 }
 

@@ -69,7 +69,7 @@ fn a_transaction_rolls_back(story: &mut Story, orders: RangeInclusive<i64>) -> R
         Err::<(), _>(QueryError::RollbackTransaction)
     });
     assert_eq!(refused, Err(QueryError::RollbackTransaction));
-    println!("   1 order placed, its payment refused. The message went with the order: Kafka hears of neither.");
+    println!("   1 order placed, its payment refused. The message went with the order: Kafka gets neither.");
     Ok(Figures { placed: 1, never_sent: 1, ..Figures::default() })
 }
 
@@ -156,7 +156,7 @@ impl Story {
         self.acts += 1;
         println!("\n{}. {title}", self.acts);
         let duplicates_before = self.kafka.duplicates;
-        let told = play(self, orders.clone())?;
+        let narrated = play(self, orders.clone())?;
         self.kafka.catch_up()?;
         let direct = self.metrics.direct().len();
         let delivered = usize::try_from(self.metrics.delivered())?;
@@ -169,7 +169,7 @@ impl Story {
             never_sent: placed - self.kafka.orders.range(orders).count(),
             duplicates: self.kafka.duplicates - duplicates_before,
         };
-        assert_eq!(told, counted, "what is told of {title:?}, and what was counted");
+        assert_eq!(narrated, counted, "what is told of {title:?}, and what was counted");
         self.table.add(title, counted);
         self.metrics.reset();
         Ok(())

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::redrive_pace::RedriveRate;
+use super::redrive_rate::RedriveRate;
 use super::{Admin, AdminError};
 use crate::limits::REDRIVE_ROWS_MAX;
 use crate::message::MessageId;
@@ -17,7 +17,7 @@ pub struct DeadLetterPage {
     pub next: Option<DeadLetterCursor>,
 }
 
-/// Some database clocks tick in milliseconds. A message that died in the current tick counts as dead already.
+/// Some database clocks tick in milliseconds. A message that was dead-lettered in the current tick counts as dead already.
 const CLOCK_TICK: Duration = Duration::from_millis(1);
 
 /// Dead letters.
@@ -107,7 +107,7 @@ impl Admin {
     }
 
     /// Sends the current dead letters that match the filter again, many per transaction, no faster than the rate. Each topic's go
-    /// in the order in which they died. Calls `progress` after each step with the total so far; returns the final total.
+    /// in the order in which they were dead-lettered. Calls `progress` after each step with the total so far; returns the final total.
     ///
     /// Messages that are dead-lettered again meanwhile are not retried, so the call ends. Dead letters that others have locked are
     /// skipped.

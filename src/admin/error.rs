@@ -93,7 +93,7 @@ pub enum AdminError {
     },
     /// The history has no message of that id that is still unprocessed.
     #[error(
-        "there is no sent message {message_id} to send again: it is marked as processed, is not in the history, or is being sent"
+        "there is no sent message {message_id} to send again: it is processed, is not in the history, or is being sent"
     )]
     NotUnprocessed {
         /// The message.

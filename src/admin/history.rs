@@ -112,7 +112,7 @@ impl Admin {
     }
 
     /// Records that a message's consumer has processed it. Repeating it is harmless. A consumer may be faster than the relay's
-    /// settle: [`ProcessedOutcome::NotSettledYet`] is no error, and the mark waits a week for its message.
+    /// settle: [`ProcessedOutcome::NotSettledYet`] is no error, and the report waits a week for its message.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -123,7 +123,7 @@ impl Admin {
     ///
     /// let orders = Topic::new("orders").keep_sent_days(30).processed_within(Duration::from_secs(600));
     /// let admin = Outbox::builder().topic(orders).build()?.admin(MemoryStore::new());
-    /// assert_eq!(admin.mark_processed(MessageId::new()).await?, ProcessedOutcome::NotSettledYet);
+    /// assert_eq!(admin.report_processed(MessageId::new()).await?, ProcessedOutcome::NotSettledYet);
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// # }).unwrap();
     /// ```
@@ -132,34 +132,34 @@ impl Admin {
     /// A database error.
     ///
     /// # Cancel safety
-    /// If the future is dropped, the mark may or may not be written. Call again.
-    pub async fn mark_processed(&self, message_id: MessageId) -> Result<ProcessedOutcome, AdminError> {
-        let marked = self.mark_all_processed(&[message_id]).await?;
-        Ok(marked.first().map_or(ProcessedOutcome::NotSettledYet, |(_, outcome)| *outcome))
+    /// If the future is dropped, the report may or may not be written. Call again.
+    pub async fn report_processed(&self, message_id: MessageId) -> Result<ProcessedOutcome, AdminError> {
+        let reported = self.report_all_processed(&[message_id]).await?;
+        Ok(reported.first().map_or(ProcessedOutcome::NotSettledYet, |(_, outcome)| *outcome))
     }
 
-    /// Like [`mark_processed`](Self::mark_processed), for many messages in one transaction, as for a consumer that works in
+    /// Like [`report_processed`](Self::report_processed), for many messages in one transaction, as for a consumer that works in
     /// batches. Returns the outcome of each, in no particular order.
     ///
     /// # Errors
-    /// A database error; then nothing is marked.
+    /// A database error; then nothing is recorded.
     ///
     /// # Cancel safety
-    /// As [`mark_processed`](Self::mark_processed).
-    pub async fn mark_all_processed(
+    /// As [`report_processed`](Self::report_processed).
+    pub async fn report_all_processed(
         &self,
         messages: &[MessageId],
     ) -> Result<Vec<(MessageId, ProcessedOutcome)>, AdminError> {
-        let marked = self.history()?.mark_processed(messages).await?;
+        let reported = self.history()?.report_processed(messages).await?;
         for (wanted, outcome) in [
-            (ProcessedOutcome::Processed, "marked"),
+            (ProcessedOutcome::Processed, "processed"),
             (ProcessedOutcome::AlreadyProcessed, "already"),
             (ProcessedOutcome::NotSettledYet, "ahead"),
         ] {
-            let count = marked.iter().filter(|(_, outcome)| *outcome == wanted).count();
+            let count = reported.iter().filter(|(_, outcome)| *outcome == wanted).count();
             ::metrics::counter!(metrics::PROCESSED, "outcome" => outcome).increment(count as u64);
         }
-        Ok(marked)
+        Ok(reported)
     }
 
     /// A page of messages that their consumer should have confirmed by now: at most `messages_max`, after `after`, the oldest
@@ -181,8 +181,8 @@ impl Admin {
         Ok(SentPage::of(messages, messages_max))
     }
 
-    /// Sends a message from the history again, unless its consumer has marked it. It keeps its message id, so a consumer that did
-    /// see it recognizes it. It leaves the history until it is sent.
+    /// Sends a message from the history again, unless its consumer has reported it as processed. It keeps its message id, so a
+    /// consumer that did see it recognizes it. It leaves the history until it is sent.
     ///
     /// On an ordered topic it is queued after all live messages of its key, in the key's current lane.
     ///

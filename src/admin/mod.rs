@@ -7,7 +7,7 @@ mod history;
 mod lanes;
 mod pauses;
 mod payload;
-mod redrive_pace;
+mod redrive_rate;
 mod retry;
 #[cfg(test)]
 mod tests;
@@ -17,7 +17,7 @@ pub use dead_letters::DeadLetterPage;
 pub use error::AdminError;
 pub use history::{SentPage, UnprocessedFilter};
 pub use payload::PayloadText;
-pub use redrive_pace::RedriveRate;
+pub use redrive_rate::RedriveRate;
 pub use retry::RetryOutcome;
 
 pub use crate::store::admin::{PausedTopic, SendNowOutcome};

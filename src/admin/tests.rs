@@ -47,7 +47,7 @@ async fn a_redrive_keeps_its_rate_and_reports_progress() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_transaction_moves_no_more_than_it_may_whatever_is_asked_for() {
+async fn one_transaction_moves_no_more_than_its_bound() {
     let (store, most, reported) = (MemoryStore::new(), REDRIVE_ROWS_MAX, std::sync::Mutex::new(Vec::new()));
     let record = |so_far| reported.lock().unwrap().push(so_far);
     let steps = || std::mem::take(&mut *reported.lock().unwrap());
@@ -115,7 +115,7 @@ async fn impossible_operations_are_errors() {
 }
 
 #[tokio::test]
-async fn pages_and_purges_take_what_the_filter_says() {
+async fn pages_and_purges_follow_the_filter() {
     let store = MemoryStore::new();
     for _ in 0..5 {
         dead_letter(&store).await;
@@ -131,7 +131,7 @@ async fn pages_and_purges_take_what_the_filter_says() {
 }
 
 #[tokio::test]
-async fn only_what_is_configured_is_paused_and_what_is_paused_resumed() {
+async fn only_configured_topics_are_paused_and_only_paused_ones_resumed() {
     let store = MemoryStore::new();
     let admin = admin(&store);
     let error = admin.pause("order").await.unwrap_err();
@@ -171,23 +171,23 @@ async fn settle(store: &MemoryStore, key: crate::store::RowKey) {
 async fn late_messages_are_listed_and_resent() {
     let store = MemoryStore::new();
     let admin = admin_of_confirmed(&store);
-    let (late, marked) = (send(&store).await, send(&store).await);
+    let (late, processed) = (send(&store).await, send(&store).await);
     let which = UnprocessedFilter::of("orders");
     assert_eq!(admin.unprocessed(&which, None, 10).await.unwrap().messages, [], "its consumer has a minute");
-    assert_eq!(admin.mark_processed(marked).await.unwrap(), ProcessedOutcome::Processed);
-    assert_eq!(admin.mark_processed(marked).await.unwrap(), ProcessedOutcome::AlreadyProcessed);
+    assert_eq!(admin.report_processed(processed).await.unwrap(), ProcessedOutcome::Processed);
+    assert_eq!(admin.report_processed(processed).await.unwrap(), ProcessedOutcome::AlreadyProcessed);
     tokio::time::advance(Duration::from_secs(61)).await;
     let page = admin.unprocessed(&which, None, 1).await.unwrap();
     assert_eq!(page.messages.iter().map(|sent| sent.message_id).collect::<Vec<_>>(), [late]);
     assert!(admin.unprocessed(&which, page.next.as_ref(), 1).await.unwrap().messages.is_empty());
     admin.resend(late).await.unwrap();
     assert_eq!(store.live_rows()[0].key.message_id, late);
-    for message_id in [late, marked, MessageId::new()] {
+    for message_id in [late, processed, MessageId::new()] {
         let refused = admin.resend(message_id).await.unwrap_err();
         assert!(matches!(refused, AdminError::NotUnprocessed { .. }), "{refused}");
     }
     assert!(matches!(admin.sent(late).await, Err(AdminError::NotInHistory { .. })), "it is live again");
-    assert!(admin.sent(marked).await.unwrap().processed_at.is_some());
+    assert!(admin.sent(processed).await.unwrap().processed_at.is_some());
     let unconfirmed = admin.unprocessed(&UnprocessedFilter::of("invoices"), None, 1).await.unwrap_err();
     assert!(matches!(unconfirmed, AdminError::NotConfirmed { .. }), "{unconfirmed}");
     assert!(!unconfirmed.is_retriable());
@@ -333,7 +333,7 @@ async fn a_payload_is_shown_by_the_codec_of_its_type() {
     let admin = outbox.build().unwrap().admin(store.clone());
     for (topic, kind, payload, shown) in [
         ("orders", "reading", Some(&[0xff, 0xfb][..]), "-5 degrees"),
-        ("orders", "reading", Some(b"{}x"), "3 bytes (the codec refused: not 2 bytes): {}x"),
+        ("orders", "reading", Some(b"{}x"), "3 bytes (the codec failed: not 2 bytes): {}x"),
         ("orders", "writing", Some(b"\0x"), "2 bytes of a type that is not registered: \\x00x"),
         ("others", "reading", Some(b"x"), "1 bytes of a type that is not registered: x"),
         ("orders", "reading", None, "no payload (a tombstone)"),

@@ -30,7 +30,7 @@ pub trait AsyncOutboxBackend<C>: Dialect {
     #[doc(hidden)]
     fn texts_async<'a>(conn: &'a mut C, sql: &'a str) -> impl Future<Output = QueryResult<Vec<String>>> + Send + 'a;
 
-    /// Whether a row is still where it was written, and no relay has taken it.
+    /// Whether a row is still in its table and no relay has ever taken it.
     #[doc(hidden)]
     fn is_still_there_async<'a>(
         conn: &'a mut C,

@@ -25,7 +25,7 @@ pub trait OutboxBackend<C>: Dialect {
     #[doc(hidden)]
     fn texts(conn: &mut C, sql: &str) -> QueryResult<Vec<String>>;
 
-    /// Whether a row is still where it was written, and no relay has taken it.
+    /// Whether a row is still in its table and no relay has ever taken it.
     #[doc(hidden)]
     fn is_still_there(conn: &mut C, row: StillThere<'_>) -> QueryResult<bool>;
 }

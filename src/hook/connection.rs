@@ -1,8 +1,8 @@
 //! Finds the hook on a connection, and installs it.
 //!
-//! This file uses what Diesel shows only with its feature for third-party backends: the instrumentation of a connection, and events
-//! that only a connection makes. One other file needs that feature, `outbox::transaction::connection_sync`, which is a
-//! `Connection` itself. Cargo.toml pins Diesel because of the two.
+//! This file needs Diesel's feature for third-party backends: it reads a connection's instrumentation and creates a connection's
+//! events. One other file needs the feature: `outbox::transaction::connection_sync`, which implements `Connection`. Because of the
+//! two, Cargo.toml pins Diesel.
 
 use std::any::TypeId;
 use std::num::NonZeroU32;
@@ -116,7 +116,7 @@ pub(crate) fn hold_until_commit(conn: &mut impl Conn, rows: Vec<Pending>, at: De
     }
 }
 
-/// Announces a BEGIN, or the SAVEPOINT at `depth`, that no transaction manager sends.
+/// Reports a BEGIN, or the SAVEPOINT at `depth`, that no transaction manager sends.
 pub(crate) fn announce_begin(conn: &mut impl Conn, depth: NonZeroU32) {
     conn.instrumentation().on_connection_event(InstrumentationEvent::begin_transaction(depth));
 }

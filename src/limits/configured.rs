@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Limits;
 
-/// A struct with the same fields. One that is missing here does not compile.
+/// Declares a struct with the same fields. If a field is missing here, the code does not compile.
 macro_rules! configured {
     (durations: $($duration:ident),*; counts: $($count:ident),*) => {
         #[derive(Deserialize, Serialize)]
@@ -44,7 +44,7 @@ configured! {
         settle_rows_max, settle_workers, backlog_count_max
 }
 
-/// Each limit that is not given is the default. Durations are texts such as `"250ms"`, or numbers of seconds.
+/// A missing limit has its default. A duration is a text such as `"250ms"`, or a number of seconds.
 impl<'de> Deserialize<'de> for Limits {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Config::deserialize(deserializer).map(Into::into)

@@ -40,7 +40,7 @@ pub const KAFKA_RECONNECT_GRACE: Duration = Duration::from_secs(1);
 pub const KAFKA_LOOKUP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long a Kafka partition may accept nothing while others do, before the client gets no more messages for it.
-/// Observed: in a burst of 20,000 on an overloaded machine, one of three partitions waits a second for its turn.
+/// Observed: in a burst of 20,000 messages on an overloaded machine, one of three partitions waits a second for its turn.
 pub const KAFKA_PARTITION_STALL: Duration = Duration::from_secs(3);
 
 /// The same if a connection broke recently, or the partition has no leader. Above a round trip to another continent. At
@@ -72,8 +72,8 @@ pub const KAFKA_TRANSACTION_MESSAGES_MAX: usize = 1_000;
 pub const KAFKA_TRANSACTION_BYTES_MAX: usize = 4 << 20;
 
 /// How long a Kafka lane waits before it checks for answers. An answer does not end the client's wait, so each
-/// transaction loses this much. The client counts whole milliseconds and spins through the rest of one: with a tenth
-/// above one, it sleeps for that one.
+/// transaction loses this much. The client sleeps for whole milliseconds only and spins for the rest, so this is just
+/// above one millisecond.
 pub const KAFKA_LANE_POLL: Duration = Duration::from_micros(1_100);
 
 /// How long a Kafka lane reads its client's events before it reports why it ended: the cause may follow log lines.

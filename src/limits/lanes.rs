@@ -57,11 +57,12 @@ pub const LANE_FENCE_WAIT_MAX: Duration = Duration::from_secs(5);
 /// Failed fences of a lane before that counts as a failure of the node's broker: the first may be an election.
 pub const LANE_FENCE_TRIES_MAX: u32 = 2;
 
-/// How often a node's database may begin to fail within [`LANE_OUTAGE_WINDOW`] before the node leaves its lanes to
-/// others: once is a failover, twice its aftermath.
+/// How many times a node's database may begin to fail within [`LANE_OUTAGE_WINDOW`] before the node leaves its lanes to
+/// others. A failover may cause two.
 pub const LANE_OUTAGES_MAX: usize = 3;
 
-/// As long as a node sleeps by default: a rarer failure costs less than a sleep.
+/// The window in which those failures count: as long as a node sleeps by default, because a rarer failure costs less than
+/// a sleep.
 pub const LANE_OUTAGE_WINDOW: Duration = Duration::from_secs(60);
 
 /// Keys of one lane that have something to send or are blocked, at 200 bytes each: 20 MB. Beyond, no new rows are read
@@ -82,8 +83,8 @@ pub const LANE_WAKEUP_SLACK_IDS: i64 = 1_000;
 pub const LANE_OPEN_TRANSACTION_DURATION: Duration = Duration::from_secs(2);
 
 /// The same on a database that reports open transactions (PostgreSQL): as long as any writing transaction is open, but
-/// no longer than this, or a batch job of a day would make each page read a day again. Long enough for a process that
-/// hangs in the middle of a transaction.
+/// no longer than this. Otherwise a batch job of a day would make each page read a day again. It is long enough for a
+/// process that hangs in the middle of a transaction.
 pub const LANE_OPEN_TRANSACTION_DURATION_MAX: Duration = Duration::from_secs(30);
 
 /// How far back at most, in rows of the topic that this node has read, a lane is read for a transaction that is open
@@ -110,8 +111,8 @@ pub const LANE_COMMITS_MAX: usize = 4_096;
 /// are read, like every row that is not inline.
 pub const LANE_INLINE_BYTES_MAX: usize = 4 << 20;
 
-/// How old an inline row may be when its turn comes and still be sent without a read. What is deleted or corrected by
-/// hand while it waits, in an outage or behind its key, is then noticed. A lone message waits for a few milliseconds.
+/// How old an inline row may be to be sent without a read. An older row has waited, in an outage or behind its key, and
+/// somebody may have deleted or corrected it by hand. A lone message waits for a few milliseconds.
 pub const LANE_INLINE_AGE_MAX: Duration = Duration::from_secs(1);
 
 /// How soon a row in flight from an earlier ownership is checked again, and how soon a lane is read again if much of it

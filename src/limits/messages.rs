@@ -22,14 +22,14 @@ pub const BACK_OFF_MIN: Duration = Duration::from_secs(1);
 pub const BACK_OFF_MAX: Duration = Duration::from_secs(600);
 
 /// The longest wait of a [`RetryPolicy`](crate::retry::RetryPolicy): longer ones are cut to this, because not every
-/// database can store an instant `Duration::MAX` ahead. A year: whoever wants a longer wait wants a dead letter.
+/// database can store an instant `Duration::MAX` ahead. A message that should wait longer than a year should be a dead letter.
 pub const RETRY_WAIT_MAX: Duration = Duration::from_secs(365 * 24 * 3_600);
 
 /// The longest wait after a temporary failure (time-out, leader election, quota), which says nothing about the message.
 pub const TEMPORARY_WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// The longest that a receiver (`Retry-After`) can delay a message or a topic. A day's maintenance is not planned to
-/// the minute, and a receiver that asks for a year by mistake must not silence a topic for one.
+/// The longest that a receiver (`Retry-After`) can delay a message or a topic. A receiver that asks for a year by mistake
+/// must not stop a topic for a year.
 pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(3_600);
 
 /// Bytes of payload, key and headers together: Kafka's brokers take 1 MB by default (`message.max.bytes`).
@@ -64,14 +64,13 @@ pub const CLOCK_SLACK: Duration = Duration::from_secs(1);
 /// Dead letters that one transaction moves or purges: it takes tens of milliseconds and blocks nothing for longer.
 pub const REDRIVE_ROWS_MAX: usize = 500;
 
-/// Dead letters redriven per second by default: what they failed at may not bear more.
+/// Dead letters redriven per second by default: the receiver that refused them may not bear more.
 pub const REDRIVE_PER_SECOND: u32 = 1_000;
 
-/// Dead letters that wait for the application's callbacks, some hundred bytes each. An application that falls further
-/// behind finds the rest in the table.
+/// Dead letters that wait for the application's callbacks, some hundred bytes each. Further ones are only in the table.
 pub const DEAD_LETTER_CALLBACKS_QUEUE_MAX: usize = 1_024;
 
-/// Dead letters that a callback thread handles in one turn, so that a shutdown waits for no more of them.
+/// Dead letters that a callback thread handles in one turn. A shutdown waits for one turn at most.
 pub const DEAD_LETTER_CALLBACKS_BATCH_MAX: usize = 64;
 
 /// Errors kept on a row: enough to see a pattern, few enough that a failing row does not grow.
@@ -106,9 +105,9 @@ pub const INLINE_ROWS_MAX: usize = 64;
 /// more anyway.
 pub const HOOK_REFS_MAX: usize = 16_384;
 
-/// How long a message of a process without a relay may lie untouched until that is said in the log. A relay elsewhere takes it within its
-/// poll interval; one that is just being deployed, a little later.
+/// How long a message of a process without a relay may stay in the table before the process logs a warning. A relay elsewhere takes it
+/// within its poll interval, or a little later if it is just being deployed.
 pub const UNSENT_AFTER: Duration = Duration::from_secs(10);
 
-/// How often at most such a process looks: a statement a minute is nothing.
+/// The shortest time between two such checks: a statement a minute costs nothing.
 pub const UNSENT_CHECK_INTERVAL: Duration = Duration::from_secs(60);

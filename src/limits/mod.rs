@@ -2,7 +2,7 @@
 //!
 //! Fields of [`Limits`] are defaults that each relay can change; constants are fixed.
 
-// The constants are for this crate, and for its tests where these show them.
+// The constants are for this crate and its tests.
 #![allow(unreachable_pub)]
 
 #[cfg(feature = "serde")]

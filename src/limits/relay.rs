@@ -10,31 +10,31 @@ pub const SEND_BATCH_ROWS_MAX: usize = 100;
 /// instant.
 pub const SHUTDOWN_GRACE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The grace of a relay that [runs until](crate::relay::Relay::run_until) something: below the 30 s that orchestrators leave a process, and
-/// above what a healthy broker takes for everything that may be in flight.
+/// The grace of [`Relay::run_until`](crate::relay::Relay::run_until): below the 30 s that orchestrators give a process, and above the
+/// time in which a healthy broker takes all messages that may be in flight.
 pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(20);
 
-/// How often a relay's tasks show that somebody polls them. A second costs nothing, and is known in good time.
+/// How often a relay shows that its runtime polls its tasks. Once a second costs nothing and is soon enough.
 pub const RELAY_BEAT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// From such a silence on a relay counts as stalled: a runtime that is only busy is late by less.
+/// After this long without such a sign a relay counts as stalled. A runtime that is only busy is late by less.
 pub const RELAY_STALLED_AFTER: Duration = Duration::from_secs(10);
 
-/// Concurrent statements that ask what is due. Together with those of one transport and the default limits, a relay uses up to six
+/// Concurrent polls of due rows. Together with the statements of one transport with default limits, a relay uses up to six
 /// connections.
 pub const POLLS_AT_ONCE: usize = 1;
 
-/// Statements at once, of each transport, that look whether what was handed over is committed.
+/// Concurrent confirms of one transport.
 pub const CONFIRMS_AT_ONCE: usize = 1;
 
-/// Statements at once of each ordered topic: one that reads its lanes, one that reads single rows of them, and one that renews them. They
-/// take turns with the others where there are no connections for them.
+/// Concurrent statements of one ordered topic: one reads its lanes, one reads single rows, and one renews the lanes. If there are
+/// too few connections, they wait for the other statements.
 pub const LANE_CALLS_AT_ONCE: usize = 3;
 
-/// How often a failure that goes on is logged as a warning; in between it is a line of level debug.
+/// How often a continuing failure is logged as a warning. In between it is logged as DEBUG.
 pub const WARNING_REPEAT_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Different failures of one outage that are each logged once.
+/// How many different failures of one outage are each logged as a warning.
 pub const WARNING_TEXTS_MAX: usize = 8;
 
 /// Connections that a relay needs besides those of its claims. A claim keeps its connection until its messages have outcomes; all other
@@ -78,8 +78,8 @@ pub struct Limits {
     pub confirm_rows_max: usize,
     /// How long a confirm lingers for more rows while the processors are the limit, if that is measured to help
     /// (`LINGER_TRIAL_PAIRS`). Rows that arrive meanwhile share one read and one request to the broker, which saves
-    /// the business more than it costs the row. With 5 ms in place of 10 ms, the business loses 0.05 of its
-    /// transactions beside a Kafka on the same processors. Zero: it never lingers.
+    /// the application more than it costs the row. With 5 ms instead of 10 ms, an application beside a Kafka on the same
+    /// processors commits 5 % fewer transactions. Zero: it never lingers.
     pub confirm_linger_max: Duration,
     /// Messages in flight in all: sent, but not settled. 20,000 keep a broker at full speed and bound the memory.
     ///
@@ -92,9 +92,9 @@ pub struct Limits {
     pub in_flight_bytes_max: usize,
     /// Rows of one settle.
     pub settle_rows_max: usize,
-    /// How long the settler lingers before it writes a small batch. Nobody waits for the row to go, while each write is
-    /// a commit; the price is a few more duplicates after a crash. 50 ms make batches of 400 at 8,000 rows a second,
-    /// where a row costs a tenth of what it costs alone, and of 60 at 1,500.
+    /// How long the settler lingers before it writes a small batch. Each write is a commit, and nobody waits for it; the
+    /// price is a few more duplicates after a crash. In 50 ms a batch grows to 400 rows at 8,000 rows a second, where a
+    /// row costs a tenth of what it costs alone, and to 60 rows at 1,500.
     pub settle_linger_duration: Duration,
     /// Settles at once: one collects while the other writes.
     pub settle_workers: usize,
@@ -105,7 +105,7 @@ pub struct Limits {
     /// that commits this long after it was due (which is t after its enqueue) is found by a full scan
     /// (`FULL_SCAN_PAUSE_FACTOR`). 3 s is about how long a claim can keep a row locked
     /// ([`claim_term_duration`](Self::claim_term_duration), plus the second after which the database ends it). Not
-    /// more, because each poll, and the first claim of each pass, walks over the rows of this time if an old snapshot
+    /// more, because each poll, and the first claim of each traversal, walks over the rows of this time if an old snapshot
     /// keeps deleted ones: with 3 s at 8,300 rows a second, 0.6 times the pages of the claim itself.
     pub watermark_slack_duration: Duration,
     /// How often leases are checked for those near their end.
@@ -127,11 +127,11 @@ pub struct Limits {
     pub lane_yield_duration: Duration,
     /// How long such a node sleeps before it tries again.
     pub lane_sleep_duration: Duration,
-    /// How often a relay removes expired rows. A minute: retentions end with a day, and a check costs a handful of
-    /// statements that find nothing; one, without a history.
+    /// How often a relay removes expired rows. A minute is often enough, because retentions end with a day. A check that
+    /// finds nothing costs a handful of statements, or one without a history.
     pub prune_interval: Duration,
-    /// Live rows, and dead letters, that [`Relay::backlog`](crate::relay::Relay::backlog) counts per topic. Measured: 1
-    /// to 2 µs each, so 20 ms for a topic that has as many, and only then.
+    /// The most live rows, and the most dead letters, that [`Relay::backlog`](crate::relay::Relay::backlog) counts per
+    /// topic. Measured: 1 to 2 µs each, so at most 20 ms per topic.
     pub backlog_count_max: usize,
 }
 
@@ -184,7 +184,7 @@ pub const RUN_QUEUE_SMOOTHING: u32 = 8;
 /// to 130 at 5,000 and at full load, with 10 to 20 % of the time idle.
 pub const RUN_QUEUE_BUSY: Duration = Duration::from_micros(40);
 
-/// Below this wait they no longer are.
+/// Below this wait, the processors are no longer the limit.
 pub const RUN_QUEUE_IDLE: Duration = Duration::from_micros(25);
 
 /// How long the processors must be busy before a linger is tried: a pause of the broker is shorter.
@@ -224,34 +224,33 @@ pub const LINGER_LOAD_WINDOW: Duration = Duration::from_secs(1);
 pub const LINGER_LOAD_SHARE_MIN: f64 = 0.5;
 
 /// How often a relay that found no table of paused topics checks for it again: a statement a minute costs nothing, and
-/// after the migration nobody has to restart anything.
+/// no restart is needed after the migration.
 pub const PAUSE_TABLE_RECHECK: Duration = Duration::from_secs(60);
 
-/// Calls of a blocking relay that are answered at once, and as many that may queue: each has a thread that waits, and
-/// more would help nobody.
+/// Calls that a blocking relay runs concurrently, and as many that may queue. Each call occupies a thread that waits.
 pub const BLOCKING_CALLS_MAX: usize = 64;
 
-/// How often a caller that waits for a blocking relay's answer checks whether its thread still runs. A request that is
-/// sent while the thread ends can stay in the channel, neither taken nor dropped, and its answer would never come.
+/// How often a caller that waits for a blocking relay's response checks whether the relay's thread still runs. A request
+/// that is sent while the thread ends can stay in the channel, neither taken nor dropped, without a response.
 pub const BLOCKING_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How long the thread of a blocking relay waits at its end for running statements, which take milliseconds. A
-/// dead-letter callback that takes longer is left behind.
+/// How long the thread of a blocking relay waits at its end for running statements, which take milliseconds. It does not
+/// wait longer for a dead-letter callback.
 pub const THREAD_END_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The longest that a relay's start waits for a transport to create or check its topics: creation in a slow cluster and
 /// a few look-ups. A slower transport counts as down, and the others do not wait for it.
 pub const PREPARE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The longest time from hand-over to outcome in a memory transport, by default: as this library sets Kafka's client,
-/// below the lease.
+/// The longest time from hand-over to outcome in a memory transport, by default: below the lease, like the time-out of
+/// Kafka's client.
 pub const MEMORY_DELIVERY_TIMEOUT: Duration = Duration::from_secs(25);
 
-/// How often delivered rows are retried that somebody has locked, or that the database refuses to remove. They only
-/// occupy places in flight.
+/// How often a settle is retried for delivered rows that somebody has locked, or that the database refuses to remove.
+/// Meanwhile they only count as messages in flight.
 pub const SETTLE_RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The first wait before a write that the database could not do is retried: a deadlock is over at once. Doubles up to
+/// The first wait before a failed write is retried: a deadlock is over at once. Doubles up to
 /// [`WRITE_RETRY_MAX`].
 pub const WRITE_RETRY_MIN: Duration = Duration::from_millis(50);
 
@@ -262,27 +261,27 @@ pub const WRITE_RETRY_MAX: Duration = Duration::from_secs(5);
 /// one poll finds all that become due in between.
 pub const POLL_INTERVAL_MIN: Duration = Duration::from_millis(5);
 
-/// How long a transport gets messages one by one after it panicked: the message that caused the panic is retried within
+/// How long a transport gets messages one by one after it panicked. The message that caused the panic is retried within
 /// one and a half times [`TEMPORARY_WAIT_MAX`](super::TEMPORARY_WAIT_MAX), and in a batch it would fail its neighbours
-/// once more. One by one costs a client some of its batching, and nothing else.
+/// again. Sending one by one only costs the client some of its batching.
 pub const SEND_ONE_BY_ONE_DURATION: Duration = Duration::from_secs(60);
 
-/// How much longer than [`delivery_timeout`](crate::transport::Transport::delivery_timeout) a message may go without an
-/// answer before the relay assumes that none will come, and stops extending its lease. Five minutes: a transport that
+/// How much longer than [`delivery_timeout`](crate::transport::Transport::delivery_timeout) a message may be without an
+/// outcome before the relay assumes that none will come, and stops extending its lease. Five minutes: a transport that
 /// is only slower than it states, or whose process was suspended, must not cause a second send.
-pub const ANSWER_GRACE: Duration = Duration::from_secs(300);
+pub const OUTCOME_GRACE: Duration = Duration::from_secs(300);
 
 /// A full scan pauses for this many times its duration: it uses 2 % of a database core at most. It finds rows that were
 /// committed late, or before a clock went back, and walks over every dead index entry. A scan of 0.3 ms replaces each
 /// poll; with 3 million such entries it takes 0.4 s and runs every 20 s.
 pub const FULL_SCAN_PAUSE_FACTOR: u32 = 50;
 
-/// How long the poller waits for a full scan before it polls from the watermark beside it. With nothing in its way, the
-/// scan takes below a millisecond and is the only statement.
+/// How long the poller waits for a full scan before it polls from the watermark at the same time. Usually the scan takes
+/// less than a millisecond and is the only statement.
 pub const FULL_SCAN_WAIT_MAX: Duration = Duration::from_millis(100);
 
-/// How far back the scan goes after a full scan timed out; a quarter of that after each further time-out, down to
-/// [`FULL_SCAN_DEPTH_MIN`]. It still finds an hour of late commits, instead of none.
+/// How far back a full scan goes after one timed out. Each further time-out divides it by four, down to
+/// [`FULL_SCAN_DEPTH_MIN`]. So the scan still finds the late commits of an hour.
 pub const FULL_SCAN_DEPTH: Duration = Duration::from_secs(3_600);
 
 /// The shortest depth, and how far back a relay polls at its start until it knows a watermark: 300,000 messages at
@@ -296,5 +295,5 @@ pub const FULL_SCAN_RETRY_INTERVAL: Duration = Duration::from_secs(900);
 /// database can add to its clock.
 pub const POLL_AHEAD_MAX: Duration = Duration::from_secs(1_000 * 365 * 24 * 3_600);
 
-/// How long a task that panicked waits: the cause may be the next thing it meets.
+/// How long a task that panicked waits before it restarts, because it may meet the same cause again.
 pub const TASK_RESTART_DELAY: Duration = Duration::from_secs(1);

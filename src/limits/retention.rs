@@ -32,6 +32,6 @@ pub const PARTITION_LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 /// history may hold the lock for minutes. A settle itself takes milliseconds.
 pub const PARTITION_DROP_LOCK_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// How long a consumer's mark waits for the settle of its message. A settle comes within seconds of the
-/// acknowledgement; a week outlasts the outages of a database. After it, a mark without a sent message is removed.
-pub const PROCESSED_FLAG_AGE_MAX: Duration = Duration::from_secs(7 * 24 * 3_600);
+/// How long a consumer's report waits for the settle of its message. A settle comes within seconds of the
+/// acknowledgement; a week outlasts the outages of a database. After it, a report without a sent message is removed.
+pub const PROCESSED_REPORT_AGE_MAX: Duration = Duration::from_secs(7 * 24 * 3_600);

@@ -28,7 +28,7 @@ pub const ROCKETMQ_REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 pub const ROCKETMQ_REQUEST_TIMEOUT_MIN: Duration = Duration::from_millis(100);
 
 /// How long messages without a key avoid a RocketMQ broker that did not answer: as long as one request to it may hang.
-/// What failed by then waits for its back-off.
+/// Messages that failed meanwhile wait for their back-off.
 pub const ROCKETMQ_BROKER_BACK_OFF: Duration = Duration::from_secs(5);
 
 /// The longest time from hand-over to outcome, by default: four consecutive steps of a request's time-out each, and
@@ -73,7 +73,7 @@ pub const ROCKETMQ_COMPRESS_BYTES_MIN: u32 = 64 << 20;
 /// What RocketMQ's client may take beyond its own time-out before the call is abandoned.
 pub const ROCKETMQ_CALL_SLACK: Duration = Duration::from_millis(500);
 
-/// How often the queues of a RocketMQ topic in use are read again: as often as its other clients do it.
+/// How often the queues of a RocketMQ topic in use are read again: as often as its other clients read them.
 pub const ROCKETMQ_ROUTE_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The least time between two readings of a RocketMQ topic's queues after failures.

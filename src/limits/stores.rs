@@ -8,12 +8,12 @@ use std::time::Duration;
 /// Not a limit of the relay: several relays may use a store, and so may an [`Admin`](crate::admin::Admin).
 pub const STATEMENT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// When the server aborts a statement that waits for a lock, in percent of what the caller waits: before
+/// When the server aborts a statement that waits for a lock, in percent of the call's time-out: before
 /// [`SERVER_STATEMENT_TIMEOUT_PERCENT`], so that the error names the lock.
 pub const SERVER_LOCK_TIMEOUT_PERCENT: u32 = 80;
 
-/// When the server aborts any statement, in percent of what the caller waits, so that its answer arrives in time: half
-/// a second early with 5 s.
+/// When the server aborts any statement, in percent of the call's time-out, so that its answer arrives in time: half a
+/// second early with 5 s.
 pub const SERVER_STATEMENT_TIMEOUT_PERCENT: u32 = 90;
 
 /// The shortest part of a database's URL that counts as a secret and is masked in driver errors: a shorter one would
@@ -24,14 +24,14 @@ pub const SECRET_LENGTH_MIN: usize = 3;
 /// A silently cut connection would cost the next call its whole time-out.
 pub const CONNECTION_IDLE_MAX: Duration = Duration::from_secs(60);
 
-/// How long a store keeps an idle connection of a pool that others use, too.
+/// How long a store keeps an idle connection of a pool that others use.
 pub const SHARED_CONNECTION_IDLE_MAX: Duration = Duration::from_secs(5);
 
-/// Connections of a store that makes its own, where no relay has said how many it needs: an [`Admin`](crate::admin::Admin) has no more
-/// calls at once than people.
+/// Connections of a store that opens its own and is not used by a relay. An [`Admin`](crate::admin::Admin) makes few calls at once,
+/// because people make them.
 pub const OWN_CONNECTIONS_MAX: usize = 4;
 
-/// Connections of a given pool that a relay never takes, so that an application on the same pool goes on.
+/// Connections of a shared pool that a relay never takes, so that the application can go on.
 pub const CONNECTIONS_LEFT_FREE: usize = 1;
 
 /// Connections of a store in SQLite: one that writes and one that reads.
@@ -52,8 +52,7 @@ pub const POOLER_CHECK_WAIT: Duration = Duration::from_secs(1);
 pub const ABANDONED_STATEMENT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How long a cancel request may take, and how long the store's next one waits if the server does not answer the
-/// statement. It normally answers within milliseconds; a stalled server would find one more connection per request when
-/// it continues.
+/// statement. It normally answers within milliseconds. A stalled server has one more connection for each request.
 pub const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A store opens no new connection while this many abandoned statements are unanswered. With a pool of its own this

@@ -125,19 +125,19 @@ impl Outbox {
     {
         let before = self.statements(&mut AsyncConn(conn), context);
         let inserted = self.insert_all_async(conn, &rows, context).await?;
-        self.look_for_unsent_async(conn, context).await?;
+        self.check_unsent_async(conn, context).await?;
         self.remember_unsent(context, &rows, &inserted, address_of(conn));
         let inline = Self::may_verify::<C::Backend>(&rows, context);
         hold_until_commit(&mut AsyncConn(conn), self.pending(rows, &inserted, context, inline), context.at, before);
         Ok(())
     }
 
-    pub(super) async fn look_for_unsent_async<C>(&self, conn: &mut C, context: WriteContext) -> QueryResult<()>
+    pub(super) async fn check_unsent_async<C>(&self, conn: &mut C, context: WriteContext) -> QueryResult<()>
     where
         C: AsyncConnection,
         C::Backend: AsyncOutboxBackend<C>,
     {
-        let Some(row) = self.perhaps_unsent::<C::Backend>(context, address_of(conn)) else { return Ok(()) };
+        let Some(row) = self.unsent_sample::<C::Backend>(context, address_of(conn)) else { return Ok(()) };
         let found = C::Backend::is_still_there_async(conn, StillThere::new(&self.inner.messages, row)).await;
         self.note_unsent::<C::Backend>(found)
     }

@@ -99,20 +99,20 @@ impl Outbox {
         }
         let before = self.statements(&mut SyncConn(conn), context);
         let inserted = self.insert_all(conn, &rows, context)?;
-        self.look_for_unsent(conn, context)?;
+        self.check_unsent(conn, context)?;
         self.remember_unsent(context, &rows, &inserted, address_of(conn));
         let inline = Self::may_verify::<C::Backend>(&rows, context);
         hold_until_commit(&mut SyncConn(conn), self.pending(rows, &inserted, context, inline), context.at, before);
         Ok(())
     }
 
-    /// Behind the INSERT: on SQLite a transaction that reads first may not be able to write.
-    pub(super) fn look_for_unsent<C>(&self, conn: &mut C, context: WriteContext) -> QueryResult<()>
+    /// After the INSERT, because on SQLite a transaction that reads first may not be able to write.
+    pub(super) fn check_unsent<C>(&self, conn: &mut C, context: WriteContext) -> QueryResult<()>
     where
         C: Connection,
         C::Backend: OutboxBackend<C>,
     {
-        let Some(row) = self.perhaps_unsent::<C::Backend>(context, address_of(conn)) else { return Ok(()) };
+        let Some(row) = self.unsent_sample::<C::Backend>(context, address_of(conn)) else { return Ok(()) };
         let found = C::Backend::is_still_there(conn, StillThere::new(&self.inner.messages, row));
         self.note_unsent::<C::Backend>(found)
     }

@@ -22,7 +22,7 @@ impl Outbox {
     ) -> PendingCommit {
         let at = context.at;
         if at.is_outermost() {
-            // Of no connection whose transaction could still be open when it is looked for.
+            // 0 stands for no connection: this transaction has ended when the row is checked.
             self.remember_unsent(context, &rows, inserted, 0);
         }
         let pending = self.pending(rows, inserted, context, B::COMMIT_VERIFIES_INSERT && at.is_outermost());

@@ -1,4 +1,4 @@
-//! Whether the transaction that a connection counts as open is over, asked of the databases that have to be asked.
+//! Checks whether the transaction that a connection counts as open is over, on databases where only a statement shows it.
 
 use diesel::connection::Connection;
 use diesel::result::QueryResult;

@@ -1,5 +1,4 @@
-//! A sample of the enqueued messages, to notice that nobody sends them: no relay has run in this process, and the sample stays in its
-//! table.
+//! Notices that nobody sends the enqueued messages: this process has run no relay, and a sample message stays in its table.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,11 +10,11 @@ use crate::limits::{UNSENT_AFTER, UNSENT_CHECK_INTERVAL};
 use crate::message::Delivery;
 use crate::store::RowRef;
 
-/// One sample of the enqueued messages. When another message is enqueued a while later, the outbox checks whether the sample is still
-/// there. So only one enqueue a minute costs one statement more.
+/// Keeps one enqueued message as the sample. A later enqueue checks whether the sample is still in the table. At most one enqueue a
+/// minute does so, which costs it one more statement.
 #[derive(Debug, Default)]
 pub(super) struct Unsent {
-    /// The warning was logged, or the check is not possible.
+    /// Whether the warning was logged, or the check is impossible.
     is_over: AtomicBool,
     state: Mutex<State>,
 }
@@ -23,7 +22,7 @@ pub(super) struct Unsent {
 #[derive(Debug, Default)]
 struct State {
     sample: Option<Sample>,
-    /// When the last one was checked.
+    /// When the last sample was checked.
     checked_at: Option<Instant>,
 }
 
@@ -36,14 +35,15 @@ struct Sample {
 }
 
 impl Unsent {
-    /// The sample, once it is old enough. The connection that wrote it may not check it if its transaction may still be open.
-    pub(super) fn due(&self, connection: usize, same_may_tell: bool) -> Option<RowRef> {
+    /// Returns the sample once it is old enough to be checked. The connection that wrote it may still have its transaction open;
+    /// `may_check_own` says whether it can check its own row all the same.
+    pub(super) fn due(&self, connection: usize, may_check_own: bool) -> Option<RowRef> {
         let mut state = self.state();
         let is_due =
-            |of: &Sample| of.enqueued_at.elapsed() >= UNSENT_AFTER && (same_may_tell || of.connection != connection);
+            |of: &Sample| of.enqueued_at.elapsed() >= UNSENT_AFTER && (may_check_own || of.connection != connection);
         let due = state.sample.as_ref().filter(|of| is_due(of)).map(|of| of.row);
         if due.is_some() {
-            // Others need not check it meanwhile.
+            // Other enqueues need not check it at the same time.
             state.checked_at = Some(Instant::now());
         }
         due
@@ -71,8 +71,8 @@ impl Unsent {
                 message_id = %sample.row.message_id,
                 topic = sample.topic,
                 waiting = ?sample.enqueued_at.elapsed(),
-                "messages are enqueued, and nobody sends them: this process has started no relay, and no other seems to run. Start one \
-                 with outbox.relay(), here or in another process. Where one runs, see its log: its broker may be down, or the topic paused"
+                "messages are enqueued, and no relay seems to send them: this process has started none. Start a relay with outbox.relay(), in \
+                 this or another process. If one runs elsewhere, see its log: its broker may be down, or the topic may be paused"
             );
         }
     }
@@ -81,7 +81,7 @@ impl Unsent {
         self.is_over.load(Ordering::Relaxed)
     }
 
-    /// Ends the watch.
+    /// Stops checking.
     pub(super) fn end(&self) {
         self.is_over.store(true, Ordering::Relaxed);
     }
@@ -91,7 +91,7 @@ impl Unsent {
     }
 }
 
-/// Tells connections apart, as long as each of them has a transaction open.
+/// Identifies a connection while it is not moved. A connection with an open transaction is not.
 pub(super) fn address_of<C>(conn: &C) -> usize {
     std::ptr::from_ref(conn).addr()
 }
@@ -102,7 +102,7 @@ mod tests {
     use crate::message::MessageId;
 
     #[test]
-    fn a_sample_is_looked_for_once_it_is_old_and_by_another_connection() {
+    fn a_sample_is_checked_once_it_is_old_and_by_another_connection() {
         let unsent = Unsent::default();
         assert!(unsent.due(1, true).is_none());
         let enqueued_at = Instant::now();

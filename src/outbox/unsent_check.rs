@@ -1,4 +1,4 @@
-//! Checks, at some of the enqueues, whether anybody sends what this process enqueues.
+//! Checks with some enqueues whether any relay sends the messages of this process.
 
 use diesel::result::QueryResult;
 
@@ -9,18 +9,19 @@ use crate::enqueue::{Dialect, Inserted};
 use crate::store::RowRef;
 
 impl Outbox {
-    /// A message that perhaps nobody sends, to be checked.
-    pub(super) fn perhaps_unsent<B: Dialect>(&self, context: WriteContext, connection: usize) -> Option<RowRef> {
+    /// The sample that this enqueue is to check, if there is one.
+    pub(super) fn unsent_sample<B: Dialect>(&self, context: WriteContext, connection: usize) -> Option<RowRef> {
         if !self.watches_unsent(context) {
             return None;
         }
-        self.inner.unsent.due(connection, B::OWN_ROWS_TELL)
+        self.inner.unsent.due(connection, B::CAN_CHECK_OWN_ROWS)
     }
 
-    /// Notes whether it is still there. If the database refuses the check, for example for a missing right, it is not repeated.
+    /// Notes whether the sample is still there. If the database refuses the check, for example because a right is missing, no
+    /// further check is made.
     ///
     /// # Errors
-    /// The refusal, if it ended the application's transaction.
+    /// The database's error, if it ended the application's transaction.
     pub(super) fn note_unsent<B: Dialect>(&self, is_still_there: QueryResult<bool>) -> QueryResult<()> {
         let error = match is_still_there {
             Ok(is_still_there) => {
@@ -33,7 +34,7 @@ impl Outbox {
         if B::ERRORS_END_TRANSACTION { Err(error) } else { Ok(()) }
     }
 
-    /// Takes one of these rows as the sample.
+    /// Keeps one of these rows as the sample, unless there is one.
     pub(super) fn remember_unsent(
         &self,
         context: WriteContext,

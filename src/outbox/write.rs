@@ -102,7 +102,7 @@ impl Outbox {
     }
 
     /// The rows as they wait for the end of their transaction; none where nobody waits for them. With `inline` the small
-    /// ones go to the relay themselves, if their COMMIT is proven.
+    /// ones go to the relay themselves, if their COMMIT is verified.
     pub(super) fn pending(
         &self,
         rows: Vec<Encoded>,
@@ -198,7 +198,7 @@ fn due_at(inserted_at: BootInstant, delivery: Delivery) -> Option<BootInstant> {
     }
 }
 
-/// When a message id was made: close enough to its row's `created_at` where no database was asked for that.
+/// When a message id was made: close enough to its row's `created_at` if the database did not return that.
 fn id_timestamp(message_id: MessageId) -> SystemTime {
     let (seconds, nanos) = message_id.as_uuid().get_timestamp().map_or((0, 0), |timestamp| timestamp.to_unix());
     SystemTime::UNIX_EPOCH + Duration::new(seconds, nanos)

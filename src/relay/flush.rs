@@ -17,14 +17,14 @@ use serde::Serialize;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-#[must_use = "a flush that timed out, or met no relay, has sent nothing for sure"]
+#[must_use = "only `Settled` means that everything was sent"]
 #[non_exhaustive]
 pub enum FlushOutcome {
     /// Everything that was handed over has been sent and settled.
     Settled,
-    /// Something was left when the time was over. It stays in the table, and is sent later.
+    /// The time ended before everything was settled. The rest is in the table and is sent later.
     TimedOut,
-    /// No relay runs in this process, so nothing was waited for. What was enqueued is for the relays of other processes.
+    /// No relay runs in this process, so there was nothing to wait for. Relays of other processes send the messages.
     NoRelay,
 }
 
@@ -34,7 +34,7 @@ impl FlushOutcome {
         matches!(self, Self::Settled)
     }
 
-    /// Of two flushes: the worse one.
+    /// The worse of two outcomes.
     pub(crate) fn and(self, other: Self) -> Self {
         self.max(other)
     }

@@ -1,4 +1,4 @@
-//! What everybody but its owner may do with a relay.
+//! A relay's handle, for everybody except its owner.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -11,10 +11,10 @@ use super::flush::FlushOutcome;
 use super::health::backlog::{self, Backlog, BacklogError};
 use super::health::status::{self, RelayState, RelayStatus, StoreStatus};
 
-/// A handle of a running relay, for the parts of an application that look at it: health checks, metrics, admin pages. From
+/// A handle of a relay, for the parts of an application that observe it: health checks, metrics, admin pages. From
 /// [`Relay::handle`](super::Relay::handle).
 ///
-/// Cheap to clone. It does not keep the relay alive, and cannot end it: once the relay has ended, the handle says so.
+/// It is cheap to clone. It neither keeps the relay alive nor ends it. After the relay's end, the status says so.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -40,11 +40,11 @@ pub struct RelayHandle {
     shared: Arc<Shared>,
 }
 
-/// What the handles of one relay share.
+/// The state that the handles of one relay share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     engines: Weak<Engines>,
-    /// The status at its end.
+    /// The relay's status at its end.
     last: Mutex<Option<RelayStatus>>,
 }
 
@@ -53,7 +53,7 @@ impl Shared {
         Arc::new(Self { engines: Arc::downgrade(engines), last: Mutex::default() })
     }
 
-    /// Keeps the last status, because the relay goes away.
+    /// Keeps the last status when the relay ends.
     pub(crate) fn keep(&self, last: RelayStatus) {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(last);
     }
@@ -66,13 +66,13 @@ impl RelayHandle {
 
     /// The relay's status; after its end, the last one. As [`Relay::status`](super::Relay::status).
     pub fn status(&self) -> RelayStatus {
-        // In this order: a relay that goes in between has left its last status.
+        // In this order: a relay that ends in between has stored its last status.
         let running = self.shared.engines.upgrade().map(|engines| status::snapshot(&engines));
         let last = self.shared.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        last.or(running).unwrap_or_else(|| unreachable!("a relay leaves its last status before it goes"))
+        last.or(running).unwrap_or_else(|| unreachable!("a relay stores its last status before it ends"))
     }
 
-    /// Whether the process is to be restarted, and whether it can do its work: for the probes of an orchestrator.
+    /// The relay's health, for the liveness and readiness probes of an orchestrator.
     pub fn health(&self) -> RelayHealth {
         RelayHealth::of(&self.status())
     }
@@ -80,7 +80,7 @@ impl RelayHandle {
     /// As [`Relay::backlog`](super::Relay::backlog).
     ///
     /// # Errors
-    /// The database could not be asked, or the relay has ended.
+    /// The database did not count the messages, or the relay has ended.
     ///
     /// # Cancel safety
     /// Cancelling it changes nothing.
@@ -89,7 +89,7 @@ impl RelayHandle {
         backlog::count(&engines).await.map_err(BacklogError::Store)
     }
 
-    /// As [`Relay::flush`](super::Relay::flush); [`FlushOutcome::NoRelay`] where the relay has ended.
+    /// As [`Relay::flush`](super::Relay::flush); [`FlushOutcome::NoRelay`] if the relay has ended.
     ///
     /// # Cancel safety
     /// Cancelling stops the waiting only.
@@ -100,22 +100,23 @@ impl RelayHandle {
         }
     }
 
-    /// Of a relay that has not ended.
+    /// The engines, unless the relay has ended.
     fn engines(&self) -> Option<Arc<Engines>> {
         let has_ended = self.shared.last.lock().unwrap_or_else(PoisonError::into_inner).is_some();
         self.shared.engines.upgrade().filter(|_| !has_ended)
     }
 }
 
-/// What a relay means for its process. From [`RelayHandle::health`].
+/// The health of a relay. From [`RelayHandle::health`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct RelayHealth {
-    /// Whether the relay's tasks run. Where they do not, only a restart helps.
+    /// Whether the relay's tasks run. If they do not, restart the process.
     pub live: bool,
-    /// Whether the relay runs and its database answers. A broker that is down does not count: the outbox is there for that, and messages wait.
+    /// Whether the relay runs and its database answers. A broker that is down does not count, because messages then wait in the
+    /// outbox.
     pub ready: bool,
-    /// What is wrong, also with brokers, for people.
+    /// Every problem as a text, including those of brokers.
     pub problems: Vec<String>,
 }
 

@@ -1,5 +1,5 @@
-//! Whether the tasks of a relay still run. A relay knows it only while it runs itself, so others have to see that it stopped: a task that
-//! is dropped with its runtime says so, and one that is not polled is silent.
+//! Detects that the tasks of a relay no longer run. A heartbeat task records the time while it is polled. If the runtime ends, the
+//! task is dropped and records that.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,9 +13,9 @@ use crate::limits::{RELAY_BEAT_INTERVAL, RELAY_STALLED_AFTER};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Life {
     Runs,
-    /// Nobody has polled its tasks since then.
+    /// Its tasks have not been polled since then.
     Stalled(BootInstant),
-    /// Its runtime was dropped under it.
+    /// Its runtime has ended.
     RuntimeGone,
 }
 
@@ -33,7 +33,7 @@ impl Liveness {
         Self(Mutex::new(State { beat_at: now, is_dropped: false }))
     }
 
-    /// Beats until the relay ends. A runtime may end before it has polled this once.
+    /// Beats until the relay ends. The runtime may end before it has polled this task.
     pub(crate) fn run(self: Arc<Self>, stop: Arc<Stop>, clock: Arc<dyn Clock>) -> impl Future<Output = ()> + Send {
         let dropped = Dropped { liveness: Arc::clone(&self), stop: Arc::clone(&stop) };
         async move {
@@ -62,7 +62,7 @@ impl Liveness {
     }
 }
 
-/// Dropped with the task: at its end, or with the runtime.
+/// Dropped when the task ends, or with the runtime.
 struct Dropped {
     liveness: Arc<Liveness>,
     stop: Arc<Stop>,

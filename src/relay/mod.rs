@@ -25,6 +25,7 @@ mod path;
 mod pruner;
 mod repeated;
 mod settle;
+mod settler;
 mod sweep;
 #[cfg(test)]
 mod tests;
@@ -60,11 +61,11 @@ use crate::store::StoreError;
 
 /// A running relay. Made by [`RelayBuilder::start`].
 ///
-/// Its owner ends it, with [`shutdown`](Self::shutdown) or [`run_until`](Self::run_until); everybody else has a
+/// Its owner ends it, with [`shutdown`](Self::shutdown) or [`run_until`](Self::run_until). All others use a
 /// [`handle`](Self::handle).
 ///
-/// Dropping it without shutdown is a gentler crash, and is logged: open claims still finish, and a sweeper later
-/// finds what was in flight and may send it a second time.
+/// Dropping it without shutdown is like a crash, and is logged. Open claims still finish. A sweeper later finds the
+/// messages in flight and may send them a second time.
 #[must_use = "a dropped relay sends nothing: keep it, and end it with `shutdown` or `run_until`"]
 pub struct Relay {
     engines: Arc<Engines>,
@@ -82,7 +83,7 @@ impl Relay {
         Self { engines, link, sweepers, others, shared, is_shut_down: false }
     }
 
-    /// A handle for everybody who looks at the relay and does not end it.
+    /// A handle, for everybody who observes the relay and does not end it.
     pub fn handle(&self) -> RelayHandle {
         RelayHandle::new(&self.shared)
     }
@@ -105,16 +106,16 @@ impl Relay {
         health::status::snapshot(&self.engines)
     }
 
-    /// Counts what waits in the tables, and the dead letters. [`status`](Self::status) knows of this process only, and of
-    /// nothing that its relay is not configured for.
+    /// Counts the live rows, the due rows and the dead letters in the tables. [`status`](Self::status) reports on this
+    /// process and the configured topics only.
     ///
     /// Every relay on the same tables reports the same counts. Each call sets the gauges `outbox_live_rows`, `outbox_due_rows` and
     /// `outbox_dead_letters`.
     ///
     /// # Cost
-    /// Index entries, and no payloads: microseconds where little waits, and at most
-    /// [`Limits::backlog_count_max`](crate::Limits::backlog_count_max) live rows and as many dead letters of each topic. Good
-    /// for a health endpoint and for every scrape, not for every request.
+    /// It reads index entries and no payloads: at most
+    /// [`Limits::backlog_count_max`](crate::Limits::backlog_count_max) live rows and as many dead letters of each topic. That
+    /// takes microseconds if little waits. Call it for a health endpoint or a scrape, not for every request.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -128,14 +129,14 @@ impl Relay {
     /// # let relay = outbox.relay().store(store).transport(MemoryTransport::new()).start().await?;
     /// let backlog = relay.backlog().await?;
     /// assert_eq!((backlog.due(), backlog.dead_letters()), (1, 0));
-    /// // Nobody relays what was written to a topic "order".
+    /// // No relay is configured for the topic "order".
     /// assert_eq!(backlog.topic("order").map(|topic| topic.due), Some(1));
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// # }).unwrap();
     /// ```
     ///
     /// # Errors
-    /// The database could not be asked, or did not answer in time.
+    /// The database could not be reached, or did not answer in time.
     ///
     /// # Cancel safety
     /// Cancelling it changes nothing.
@@ -143,8 +144,8 @@ impl Relay {
         health::backlog::count(&self.engines).await
     }
 
-    /// Shuts down: takes nothing new, sends and settles what is in hand for `grace` at most (at least for the claim
-    /// window, at most for a day), and reports what was left. A sweeper finds the rest later.
+    /// Shuts down: takes no new messages, sends and settles those it has taken, and reports what is left. This takes at
+    /// most `grace`, which is raised to the claim window and cut to a day. A sweeper finds the rest later.
     ///
     /// # Cancel safety
     /// Cancelling it is like dropping the relay.
@@ -155,8 +156,8 @@ impl Relay {
         report
     }
 
-    /// Runs until `stop` is over, and [shuts down](Self::shutdown) then, with a grace of 20 s. For services, whose main
-    /// function has nothing else to wait for.
+    /// Runs until `stop` completes, then [shuts down](Self::shutdown) with a grace of 20 s. For services whose main
+    /// function only waits for the signal to stop.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -186,10 +187,10 @@ impl Drop for Relay {
             tracing::warn!(
                 queued = self.engines.queued(),
                 in_flight = self.engines.in_flight(),
-                "a relay was dropped without shutdown: what is left is sent later, and some of it perhaps twice; call shutdown or \
-                 run_until, and wait for it"
+                "a relay was dropped without shutdown: a sweeper sends the remaining messages later, and may send some twice; call shutdown or \
+                 run_until, and await it"
             );
-            // Where it was shut down, another one of the outbox may have been connected since.
+            // After a shutdown, another relay of the outbox may have been connected since.
             self.link.disconnect();
         }
         self.engines.stop.advance(Stage::Ending);

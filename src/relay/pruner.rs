@@ -1,4 +1,4 @@
-//! The pruner: removes expired history, dead letters and marks in bounded steps, and creates partitions ahead of time.
+//! The pruner: removes expired history, dead letters and processed reports in bounded steps, and creates partitions ahead of time.
 //!
 //! Every relay has one, and each removes rows of all relays. It skips rows that another one has locked.
 
@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 
 use super::engine::engines::Engines;
 use super::engine::stop::Stage;
-use crate::limits::{PROCESSED_FLAG_AGE_MAX, PRUNE_PAUSE_FACTOR, PRUNE_PAUSE_MIN, PRUNE_ROWS_MAX};
+use crate::limits::{PROCESSED_REPORT_AGE_MAX, PRUNE_PAUSE_FACTOR, PRUNE_PAUSE_MIN, PRUNE_ROWS_MAX};
 use crate::metrics;
 use crate::retention::DAY;
 use crate::store::{HistoryStore, SchemaProblem, StoreError};
@@ -52,7 +52,10 @@ pub(crate) async fn run_once(engines: &Engines) -> bool {
         async || matches!(store.check_history().await, Err(StoreError::Schema(SchemaProblem::NotMigrated { .. })));
     if !days.is_empty() || !is_absent().await {
         more |= note("history", prune(store).await);
-        more |= note("marks", with_more(store.apply_processed_marks(PROCESSED_FLAG_AGE_MAX, PRUNE_ROWS_MAX).await));
+        more |= note(
+            "processed_reports",
+            with_more(store.apply_processed_reports(PROCESSED_REPORT_AGE_MAX, PRUNE_ROWS_MAX).await),
+        );
     }
     for topic in engines.topics() {
         if let Some(days) = topic.topic.retention().dead_days {

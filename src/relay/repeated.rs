@@ -1,10 +1,10 @@
-//! Failures that go on: a warning for each different one, and again once a minute. In between they are logged as DEBUG.
+//! Continuing failures. Each different one is logged as a warning at first and then once a minute, and in between as DEBUG.
 
 use tokio::time::Instant;
 
 use crate::limits::{WARNING_REPEAT_INTERVAL, WARNING_TEXTS_MAX};
 
-/// What one task has logged of its failures since its last success.
+/// The failures that one task has logged since its last success.
 #[derive(Debug, Default)]
 pub(crate) struct Repeated {
     texts: Vec<String>,

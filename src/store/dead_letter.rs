@@ -13,8 +13,8 @@ use crate::serialize;
 
 /// A dead-lettered message, with everything that is known of it.
 ///
-/// Serializable, for pages and endpoints of the application, with payload and headers: whoever sees it sees what the message says. A
-/// payload that is text is a text there, another one `{"b64": ..}`; instants are RFC 3339.
+/// Serializable, for pages and endpoints of the application. The payload and the headers are included, so show it only to people who
+/// may read the message. A payload is text if it is UTF-8, else `{"b64": ..}`. Instants are RFC 3339.
 #[derive(Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct DeadLetter {

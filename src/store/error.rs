@@ -18,7 +18,7 @@ pub enum StoreError {
     Unreachable(Source),
     /// The database answers, but refuses the login.
     #[error(
-        "the database refuses the login: {0}; correct the user, the password and the name of the database, and check that they exist"
+        "the database refuses the login: {0}: check that the user and the database exist, and correct the user, the password and the name of the database"
     )]
     Refused(Source),
     /// The statement did not answer in time, or the server cancelled it as slow. Its connection is not used again.
@@ -59,12 +59,12 @@ impl StoreError {
     }
 }
 
-/// A store's pool has fewer connections than its relay has calls at once.
+/// A store's pool has fewer connections than its relay needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooFewConnections {
-    /// How many the pool has at most.
+    /// The pool's maximum.
     pub has: usize,
-    /// How many are needed.
+    /// The relay's minimum.
     pub needs: usize,
 }
 

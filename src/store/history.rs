@@ -32,8 +32,8 @@ pub trait HistoryStore: fmt::Debug + Send + Sync {
     /// [`StoreError::Schema`]: they do not.
     async fn check_history(&self) -> Result<(), StoreError>;
 
-    /// Like [`Store::settle`](super::Store::settle), and moves the rows to the history. A row that its consumer has marked already
-    /// is processed there at once.
+    /// Like [`Store::settle`](super::Store::settle), and moves the rows to the history. A row that its consumer has already
+    /// reported as processed is processed there at once.
     async fn settle_into_history(&self, rows: &[HistoryRow], locking: Locking) -> Result<Vec<RowKey>, StoreError>;
 
     /// Like [`Store::settle_dead_letters`](super::Store::settle_dead_letters), and moves the messages to the history.
@@ -48,8 +48,8 @@ pub trait HistoryStore: fmt::Debug + Send + Sync {
     /// Removes dead letters of a topic that are older than `age`, at most `rows_max`; returns how many.
     async fn prune_dead_letters(&self, topic: &Arc<str>, age: Duration, rows_max: usize) -> Result<usize, StoreError>;
 
-    /// Copies marks older than `age` to their messages and removes them, at most `rows_max`; returns how many.
-    async fn apply_processed_marks(&self, age: Duration, rows_max: usize) -> Result<usize, StoreError>;
+    /// Applies reports older than `age` to their messages and removes them, at most `rows_max`; returns how many.
+    async fn apply_processed_reports(&self, age: Duration, rows_max: usize) -> Result<usize, StoreError>;
 
     /// One sent message.
     async fn sent(&self, message: MessageId) -> Result<Option<SentMessage>, StoreError>;
@@ -63,7 +63,7 @@ pub trait HistoryStore: fmt::Debug + Send + Sync {
         rows_max: usize,
     ) -> Result<Vec<SentMessage>, StoreError>;
 
-    /// Sent messages of a topic that await processing, are not marked and were sent longer ago than `age_min`: after `after`, at
+    /// Sent messages of a topic that await processing, are not processed and were sent longer ago than `age_min`: after `after`, at
     /// most `rows_max`, by time of sending and message id.
     async fn unprocessed(
         &self,
@@ -82,18 +82,18 @@ pub trait HistoryStore: fmt::Debug + Send + Sync {
         rows_max: usize,
     ) -> Result<Vec<SentCursor>, StoreError>;
 
-    /// Counts the messages of a topic, and those of them that await processing and are not marked. Each count stops at `count_max`.
+    /// Counts the messages of a topic, and those of them that await processing and are not processed. Each count stops at `count_max`.
     async fn count_sent(&self, topic: &Arc<str>, count_max: usize) -> Result<SentCount, StoreError>;
 
-    /// Marks messages as processed by their consumer. The mark of a message that is not in the history is stored separately.
+    /// Records that consumers have processed messages. The report of a message that is not in the history is stored separately.
     /// [`settle_into_history`](Self::settle_into_history) and all reads here include it, until
-    /// [`apply_processed_marks`](Self::apply_processed_marks).
-    async fn mark_processed(&self, messages: &[MessageId]) -> Result<Vec<(MessageId, ProcessedOutcome)>, StoreError>;
+    /// [`apply_processed_reports`](Self::apply_processed_reports).
+    async fn report_processed(&self, messages: &[MessageId]) -> Result<Vec<(MessageId, ProcessedOutcome)>, StoreError>;
 
     /// What determines the lanes of these sent messages. Messages that are not in the history are left out.
     async fn sent_keys(&self, messages: &[MessageId]) -> Result<Vec<MessageKey>, StoreError>;
 
-    /// Moves sent messages that are not marked back to the live ones, and returns those moved. Like
+    /// Moves sent messages that are not processed back to the live ones, and returns those moved. Like
     /// [`AdminStore::redrive`](super::AdminStore::redrive), but each gets a new row id, in a lane or not: a late settle of the sent
     /// copy must not remove this one.
     async fn resend(&self, requeues: &[Requeue]) -> Result<Vec<MessageId>, StoreError>;
@@ -123,7 +123,7 @@ pub struct Pruned {
     pub more: bool,
 }
 
-/// What a consumer's mark did.
+/// What a consumer's report did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProcessedOutcome {
@@ -131,13 +131,13 @@ pub enum ProcessedOutcome {
     Processed,
     /// It was processed already.
     AlreadyProcessed,
-    /// It is not in the history. The mark waits a week for it: a consumer may be faster than the relay, which settles in batches.
+    /// It is not in the history. The report waits a week for it: a consumer may be faster than the relay, which settles in batches.
     NotSettledYet,
 }
 
 /// A sent message, with everything that is known of it.
 ///
-/// Serializable as a [`DeadLetter`](super::DeadLetter) is, with payload and headers.
+/// Serializable like a [`DeadLetter`](super::DeadLetter), with payload and headers.
 #[derive(Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct SentMessage {
@@ -239,6 +239,6 @@ impl SentCursor {
 pub struct SentCount {
     /// In the history.
     pub sent: usize,
-    /// Of them, those that await processing and are not marked.
+    /// Of them, those that await processing and are not processed.
     pub unprocessed: usize,
 }

@@ -1,4 +1,4 @@
-//! The interface to the database: what the relay needs from it, independent of how.
+//! The interface of a store: what the relay needs from a database.
 //!
 //! One column rules: from a row's `due_at` on a sweeper may take it; until then it belongs to whoever set that. Every instant is of
 //! the database's clock. Every write of an outcome names `(id, message_id)`, or the message id and the row's physical position
@@ -50,11 +50,11 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// [`StoreError::Schema`] says what is missing; any other error means that the database could not be reached.
     async fn check(&self) -> Result<Vec<StoreWarning>, StoreError>;
 
-    /// Called by a relay before anything else: how many connections it needs at least, and how many it can use
-    /// at once. The default does nothing.
+    /// Tells the store how many connections a relay needs at least, and how many it can use at once. A relay calls
+    /// this first. The default does nothing.
     ///
     /// # Errors
-    /// There cannot be so many.
+    /// The store's pool has fewer than the relay needs.
     fn reserve_connections(&self, needed: usize, most: usize) -> Result<(), TooFewConnections> {
         let _ = (needed, most);
         Ok(())
@@ -91,14 +91,14 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// letter stays and the row is removed all the same.
     async fn dead_letter(&self, dead: &[NewDeadLetter]) -> Result<Vec<RowKey>, StoreError>;
 
-    /// When the earliest row of each topic is due, and which topics are paused. One statement, and the only one of an idle relay.
-    /// The caller bounds the range, so index entries outside of it need not be read.
+    /// Reads when the earliest row of each topic is due, and which topics are paused. It is one statement, and the only one of an
+    /// idle relay. The caller bounds the range, so the store need not read index entries outside of it.
     async fn poll(&self, spec: &PollSpec) -> Result<PollResult, StoreError>;
 
     /// Counts live rows and dead letters of every topic that has any, including topics that no relay is configured for.
     ///
-    /// For people and alerts: the relay itself never calls it. Counting a topic's live rows, oldest first, stops at `count_max`,
-    /// and so does counting its dead letters. Reads indexes, no payloads.
+    /// For people and alerts: the relay itself never calls it. It counts a topic's live rows, oldest first, up to `count_max`, and
+    /// its dead letters likewise. It reads indexes and no payloads.
     async fn backlog(&self, count_max: usize) -> Result<Vec<TopicBacklog>, StoreError>;
 
     /// The operations for ordered topics. `None` in a store without lanes; a relay of an ordered topic then does not start.
@@ -159,8 +159,8 @@ pub struct Claim {
     /// Where the next claim may begin: the topic has no row below it, held or free. Also returned if the claim was cut, if the
     /// store can, so that a drain does not walk over the rows it has removed.
     pub watermark: Option<DueWatermark>,
-    /// Just below the last row claimed, if the store knows it. The next claim of the same run may begin there, and skip what this
-    /// one holds or has removed. It also passes rows that others hold, which the watermark does not, so a new run begins at the
+    /// Just below the last row claimed, if the store knows it. The next claim may begin there, so that it does not walk over what this
+    /// one holds or has removed. It skips rows that others hold. The watermark does not, so now and then a claim must begin at the
     /// watermark.
     pub reached: Option<DueWatermark>,
     /// Whether the claim took all rows that were due and free, and was cut by no limit.

@@ -1,4 +1,4 @@
-//! All of the stores, for what is ours.
+//! Everything in `store`, for our own tests, benches and tools.
 
 pub use super::admin::{AdminStore, CancelOutcome, PausedTopic, SendNowOutcome};
 pub use super::dead_letter::{DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, FailureNote};

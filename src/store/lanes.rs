@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn lanes_beyond_the_share_are_leased_anew_too() {
+    fn lanes_beyond_the_share_are_renewed_too() {
         let (me, other) = (NodeId::new(), NodeId::new());
         let mut now = view(&[Some(me), Some(me), None, Some(me)], &[me, other]);
         now.lanes.iter_mut().for_each(|lane| lane.expires_in = Duration::from_millis(400));

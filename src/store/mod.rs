@@ -1,6 +1,6 @@
 //! The database: where a relay and an [`Admin`](crate::admin::Admin) find the messages.
 //!
-//! The stores are those of this crate ([`OutboxStore`]). What the relay needs from them is private.
+//! Only this crate has stores ([`OutboxStore`]). The interface between store and relay is private.
 
 pub(crate) mod admin;
 pub(crate) mod dead_letter;

@@ -5,8 +5,8 @@ use crate::naming::TableNames;
 
 /// A store: `PostgresStore`, `MysqlStore`, `SqliteStore`, each with its feature, or [`MemoryStore`](super::MemoryStore) in tests.
 ///
-/// Sealed: no other crate can implement it or call its methods. Enqueue writes the rows that a store reads, so your own database
-/// would need both halves.
+/// Sealed: no other crate can implement it or call its methods. A store for another database would also need its own enqueue,
+/// which writes the rows that the store reads.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a store of diesel-outbox",
     note = "use PostgresStore, MysqlStore or SqliteStore, each behind the feature of its database, or MemoryStore in tests"
@@ -15,7 +15,7 @@ pub trait OutboxStore: Sealed {}
 
 impl<S: Store> OutboxStore for S {}
 
-/// Makes it the store of a relay. Generic code sees this supertrait, so its method needs a `Token`, which nobody else can make.
+/// Makes it the store of a relay. Generic code can call this supertrait's method, so it needs a `Token`, which only this crate can make.
 #[diagnostic::on_unimplemented(message = "`{Self}` is not a store of diesel-outbox")]
 pub trait Sealed: Sized {
     /// The store over the tables of these names.

@@ -31,8 +31,8 @@ struct Config {
     processed_within: Option<Span>,
 }
 
-/// The builder's methods are the fields, and `name` is all that is required. Values are checked by
-/// [`OutboxBuilder::build`](crate::OutboxBuilder::build).
+/// The fields are the builder's methods. Only `name` is required. [`OutboxBuilder::build`](crate::OutboxBuilder::build) checks the
+/// values.
 impl<'de> Deserialize<'de> for Topic {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let config = Config::deserialize(deserializer)?;
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_misspelt_is_named() {
+    fn misspelt_fields_are_named() {
         for (json, names) in [
             (r#"{"name": "orders", "stalenes": "5s"}"#, "stalenes"),
             (r#"{"staleness": "5s"}"#, "name"),

@@ -81,12 +81,12 @@ impl InFlightCounter {
         let none = async {
             loop {
                 // Registered before the count is read: the last message may finish in between.
-                let mut told = pin!(self.0.none.notified());
-                told.as_mut().enable();
+                let mut notified = pin!(self.0.none.notified());
+                notified.as_mut().enable();
                 if self.count() == 0 {
                     return;
                 }
-                told.await;
+                notified.await;
             }
         };
         // The result of the wait does not matter; the count is read again.

@@ -1,11 +1,12 @@
 use std::error::Error;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
 /// The outcome of a message that was handed to a transport.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum Outcome {
     /// The broker has it.
     Delivered,
@@ -96,7 +97,7 @@ impl<'de> serde::Deserialize<'de> for FailureClass {
         let name = <std::borrow::Cow<'_, str>>::deserialize(deserializer)?;
         Self::ALL.iter().copied().find(|class| class.as_str() == name).ok_or_else(|| {
             let known: Vec<&str> = Self::ALL.iter().map(|class| class.as_str()).collect();
-            serde::de::Error::custom(format_args!("{name:?} is no class of failures: give one of {}", known.join(", ")))
+            serde::de::Error::custom(format_args!("{name:?} is not a failure class: give one of {}", known.join(", ")))
         })
     }
 }
@@ -109,10 +110,10 @@ impl<'de> serde::Deserialize<'de> for FailureClass {
 /// assert!(error.is_retriable());
 /// assert_eq!(error.to_string(), "temporary: leader not available");
 /// ```
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct TransportError {
     class: FailureClass,
-    source: Box<dyn Error + Send + Sync>,
+    source: Arc<dyn Error + Send + Sync>,
     retry_after: Option<Duration>,
     attempts: Option<Attempts>,
 }
@@ -128,10 +129,10 @@ pub(crate) struct Attempts {
 impl TransportError {
     /// A failure of a class with the client's error. Its text is stored in the row and logged: it must hold no secrets.
     pub fn new(class: FailureClass, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self { class, source: source.into(), retry_after: None, attempts: None }
+        Self { class, source: source.into().into(), retry_after: None, attempts: None }
     }
 
-    /// Sets how long the receiver asks to be left alone; at most an hour counts.
+    /// Sets how long the receiver asks the relay to wait, at most an hour.
     ///
     /// With [`FailureClass::Topic`] the topic backs off for so long and nothing is written. With
     /// [`FailureClass::Temporary`] and [`FailureClass::Record`] the message waits at least so long. An outage ends with
@@ -164,7 +165,7 @@ impl TransportError {
         self.attempts
     }
 
-    /// How long the receiver asks to be left alone, if it says so.
+    /// How long the receiver asks the relay to wait, if it does.
     pub const fn retry_after(&self) -> Option<Duration> {
         self.retry_after
     }
@@ -186,7 +187,7 @@ impl fmt::Display for TransportError {
     }
 }
 
-// What the client said is in the text; the source is what is below that.
+// The client's error is in the text, so the source is that error's source.
 impl Error for TransportError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         self.source.source()

@@ -15,7 +15,7 @@ pub(crate) trait ReceiptSink: Send + Sync + 'static {
 /// If it is dropped without an outcome, it reports a temporary failure. A transport that forgets a message thus delays
 /// it instead of losing it.
 ///
-/// A transport that wraps another one passes it a receipt of its own, which passes the outcome on:
+/// A transport that wraps another one gives it its own receipt, which forwards the outcome:
 ///
 /// ```
 /// use diesel_outbox::transport::{MemoryTransport, Outcome, Receipt, Transport};
@@ -42,17 +42,17 @@ enum To {
 }
 
 impl Receipt {
-    /// A receipt that reports to a function, which is called once, from a thread of the transport: it must neither block nor panic.
+    /// A receipt that calls `report` once, on a thread of the transport. It must neither block nor panic.
     pub fn new(report: impl FnOnce(Outcome) + Send + Sync + 'static) -> Self {
         Self { to: Some(To::Function(Box::new(report))), in_flight_guard: None }
     }
 
-    /// A receipt for `row` that reports to `sink`: for a relay, which sends many and boxes none.
+    /// A receipt for `row` that reports to `sink`. It needs no allocation, because a relay makes one for each message.
     pub(crate) fn of_row(row: RowKey, sink: Arc<dyn ReceiptSink>) -> Self {
         Self { to: Some(To::Row(row, sink)), in_flight_guard: None }
     }
 
-    /// The row, where a relay made it.
+    /// The row, if a relay made the receipt.
     pub(crate) fn row(&self) -> Option<RowKey> {
         match self.to {
             Some(To::Row(row, _)) => Some(row),
@@ -85,7 +85,7 @@ impl Receipt {
 
 impl Drop for Receipt {
     fn drop(&mut self) {
-        self.report(Outcome::Failed(TransportError::new(FailureClass::Temporary, DroppedUnanswered)));
+        self.report(Outcome::Failed(TransportError::new(FailureClass::Temporary, DroppedWithoutOutcome)));
     }
 }
 
@@ -97,7 +97,7 @@ impl fmt::Debug for Receipt {
 
 #[derive(Debug, thiserror::Error)]
 #[error("the transport dropped the message without an outcome")]
-struct DroppedUnanswered;
+struct DroppedWithoutOutcome;
 
 #[cfg(test)]
 mod tests {
@@ -114,10 +114,10 @@ mod tests {
 
     fn counted() -> (Arc<Sink>, Receipt) {
         let sink = Arc::new(Sink::default());
-        let told = Arc::clone(&sink);
+        let shared = Arc::clone(&sink);
         let report = move |_outcome: Outcome| {
-            assert_eq!(told.in_flight.count(), 1, "it counts until it has been reported");
-            told.reported.store(true, Ordering::Release);
+            assert_eq!(shared.in_flight.count(), 1, "it counts until it has been reported");
+            shared.reported.store(true, Ordering::Release);
         };
         let receipt = Receipt::new(report).tracked_by(&sink.in_flight);
         (sink, receipt)

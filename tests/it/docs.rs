@@ -224,7 +224,7 @@ fn getting_started_and_crate_documentation_list_every_feature() {
 }
 
 #[test]
-fn what_users_read_is_short() {
+fn the_pages_for_users_are_short() {
     let words = |page: &str| read(page).split_whitespace().count();
     let readme = words("README.md");
     assert!(readme <= README_WORDS_MAX, "README.md has {readme} words of at most {README_WORDS_MAX}");

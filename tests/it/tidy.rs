@@ -108,7 +108,7 @@ fn public_names_are_those_of_the_list() {
 }
 
 #[test]
-fn errors_say_a_thing_once_and_can_grow() {
+fn errors_state_their_cause_once_and_can_grow() {
     assert_no_violations(&errors::check(&workspace()));
 }
 

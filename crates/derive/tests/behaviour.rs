@@ -154,7 +154,7 @@ fn none_on_the_way_means_no_key_and_no_header() {
 #[test]
 fn the_codecs_error_reaches_the_caller() {
     let event = Shipped { lines: vec![], ..shipped(None) };
-    assert_eq!(event.payload().unwrap_err().to_string(), "the codec refused: no lines");
+    assert_eq!(event.payload().unwrap_err().to_string(), "the codec failed: no lines");
 }
 
 #[test]

@@ -91,17 +91,17 @@ pub trait Dialect {
     #[doc(hidden)]
     const CLEAR_FLAG: Option<&'static str> = None;
 
-    /// Fails inside a transaction, and does nothing outside. `None` if an INSERT can tell, or nothing can.
+    /// Fails inside a transaction, and does nothing outside. `None` if an INSERT shows it, or nothing can.
     #[doc(hidden)]
     const PROBE: Option<&'static str> = None;
 
-    /// Whether a statement that fails leaves its transaction fit for nothing but a rollback.
+    /// Whether a failed statement ends its transaction: only a rollback is possible then.
     #[doc(hidden)]
     const ERRORS_END_TRANSACTION: bool = false;
 
-    /// Whether the connection that may have a row's transaction open can tell whether that row is committed.
+    /// Whether a connection can tell that one of its rows is committed, even if the row's transaction may still be open on it.
     #[doc(hidden)]
-    const OWN_ROWS_TELL: bool = true;
+    const CAN_CHECK_OWN_ROWS: bool = true;
 
     /// Whether one INSERT may store some of its rows and drop others without an error, for instance because of a
     /// trigger.

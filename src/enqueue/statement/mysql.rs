@@ -13,7 +13,7 @@ const KEY_LOCKS: &str = "key_locks";
 impl Dialect for Mysql {
     const ROW_COUNTS: &'static [usize] = &[crate::limits::ENQUEUE_ROWS_MAX, 64, 16, 4, 1];
     const DEADLOCK_ENDS_TRANSACTION: bool = true;
-    const OWN_ROWS_TELL: bool = false;
+    const CAN_CHECK_OWN_ROWS: bool = false;
 
     /// The overflow error contains the guard's text, whatever the server's language.
     fn is_transaction_lost_error(error: &Error) -> bool {

@@ -1,4 +1,4 @@
-//! Whether a row that was enqueued a while ago is where it was. By its key, so that it costs next to nothing.
+//! Checks whether an enqueued row is still in its table. It reads by the primary key, which costs next to nothing.
 
 #[cfg(feature = "mysql")]
 use diesel::mysql::Mysql;
@@ -16,7 +16,7 @@ use diesel::sqlite::Sqlite;
 
 use crate::store::RowRef;
 
-/// Counts the row, if no relay has ever taken it.
+/// Counts the row if no relay has ever taken it.
 #[derive(Debug)]
 pub struct StillThere<'a> {
     table: &'a str,
@@ -53,7 +53,7 @@ impl QueryId for StillThere<'_> {
 
 impl<C> diesel::RunQueryDsl<C> for StillThere<'_> {}
 
-/// Older than this transaction: what it has written itself is there, too, and committed by nobody.
+/// Only a row that is older than this transaction counts: the transaction also sees its own rows, which are not committed.
 #[cfg(feature = "postgres")]
 impl QueryFragment<Pg> for StillThere<'_> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {

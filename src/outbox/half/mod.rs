@@ -120,25 +120,25 @@ impl HalfMessages {
             return Err(HalfMessagesError::NoMarks);
         }
         let topics: Vec<_> = outbox.topics().iter().map(crate::topic::Topic::shared_name).collect();
-        let asked_of = Arc::clone(&store);
-        let check = Arc::new(move |asked| {
-            let store = Arc::clone(&asked_of);
-            Box::pin(async move { resolver::answer(&*store, asked).await })
+        let checked_store = Arc::clone(&store);
+        let check = Arc::new(move |request| {
+            let store = Arc::clone(&checked_store);
+            Box::pin(async move { resolver::check(&*store, request).await })
                 as futures_util::future::BoxFuture<'static, _>
         });
         let broker = Arc::new(HalfProducer::start(config, &topics, check)?);
         let (ended, jobs) = resolver::channel();
         let runtime = broker.runtime().clone();
         // Neither task holds what ends it: the sender, and with it the runtime.
-        let told: Weak<HalfProducer> = Arc::downgrade(&broker);
-        let worker = Worker { store: Arc::clone(&store), broker: told };
+        let weak_broker: Weak<HalfProducer> = Arc::downgrade(&broker);
+        let worker = Worker { store: Arc::clone(&store), broker: weak_broker };
         runtime.spawn(worker.run(jobs));
         runtime.spawn(resolver::prune(Arc::clone(&store), ended.downgrade()));
-        let (tell, checked) = tokio::sync::oneshot::channel();
+        let (sender, checked) = tokio::sync::oneshot::channel();
         runtime.spawn(async move {
             let Some(marks) = store.halves() else { return };
             // The receiver is gone only if the caller gave up.
-            let _ = tell.send(marks.check_marks().await);
+            let _ = sender.send(marks.check_marks().await);
         });
         let table = outbox.tables().half_messages();
         let inner = Inner { outbox: outbox.clone(), table, broker, ended, open: InFlightCounter::new() };
@@ -204,12 +204,12 @@ impl HalfMessages {
 
     /// Blocks on a channel, not on the runtime: that would panic on a thread of another runtime.
     fn block_on<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> Option<T> {
-        let (tell, told) = std::sync::mpsc::sync_channel(1);
+        let (sender, receiver) = std::sync::mpsc::sync_channel(1);
         self.inner.broker.runtime().spawn(async move {
             // The receiver is gone only if this thread is.
-            let _ = tell.send(future.await);
+            let _ = sender.send(future.await);
         });
-        told.recv().ok()
+        receiver.recv().ok()
     }
 }
 

@@ -15,7 +15,7 @@ use crate::limits::{
 use crate::message::MessageId;
 use crate::metrics;
 use crate::store::{Decision, Store, StoreError};
-use crate::transport::{CheckAnswer, CheckRequest, HalfProducer, HalfSent, InFlightGuard, TransportError};
+use crate::transport::{CheckRequest, CheckResponse, HalfProducer, HalfSent, InFlightGuard, TransportError};
 
 /// A half message whose transaction is over, as far as its process knows. It is counted when it is dropped, so that
 /// every way without a report is counted too.
@@ -134,23 +134,23 @@ async fn report_decision(broker: &dyn Broker, half: &mut EndedHalf, decision: De
     }
 }
 
-/// The answer to a broker that asks.
-pub(super) async fn answer(store: &dyn Store, asked: CheckRequest) -> CheckAnswer {
+/// Decides the outcome that a broker checks.
+pub(super) async fn check(store: &dyn Store, request: CheckRequest) -> CheckResponse {
     let decided = match store.halves() {
-        Some(marks) => marks.decide(asked.message_id, &asked.topic).await,
+        Some(marks) => marks.decide(request.message_id, &request.topic).await,
         None => Ok(Decision::Open),
     };
-    let (answer, name) = match decided {
+    let (response, name) = match decided {
         Ok(Decision::Committed) => (Some(true), "commit"),
         Ok(Decision::RolledBack) => (Some(false), "rollback"),
         Ok(Decision::Open) => (None, "unknown"),
         Err(error) => {
-            tracing::warn!(topic = %asked.topic, message_id = %asked.message_id, %error, "a broker asked about a half message, but the database could not be read; it will ask again");
+            tracing::warn!(topic = %request.topic, message_id = %request.message_id, %error, "a broker asked about a half message, but the database could not be read; it will ask again");
             (None, "unknown")
         }
     };
-    count(metrics::HALF_CHECKS, &asked.topic, "answer", name);
-    answer
+    count(metrics::HALF_CHECKS, &request.topic, "answer", name);
+    response
 }
 
 /// Removes old marks as long as the handle lives.

@@ -123,8 +123,8 @@ mod tests {
     #[test]
     fn the_caller_gets_a_transaction_lost_error() {
         let lost = || Error::from(EnqueueError::TransactionLost { topic: "orders".into() });
-        let heard = after_rollback(lost(), Err(Error::NotInTransaction));
-        assert!(matches!(EnqueueError::of(&heard), Some(EnqueueError::TransactionLost { .. })));
+        let error = after_rollback(lost(), Err(Error::NotInTransaction));
+        assert!(matches!(EnqueueError::of(&error), Some(EnqueueError::TransactionLost { .. })));
         assert!(matches!(after_rollback(Error::NotFound, Err(Error::NotInTransaction)), Error::NotInTransaction));
         assert!(matches!(after_rollback(Error::NotFound, Err(Error::BrokenTransactionManager)), Error::NotFound));
     }

@@ -73,7 +73,7 @@ impl Outbox {
 /// Cleans up after a failed COMMIT. Returns whether the session can be used again.
 ///
 /// The COMMIT may not have run at all: it was cancelled first, or its prepared statement is gone (`DEALLOCATE ALL`, or
-/// pgbouncer switched servers). The error does not tell, so ROLLBACK is always sent; without a transaction it only
+/// pgbouncer switched servers). The error does not show which, so ROLLBACK is always sent; without a transaction it only
 /// warns. So does another COMMIT, which shows whether the server still knows the prepared statement. If it does not,
 /// every later transaction would fail as well.
 async fn is_reusable(conn: &mut AsyncPgConnection) -> bool {

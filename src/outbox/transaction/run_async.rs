@@ -121,8 +121,8 @@ impl Outbox {
                     && !self.inner.transaction_pooling
                     && Self::fits_pipeline(&rows, context)
                 {
-                    // Behind a refusal the INSERT fails, and all is rolled back.
-                    drop(self.look_for_unsent_async(conn, context).await);
+                    // If the database refused the check, the INSERT fails and the whole transaction is rolled back.
+                    drop(self.check_unsent_async(conn, context).await);
                     return self.write_with_commit(conn, rows, context).await;
                 }
                 self.write_last_async(conn, rows, context).await
@@ -153,7 +153,7 @@ impl Outbox {
             conn.batch_execute(clear_flag).await.map_err(|error| map_refusal::<C::Backend>(error, &rows))?;
         }
         let inserted = self.insert_all_async(conn, &rows, context).await?;
-        self.look_for_unsent_async(conn, context).await?;
+        self.check_unsent_async(conn, context).await?;
         let committing = self.pending_commit::<C::Backend>(rows, &inserted, context);
         Ok(committing.or_defer_to_hook(&mut AsyncConn(conn)))
     }

@@ -90,7 +90,7 @@ impl Outbox {
             conn.batch_execute(clear_flag).map_err(|error| map_refusal::<C::Backend>(error, &rows))?;
         }
         let inserted = self.insert_all(conn, &rows, context)?;
-        self.look_for_unsent(conn, context)?;
+        self.check_unsent(conn, context)?;
         let committing = self.pending_commit::<C::Backend>(rows, &inserted, context);
         Ok(committing.or_defer_to_hook(&mut SyncConn(conn)))
     }

@@ -53,13 +53,13 @@ pub struct BlockingRelay {
 
 #[derive(Debug)]
 pub(in crate::relay) enum Request {
-    Ask(Question),
+    Query(Query),
     Shutdown(Duration, mpsc::Sender<ShutdownReport>),
 }
 
-/// What a relay answers while it goes on.
+/// A request that does not end the relay.
 #[derive(Debug)]
-pub(in crate::relay) enum Question {
+pub(in crate::relay) enum Query {
     Flush(Duration, mpsc::Sender<FlushOutcome>),
     Status(mpsc::Sender<RelayStatus>),
     Backlog(mpsc::Sender<Result<Backlog, StoreError>>),
@@ -106,7 +106,7 @@ impl BlockingRelay {
     /// # Errors
     /// Returns [`RelayPanicked`] if the relay's thread panicked: then nothing is sent any more.
     pub fn flush(&self, within: Duration) -> Result<FlushOutcome, RelayPanicked> {
-        self.request(|answer| Request::Ask(Question::Flush(within, answer)))
+        self.request(|response| Request::Query(Query::Flush(within, response)))
     }
 
     /// Like [`Relay::status`](crate::relay::Relay::status).
@@ -114,7 +114,7 @@ impl BlockingRelay {
     /// # Errors
     /// Returns [`RelayPanicked`] if the relay's thread panicked: then nothing is sent any more.
     pub fn status(&self) -> Result<RelayStatus, RelayPanicked> {
-        self.request(|answer| Request::Ask(Question::Status(answer)))
+        self.request(|response| Request::Query(Query::Status(response)))
     }
 
     /// Like [`Relay::backlog`](crate::relay::Relay::backlog).
@@ -122,7 +122,7 @@ impl BlockingRelay {
     /// # Errors
     /// Returns an error if the database could not be read, or if the relay's thread panicked.
     pub fn backlog(&self) -> Result<Backlog, BacklogError> {
-        Ok(self.request(|answer| Request::Ask(Question::Backlog(answer)))??)
+        Ok(self.request(|response| Request::Query(Query::Backlog(response)))??)
     }
 
     /// Like [`Relay::shutdown`](crate::relay::Relay::shutdown).
@@ -130,7 +130,7 @@ impl BlockingRelay {
     /// # Errors
     /// Returns [`RelayPanicked`] if the relay's thread panicked before or during the shutdown: then what was left is unknown.
     pub fn shutdown(mut self, grace: Duration) -> Result<ShutdownReport, RelayPanicked> {
-        let report = self.request(|answer| Request::Shutdown(grace, answer));
+        let report = self.request(|response| Request::Shutdown(grace, response));
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
@@ -140,22 +140,22 @@ impl BlockingRelay {
     }
 
     fn request<T>(&self, request: impl FnOnce(mpsc::Sender<T>) -> Request) -> Result<T, RelayPanicked> {
-        let (answer, answered) = mpsc::channel();
+        let (response, received) = mpsc::channel();
         // Both ends are gone only with the thread.
-        match self.requests.try_send(request(answer)) {
+        match self.requests.try_send(request(response)) {
             Err(TrySendError::Full(request)) => {
                 self.requests.blocking_send(request).map_err(|_| RelayPanicked::new())?
             }
             sent => sent.map_err(|_| RelayPanicked::new())?,
         }
         loop {
-            match answered.recv_timeout(BLOCKING_CHECK_INTERVAL) {
+            match received.recv_timeout(BLOCKING_CHECK_INTERVAL) {
                 Err(RecvTimeoutError::Timeout) if self.has_ended() => {
-                    // It may have answered right before its end.
-                    return answered.try_recv().map_err(|_| RelayPanicked::new());
+                    // It may have responded right before its end.
+                    return received.try_recv().map_err(|_| RelayPanicked::new());
                 }
                 Err(RecvTimeoutError::Timeout) => {}
-                answer => return answer.map_err(|_| RelayPanicked::new()),
+                response => return response.map_err(|_| RelayPanicked::new()),
             }
         }
     }
@@ -165,7 +165,7 @@ impl BlockingRelay {
     }
 }
 
-/// Takes the runtime, so as to end it: dropped, it would wait for a listener that blocks for as long as that does.
+/// Takes the runtime in order to shut it down with a time-out. Dropping it would wait for a callback that blocks.
 fn serve(
     runtime: Runtime,
     builder: RelayBuilder,
@@ -178,7 +178,8 @@ fn serve(
             Err(error) => return drop(started.send(Err(error))),
         };
         drop(started.send(Ok(relay.handle())));
-        // Side by side, so that a flush keeps no status waiting; and here, so that a panic of one ends the thread and is told.
+        // Queries run concurrently, so that a status never waits for a flush. They run in this task, so that a panic in one ends
+        // the thread and reaches the caller.
         let mut in_progress = FuturesUnordered::new();
         loop {
             let request = tokio::select! {
@@ -186,8 +187,8 @@ fn serve(
                 Some(()) = in_progress.next() => continue,
             };
             match request {
-                Some(Request::Shutdown(grace, answer)) => return drop(answer.send(relay.shutdown(grace).await)),
-                Some(Request::Ask(question)) => in_progress.push(answer(Arc::clone(&relay.engines), question)),
+                Some(Request::Shutdown(grace, response)) => return drop(response.send(relay.shutdown(grace).await)),
+                Some(Request::Query(query)) => in_progress.push(respond(Arc::clone(&relay.engines), query)),
                 None => return,
             }
         }
@@ -195,11 +196,11 @@ fn serve(
     runtime.shutdown_timeout(THREAD_END_TIMEOUT);
 }
 
-/// Whoever asked may have gone meanwhile; then nobody needs the answer.
-async fn answer(engines: Arc<Engines>, question: Question) {
-    match question {
-        Question::Flush(within, answer) => drop(answer.send(engines.flush(within).await)),
-        Question::Status(answer) => drop(answer.send(status::snapshot(&engines))),
-        Question::Backlog(answer) => drop(answer.send(backlog::count(&engines).await)),
+/// A caller may have gone meanwhile. Then nobody needs the response.
+async fn respond(engines: Arc<Engines>, query: Query) {
+    match query {
+        Query::Flush(within, response) => drop(response.send(engines.flush(within).await)),
+        Query::Status(response) => drop(response.send(status::snapshot(&engines))),
+        Query::Backlog(response) => drop(response.send(backlog::count(&engines).await)),
     }
 }

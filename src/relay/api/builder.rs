@@ -36,7 +36,7 @@ use crate::relay::ledger::lease_renewer;
 use crate::relay::liveness::Liveness;
 use crate::relay::notify::{listener, notifier};
 use crate::relay::settle::outcome_queue::OutcomeQueue;
-use crate::relay::settle::settler;
+use crate::relay::settler;
 use crate::relay::sweep::{poller, sweeper};
 use crate::relay::topics::Topics;
 use crate::relay::{Relay, dead_letter_callbacks, pruner};
@@ -57,7 +57,7 @@ pub struct RelayBuilder {
     limits: Limits,
     pub(in crate::relay) callbacks: Callbacks,
     gauges: Gauges,
-    /// How many relays have the transports in common.
+    /// How many relays share the transports.
     relay_count: usize,
 }
 
@@ -99,8 +99,8 @@ impl RelayBuilder {
         self
     }
 
-    /// One of `count`: with a name for its gauges, its share of what may be in flight, and the transports that it has in common
-    /// with the others.
+    /// Makes it one of `count` relays: gives it a name for its gauges, its share of the messages in flight, and the shared
+    /// transports.
     pub(in crate::relay) fn with_shared(mut self, name: &Arc<str>, count: usize, transports: &Transports) -> Self {
         self.gauges = Gauges::of(Some(Arc::clone(name)));
         self.relay_count = count;
@@ -178,7 +178,7 @@ impl RelayBuilder {
         Ok(spawn(engines, link, routes.into_iter().zip(prepared)))
     }
 
-    /// What the tasks work on.
+    /// The state that the tasks share.
     fn engines(self, store: Arc<dyn Store>, store_health: StoreHealth, routes: &[Route]) -> Engines {
         let Self { clock, limits, gauges, tables, callbacks, relay_count, .. } = self;
         let (stop, wakeups) = (Arc::new(Stop::default()), Arc::new(Wakeups::default()));
@@ -235,7 +235,7 @@ fn check_routes(limits: &Limits, routes: &[Route]) -> Result<(), StartError> {
     routes.iter().try_for_each(check_fences)
 }
 
-/// What logs call the outbox: its table, and the relay where a process has several.
+/// The outbox's name in logs: its table, and the relay's name if the process has several.
 fn outbox_name(gauges: &Gauges, tables: &TableNames) -> Arc<str> {
     match gauges.relay() {
         Some(relay) => format!("{}/{relay}", tables.messages()).into(),
@@ -243,7 +243,7 @@ fn outbox_name(gauges: &Gauges, tables: &TableNames) -> Arc<str> {
     }
 }
 
-/// Learns which topics are paused before anything is handed over. Without an answer, nothing is sent until there is one.
+/// Reads which topics are paused before anything is handed over. If that fails, nothing is sent until a poll has read it.
 async fn find_pauses(engines: &Engines) -> Result<(), StartError> {
     match poller::first_poll(engines).await {
         Err(error) if error.is_retriable() => {
@@ -261,7 +261,7 @@ fn queues(engines: &Engines) -> Queues {
     all.fold(Queues::new(first), |queues, engine| queues.with(Arc::clone(&engine.queue), engine.topics.names()))
 }
 
-/// Starts every task: those of each engine, and the poller, which looks for all of them.
+/// Starts every task: those of each engine, and those that all engines share, such as the poller.
 fn spawn(engines: Arc<Engines>, link: Arc<Link>, routes: impl Iterator<Item = (Route, bool)>) -> Relay {
     let (mut sweepers, mut others) = (JoinSet::new(), JoinSet::new());
     let stop = || Arc::clone(&engines.stop);

@@ -4,14 +4,14 @@ use std::time::Duration;
 use super::builder::RelayBuilder;
 use crate::relay::dead_letter_callbacks::{AlertThreshold, DeadLetterAlert, DeadLetterEvent};
 
-/// Dead-letter callbacks.
+/// Callbacks for dead letters.
 impl RelayBuilder {
-    /// Calls `callback` for each message that this relay dead-letters, once the dead letter is in its table.
+    /// Calls `callback` for each message that this relay dead-letters, once it is in the table of dead letters.
     ///
-    /// The callback runs on a thread of its own, for one dead letter after the other, and may block. At most 1,024 dead letters
-    /// queue for it. If the queue is full or the callback panics, a call is lost and counted
-    /// (`outbox_dead_letter_callbacks_lost_total`). A crash can lose calls, too. The table has all dead letters, also those of
-    /// other processes ([`Admin::dead_letters`](crate::admin::Admin::dead_letters)).
+    /// The callback runs on its own thread, for one letter at a time. It may block: only the next letters wait for it. At most
+    /// 1,024 letters wait. Further ones, and those for which it panics, are lost to the callback and counted
+    /// (`outbox_dead_letter_callbacks_lost_total`). A crash can lose some, too. The table has all dead letters of all processes
+    /// ([`Admin::dead_letters`](crate::admin::Admin::dead_letters)).
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {

@@ -1,12 +1,12 @@
-//! A clock of the application's own.
+//! Guards against panics in a clock that the application provides.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::clock::{BootInstant, Clock, SystemClock};
 use crate::panic_guard::catch_panic;
 
-/// Asks that clock until it panics, and counts on by the machine's clock from then on, from what both said at the beginning. It is read
-/// under locks and by the transport's threads, where a panic would cost the outcomes that are in hand.
+/// Reads the application's clock until that panics, and then adds the machine's time to its first reading. A clock is read
+/// under locks and by the transport's threads, where a panic would lose outcomes.
 #[derive(Debug)]
 pub(crate) struct GuardedClock<C> {
     clock: C,
@@ -18,9 +18,9 @@ pub(crate) struct GuardedClock<C> {
 impl<C: Clock> GuardedClock<C> {
     pub(crate) fn new(clock: C) -> Self {
         let machine_began_at = SystemClock.now();
-        let said = catch_panic("clock", "", || clock.now());
-        let has_panicked = AtomicBool::new(said.is_none());
-        Self { clock, has_panicked, began_at: said.unwrap_or(machine_began_at), machine_began_at }
+        let first = catch_panic("clock", "", || clock.now());
+        let has_panicked = AtomicBool::new(first.is_none());
+        Self { clock, has_panicked, began_at: first.unwrap_or(machine_began_at), machine_began_at }
     }
 }
 

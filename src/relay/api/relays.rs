@@ -157,7 +157,7 @@ impl RelaysBuilder {
         match failed {
             None => Ok(relays),
             Some(error) => {
-                // They have taken nothing, or little, and what was committed meanwhile stays where it is.
+                // They have taken little or nothing, and committed rows stay in their tables.
                 relays.shutdown(Duration::ZERO).await;
                 Err(error)
             }
@@ -188,8 +188,8 @@ pub enum RelaysError {
     /// No relay was given.
     #[error("no relay was given: add one with .relay(\"name\", outbox.relay().store(..))")]
     None,
-    /// Two relays have the same name.
-    #[error("two relays are called {relay:?}: give each database a name of its own")]
+    /// Two have the same name.
+    #[error("two relays have the name {relay:?}: give each database its own name")]
     DuplicateName {
         /// The name.
         relay: Arc<str>,

@@ -1,4 +1,4 @@
-//! Which transport takes which topics, and what each may have in flight.
+//! Which transport takes which topics, and how many messages each may have in flight.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use crate::limits::Limits;
 use crate::topic::{DEFAULT_TRANSPORT, Topic};
 use crate::transport::Transport;
 
-/// A transport under its name, with its topics. Each has an engine of its own.
+/// A transport with its name and topics. Each has its own engine.
 #[derive(Debug)]
 pub(in crate::relay) struct Route {
     pub(in crate::relay) name: Arc<str>,
@@ -14,7 +14,7 @@ pub(in crate::relay) struct Route {
     pub(in crate::relay) topics: Vec<Topic>,
 }
 
-/// The transports as they were given: under a name, the last one counts.
+/// The transports by name. A later one replaces an earlier one of the same name.
 #[derive(Debug, Clone, Default)]
 pub(in crate::relay) struct Transports(Vec<(Arc<str>, Arc<dyn Transport>)>);
 
@@ -24,7 +24,7 @@ impl Transports {
         self.0.push((name, transport));
     }
 
-    /// Takes those of `others` that the topics name and that are missing here.
+    /// Adds the transports of `others` that the topics name and that are missing here.
     pub(super) fn fill(&mut self, others: &Self, topics: &[Topic]) {
         let known = self.names();
         let is_named = |name: &str| topics.iter().any(|topic| topic.transport_name() == name);
@@ -37,8 +37,8 @@ impl Transports {
 
     /// Gives each topic to its transport.
     ///
-    /// A transport without a topic is an error and no warning: where `via` was forgotten its messages would go to
-    /// another broker, and none of them would come back.
+    /// A transport without a topic is an error, not a warning: if `via` was forgotten, its messages would go to another
+    /// broker, and could not be taken back.
     pub(in crate::relay) fn route(self, topics: Vec<Topic>) -> Result<Vec<Route>, RoutingProblem> {
         let is_known = |topic: &&Topic| self.0.iter().any(|(name, _)| **name == *topic.transport_name());
         if let Some(topic) = topics.iter().find(|topic| !is_known(topic)) {
@@ -51,7 +51,7 @@ impl Transports {
         let is_only_default = |name: &str| self.0.len() == 1 && name == DEFAULT_TRANSPORT;
         let route = |(name, transport): &(Arc<str>, Arc<dyn Transport>)| {
             let own: Vec<_> = topics.iter().filter(|topic| *topic.transport_name() == **name).cloned().collect();
-            // An outbox without topics may have a relay.
+            // A relay of an outbox without topics is allowed.
             if own.is_empty() && !(topics.is_empty() && is_only_default(name)) {
                 return Err(RoutingProblem::Unused { transport: Arc::clone(name) });
             }
@@ -71,20 +71,20 @@ impl Transports {
 pub enum RoutingProblem {
     /// A topic names a transport that the relay does not have.
     #[error(
-        "topic {topic:?} goes via {transport:?}, and the relay has no transport of that name (it has {known:?}): \
-         give it one with .transport_named({transport:?}, ..), or change Topic::via"
+        "topic {topic:?} goes via the transport {transport:?}, which the relay does not have (it has {known:?}): \
+         add it with .transport_named({transport:?}, ..), or change Topic::via"
     )]
     Unknown {
         /// The topic.
         topic: Arc<str>,
         /// The name.
         transport: Arc<str>,
-        /// The names of the relay's transports.
+        /// The names that the relay has.
         known: Vec<Arc<str>>,
     },
-    /// A topic names no transport, and the relay has no transport without a name.
+    /// A topic names no transport, and the relay has no default transport.
     #[error(
-        "topic {topic:?} names no transport, and the relay has none without a name: give it one with .transport(..), or \
+        "topic {topic:?} names no transport, and the relay has no default transport: add one with .transport(..), or \
          name one with Topic::via"
     )]
     NoDefault {
@@ -93,8 +93,8 @@ pub enum RoutingProblem {
     },
     /// No topic uses the transport.
     #[error(
-        "no topic goes via the transport {transport:?}: name it with Topic::via({transport:?}), or leave the transport \
-         out; without a topic it would never send anything"
+        "no topic goes via the transport {transport:?}, so it would never send anything: name it with \
+         Topic::via({transport:?}), or leave the transport out"
     )]
     Unused {
         /// Its name.
@@ -102,8 +102,8 @@ pub enum RoutingProblem {
     },
 }
 
-/// Divides what may be in flight, so that no route can take from another: equal shares, and what one has no use for goes
-/// to the others. A claim takes no more than a part of its share, so that the other claims and the dispatcher find room.
+/// Divides the limits of messages in flight among the routes. The shares are equal; the part that one cannot use goes to the
+/// others. A claim takes only a part of its share, to leave room for the other claims and the dispatcher.
 pub(in crate::relay) fn shares(limits: &Limits, wanted: &[usize]) -> Vec<Limits> {
     let mut by_want: Vec<usize> = (0..wanted.len()).collect();
     by_want.sort_by_key(|&at| wanted[at]);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_equal_and_what_one_cannot_use_is_the_others() {
+    fn shares_are_equal_and_the_others_get_what_one_cannot_use() {
         let limits = Limits::default();
         let in_flight =
             |wanted: &[usize]| shares(&limits, wanted).iter().map(|of| of.in_flight_max).collect::<Vec<_>>();

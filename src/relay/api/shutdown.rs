@@ -9,13 +9,13 @@ use crate::limits::SHUTDOWN_GRACE_MAX;
 use crate::relay::engine::engines::Engines;
 use crate::relay::engine::stop::Stage;
 
-/// What was left when a relay ended. A sweeper finds it later, in this process or another.
+/// What a relay left undone when it ended. A sweeper of this or another process does it later.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ShutdownReport {
-    /// Rows that were handed over and not sent. A sweeper sends them later.
+    /// Rows that were handed over and not yet sent.
     pub queued: usize,
-    /// Messages that were sent and not settled in time: each may be sent again.
+    /// Messages that were sent and not yet settled. Each may be sent again.
     pub in_flight: usize,
     /// Whether all tasks ended within the grace.
     pub in_time: bool,
@@ -40,7 +40,7 @@ pub(in crate::relay) async fn drain(
     engines.stop.advance(Stage::Draining);
     let drained = async {
         while sweepers.join_next().await.is_some() {}
-        // Side by side: one that is down has its time-outs to wait for, and the others are not to wait for it.
+        // Concurrently: a transport that is down waits for its time-outs, and must not delay the others.
         join_all(engines.all.iter().map(|engine| async move {
             let flushed = engine.transport.flush(deadline.saturating_duration_since(Instant::now()));
             tokio::join!(flushed, engine.ledger.changed(|| engine.is_drained()));
@@ -49,16 +49,16 @@ pub(in crate::relay) async fn drain(
         .await;
     };
     let in_time = timeout_at(deadline, drained).await.is_ok();
-    // What is left of it stands in the table.
+    // Letters without a callback are still in the table.
     let _ = timeout_at(deadline, engines.dead_letter_callbacks.all_notified()).await;
     engines.stop.advance(Stage::Ending);
     let report = ShutdownReport { queued: engines.queued(), in_flight: engines.in_flight(), in_time };
-    // Everything but an open claim may be cut off: what it would have written, a sweeper finds.
+    // These tasks may be aborted: a sweeper finds the rows that they did not write.
     others.shutdown().await;
     if report.is_clean() {
         tracing::info!("the relay ended with nothing left");
     } else {
-        tracing::warn!(?report, "the relay ended with work left: a sweeper finds it again");
+        tracing::warn!(?report, "the relay ended with work left: a sweeper will do it");
     }
     report
 }

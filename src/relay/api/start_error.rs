@@ -18,21 +18,22 @@ pub enum StartError {
     #[error("the relay has no transport: give it one with .transport(..)")]
     NoTransport,
     /// A topic is ordered, and the store does not support lanes.
-    #[error("a topic is ordered by key, and this store has no lanes: use the store of PostgreSQL, MySQL, SQLite or memory")]
+    #[error(
+        "a topic is ordered by key, and this store has no lanes: use the store of PostgreSQL, MySQL, SQLite or memory"
+    )]
     NoLanes,
-    /// A topic has `keep_sent_days` or `keep_dead_days`, and the store does not support a history.
+    /// A topic keeps sent messages or removes old dead letters, and the store has no history.
     #[error(
         "a topic has keep_sent_days or keep_dead_days, and this store has no history: use the store of PostgreSQL, MySQL, SQLite or memory"
     )]
     NoHistory,
-    /// A relay of this outbox already runs in this process.
-    #[error("a relay of this outbox runs already in this process: shut it down first, or share it")]
+    /// This outbox already has a relay.
+    #[error("this process already runs a relay of this outbox: shut it down first, or share it")]
     AlreadyRunning,
-    /// The transport's delivery time-out does not fit into the lease. A message could still be in flight when its lease ends, and
-    /// another relay would send it, too.
+    /// A message could still be in flight when its lease ends, and another holder would send it too.
     #[error(
-        "the delivery time-out ({delivery_timeout:?}) of the transport {transport:?} and the margin ({margin:?}) are not below the lease \
-         ({lease:?}): shorten the time-out or give limits with a longer lease_duration"
+        "the delivery time-out ({delivery_timeout:?}) of the transport {transport:?} plus term_margin_duration ({margin:?}) must be below \
+         lease_duration ({lease:?}): shorten the time-out, or give limits with a longer lease_duration"
     )]
     DeliveryTimeout {
         /// The transport's name.
@@ -46,7 +47,8 @@ pub enum StartError {
     },
     /// A topic is fenced, and its transport does not support fencing.
     #[error(
-        "topic {topic:?} is fenced, and the transport {transport:?} cannot fence: leave .fenced() out, or send it via Kafka"
+        "topic {topic:?} is fenced, and the transport {transport:?} does not support fencing: leave .fenced() out, or send the topic via \
+         Kafka"
     )]
     CannotFence {
         /// The topic.
@@ -65,13 +67,13 @@ pub enum StartError {
     Refused(StoreError),
     /// The store's pool is too small: the relay would wait for its own connections.
     #[error(
-        "the pool of the relay's store has at most {has} connections, and with these transports and limits the relay needs {needs}: set \
-         max_size({needs}) or more, or let the store make its own connections with connect(..)"
+        "the store's pool has at most {has} connections, and the relay needs {needs} with these transports and limits: set \
+         max_size({needs}) or more, or let the store open its own connections with connect(..)"
     )]
     PoolTooSmall {
-        /// The most connections that the pool opens.
+        /// The pool's maximum.
         has: usize,
-        /// The fewest connections that the relay needs.
+        /// The relay's minimum.
         needs: usize,
     },
     /// The database answered the check of the tables with an error.

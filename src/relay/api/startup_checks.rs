@@ -1,4 +1,4 @@
-//! What a relay looks at before it starts: its limits, its tables, its topics.
+//! The checks before a relay starts: of its limits, tables and topics.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::relay::sweep::orphaned_rows;
 use crate::store::{Store, StoreError, StoreWarning, TooFewConnections};
 use crate::transport::{FailureClass, TransportError};
 
-/// What the check of the tables means for the start.
+/// Decides from the result of a check whether the relay may start.
 pub(super) fn accept(found: Result<Vec<StoreWarning>, StoreError>) -> Result<(), StartError> {
     match found {
         Ok(warnings) => {
@@ -29,7 +29,7 @@ pub(super) fn accept(found: Result<Vec<StoreWarning>, StoreError>) -> Result<(),
             Ok(())
         }
         Err(StoreError::Schema(problem)) => Err(StartError::Schema(problem)),
-        // It may pass by itself, as where a password is just being changed; at a start that is not the rule.
+        // It may go away by itself, for example while a password is being changed. At a start that is rare.
         Err(error @ StoreError::Refused(_)) => Err(StartError::Refused(error)),
         Err(error) if error.is_retriable() => {
             tracing::warn!(%error, "the relay starts without its database");
@@ -39,8 +39,9 @@ pub(super) fn accept(found: Result<Vec<StoreWarning>, StoreError>) -> Result<(),
     }
 }
 
-/// Refuses a pool in which the relay would wait for itself, and tells the store how many connections it can use at most. With fewer than
-/// those, statements wait for each other: a pool's default size is often a multiple of the processors, so that is no error.
+/// Refuses a pool that is so small that the relay would wait for itself, and tells the store how many connections the relay can use.
+/// A pool between the two is allowed, because a pool's default size is often a multiple of the processors: statements then wait for
+/// each other.
 pub(super) fn reserve_connections(store: &dyn Store, limits: &Limits, routes: &[Route]) -> Result<(), StartError> {
     let claims = routes.len() * limits.claim_workers;
     let needed = claims + CONNECTIONS_BESIDE_CLAIMS_MIN + CONNECTIONS_LEFT_FREE;
@@ -53,8 +54,8 @@ pub(super) fn reserve_connections(store: &dyn Store, limits: &Limits, routes: &[
     }
 }
 
-/// Makes or compares the lanes of ordered topics, and looks that no other has any; where the database cannot be asked, their lane balancer and
-/// the poller do it later.
+/// Creates or compares the lanes of ordered topics, and checks that no other topic has rows in lanes. If the database does not
+/// respond, the lane balancers and the poller do it later.
 pub(in crate::relay) async fn prepare_lanes(engines: &Engines, has_database: bool) -> Result<(), StartError> {
     if has_database {
         refuse_orphaned_rows(engines).await?;
@@ -75,7 +76,7 @@ pub(in crate::relay) async fn prepare_lanes(engines: &Engines, has_database: boo
     accept(prepared.map(|()| Vec::new()))
 }
 
-/// Refuses topics that were ordered and have messages of that time left.
+/// Refuses topics that are no longer ordered and still have rows in lanes.
 async fn refuse_orphaned_rows(engines: &Engines) -> Result<(), StartError> {
     let orphaned = orphaned_rows::find(engines).await;
     accept(
@@ -84,8 +85,8 @@ async fn refuse_orphaned_rows(engines: &Engines) -> Result<(), StartError> {
     )
 }
 
-/// Looks for the tables of the history, and makes room for what will be kept before the first of it comes; where the database cannot be
-/// asked, the pruner makes it later.
+/// Checks the tables of the history and creates the first partitions. If the database does not respond, the pruner creates them
+/// later.
 pub(super) async fn prepare_history(engines: &Engines, has_database: bool) -> Result<(), StartError> {
     if !engines.topics().any(|topic| topic.topic.retention().ends()) {
         return Ok(());
@@ -97,12 +98,12 @@ pub(super) async fn prepare_history(engines: &Engines, has_database: bool) -> Re
     }
     accept(store.check_history().await.map(|()| Vec::new()))?;
     if let Err(error) = store.ensure_partitions(&days).await {
-        tracing::warn!(%error, "no room could be made ahead in the history: trying again");
+        tracing::warn!(%error, "partitions of the history could not be created ahead: trying again");
     }
     Ok(())
 }
 
-/// Makes or checks the topics of a transport; says whether that could be done already.
+/// Creates or checks the topics of a transport. Returns `false` if the broker cannot be reached.
 pub(in crate::relay) async fn prepare(engine: &Engine, route: &Route) -> Result<bool, StartError> {
     let prepared = timeout(PREPARE_TIMEOUT, engine.transport.prepare(&route.topics)).await;
     match prepared.unwrap_or_else(|_| Err(TransportError::new(FailureClass::Connection, PrepareTimeout))) {
@@ -117,7 +118,7 @@ pub(in crate::relay) async fn prepare(engine: &Engine, route: &Route) -> Result<
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("the topics were not made or checked within {PREPARE_TIMEOUT:?}")]
+#[error("the topics were not created or checked within {PREPARE_TIMEOUT:?}")]
 struct PrepareTimeout;
 
 pub(super) fn check_delivery_timeout(limits: &Limits, route: &Route) -> Result<(), StartError> {
@@ -165,19 +166,19 @@ pub(super) fn check_limits(limits: &Limits, callbacks: &Callbacks) -> Result<(),
     let zero_count = counts.iter().find(|(_, count)| *count == 0).map(|(name, _)| *name);
     let zero_duration = durations.iter().find(|(_, duration)| duration.is_zero()).map(|(name, _)| *name);
     if let Some(name) = zero_count.or(zero_duration) {
-        let problem = "is 0: what it bounds would never be done; give at least 1".into();
+        let problem = "is 0, so nothing would ever be done: give at least 1".into();
         return Err(StartError::Limits(LimitsProblem { name, problem }));
     }
     check_order(limits)
 }
 
-/// Times that have to be longer than others, and what would happen if they were not.
+/// Checks the durations that must be longer than others.
 fn check_order(limits: &Limits) -> Result<(), StartError> {
     let rules = [
         (
             ("claim_term_duration", limits.claim_term_duration),
             ("claim_window_duration", limits.claim_window_duration),
-            "the database would end a claim that waits for its outcomes, and the next one would send the same messages",
+            "the database would end a claim that waits for its outcomes, and the next claim would send the same messages",
         ),
         (
             ("lane_lease_duration", limits.lane_lease_duration),
@@ -187,15 +188,16 @@ fn check_order(limits: &Limits) -> Result<(), StartError> {
     ];
     match rules.into_iter().find(|((_, longer), (_, shorter), _)| longer <= shorter) {
         Some(((name, longer), (than, shorter), why)) => {
-            let problem = format!("is {longer:?}, and has to be longer than {than}, which is {shorter:?}: {why}");
+            let problem =
+                format!("is {longer:?} and must be longer than {than}, which is {shorter:?}: otherwise {why}");
             Err(StartError::Limits(LimitsProblem { name, problem: problem.into() }))
         }
         None => Ok(()),
     }
 }
 
-/// Leases are extended once less than a third of them is left, the first of them being as long as the staleness of its topic: a
-/// look has to fall into that third.
+/// A lease is extended when less than a third of it is left, so a check must fall into that third. The first lease of a row is as
+/// long as the staleness of its topic.
 pub(super) fn check_leases(limits: &Limits, route: &Route) -> Result<(), StartError> {
     let needed = limits.term_margin_duration + limits.extend_interval * 3;
     let of_topics = route.topics.iter().map(|topic| (topic.name(), "staleness", topic.staleness_duration()));
@@ -203,8 +205,8 @@ pub(super) fn check_leases(limits: &Limits, route: &Route) -> Result<(), StartEr
     let Some((topic, what, lease)) = leases.find(|(_, _, lease)| *lease <= needed) else { return Ok(()) };
     let of = if topic.is_empty() { String::new() } else { format!(" of the topic {topic:?}") };
     let problem = format!(
-        "is {:?}, and three times that and term_margin_duration ({:?}) have to fit into the {what}{of}, which is {lease:?}: \
-         a lease would end before anybody looks whether to extend it",
+        "is {:?}, and three times that plus term_margin_duration ({:?}) must be below the {what}{of}, which is {lease:?}: \
+         otherwise a lease ends before the relay checks whether to extend it",
         limits.extend_interval, limits.term_margin_duration
     );
     Err(StartError::Limits(LimitsProblem { name: "extend_interval", problem: problem.into() }))

@@ -18,7 +18,7 @@ use crate::limits::{CONFIRM_LINGER_SHORT, RUN_QUEUE_BUSY, RUN_QUEUE_IDLE, RUN_QU
 pub(crate) struct ConfirmBatching {
     linger_max: Duration,
     last_batch_at: Instant,
-    asked_at: Instant,
+    read_at: Instant,
     /// How long this thread waits for a processor, smoothed.
     wait: Duration,
     /// `Some` while the processors are busy.
@@ -28,15 +28,15 @@ pub(crate) struct ConfirmBatching {
 impl ConfirmBatching {
     /// Never lingers longer than `linger_max` between two batches.
     pub(crate) fn new(linger_max: Duration, now: Instant) -> Self {
-        Self { linger_max, last_batch_at: now, asked_at: now, wait: Duration::ZERO, trial: None }
+        Self { linger_max, last_batch_at: now, read_at: now, wait: Duration::ZERO, trial: None }
     }
 
     /// Notes that a batch was taken when `arrived` rows had arrived since the start. `wait` returns how long this
     /// thread has recently waited for a processor; it is called only now and then.
     pub(crate) fn note_batch(&mut self, now: Instant, arrived: u64, wait: impl FnOnce() -> Option<Duration>) {
         self.last_batch_at = now;
-        if now - self.asked_at >= RUN_QUEUE_INTERVAL {
-            self.asked_at = now;
+        if now - self.read_at >= RUN_QUEUE_INTERVAL {
+            self.read_at = now;
             let of_late = wait().unwrap_or_default();
             self.wait = (self.wait * (RUN_QUEUE_SMOOTHING - 1) + of_late) / RUN_QUEUE_SMOOTHING;
             match &self.trial {
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nothing_lingers_where_no_thread_waits_however_much_comes() {
+    async fn nothing_lingers_while_no_thread_waits_for_a_processor() {
         for wait in [None, Some(Duration::ZERO), Some(RUN_QUEUE_BUSY - Duration::from_micros(1))] {
             assert_eq!(load().lingers(|_| wait, 1.5).await, (Duration::ZERO, Duration::ZERO), "{wait:?}");
         }

@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_gain_that_is_small_is_looked_at_to_the_end_and_is_none() {
+    async fn a_small_gain_is_measured_to_the_end_and_rejected() {
         let mut trial = Trial::begin().await;
         let small = rows([100, 102, 0]);
         trial.windows(2 * LINGER_TRIAL_PAIRS - 1, &small).await;
@@ -323,7 +323,7 @@ mod tests {
 
     /// Rows that were held up arrive in the first half of the next window.
     #[tokio::test(start_paused = true)]
-    async fn what_comes_late_counts_for_no_window() {
+    async fn late_rows_count_for_no_window() {
         let Trial { mut trial, mut arrived } = Trial::begin().await;
         for _ in 0..2 * HALF {
             arrived += if trial.linger() == Linger::None { 50 } else { 150 };

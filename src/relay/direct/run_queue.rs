@@ -63,7 +63,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_thread_beside_more_busy_ones_than_there_are_processors_waits() {
+    fn a_thread_waits_if_there_are_more_busy_ones_than_processors() {
         use std::sync::atomic::{AtomicBool, Ordering};
 
         let (ends, busy) = (AtomicBool::new(false), std::thread::available_parallelism().unwrap().get() * 2);

@@ -62,7 +62,7 @@ impl Engines {
         self.store.notices().is_some()
     }
 
-    /// Whether no task is left that would send or settle anything.
+    /// Whether no task is left that sends or settles messages.
     fn has_ended(&self) -> bool {
         self.stop.has_reached(Stage::Ending) || self.liveness.at(self.clock.now()) == Life::RuntimeGone
     }

@@ -24,7 +24,7 @@ use super::dead_letter_callbacks::DeadLetterCallbacks;
 use super::direct::queue::Queue;
 use super::health::breaker::Breaker;
 use super::lanes::ordered_topics::Lanes;
-use super::settle::outcome_queue::{Fate, OutcomeQueue};
+use super::settle::outcome_queue::OutcomeQueue;
 use super::topics::Topics;
 use crate::clock::{BootInstant, Clock};
 use crate::crash_points::crash_point;
@@ -157,7 +157,7 @@ impl ReceiptSink for Engine {
         }
         let now = self.clock.now();
         self.breaker.observe(&outcome, now);
-        let Some(entry) = self.ledger.answered(row, matches!(outcome, Outcome::Delivered)) else {
+        let Some(entry) = self.ledger.complete(row, matches!(outcome, Outcome::Delivered)) else {
             tracing::error!(
                 ?row,
                 "the transport reported an outcome twice, or for a row that was never sent: ignoring it"
@@ -169,7 +169,7 @@ impl ReceiptSink for Engine {
         match entry.holder {
             Holder::Claim(claim_outcomes) => {
                 if let Err(late) = claim_outcomes.push(row, outcome) {
-                    self.outcome_queue.push(row, Fate::from(late));
+                    self.outcome_queue.push(row, late);
                 }
             }
             Holder::Lane(in_flight) => {
@@ -179,9 +179,9 @@ impl ReceiptSink for Engine {
                     Outcome::Busy => in_flight.failed(None, self.clock.now()),
                     Outcome::Failed(error) => in_flight.failed(Some(error.class()), self.clock.now()),
                 }
-                self.outcome_queue.push(row, Fate::from(outcome));
+                self.outcome_queue.push(row, outcome);
             }
-            Holder::Lease(_) | Holder::Lost => self.outcome_queue.push(row, Fate::from(outcome)),
+            Holder::Lease(_) | Holder::Lost => self.outcome_queue.push(row, outcome),
         }
     }
 }

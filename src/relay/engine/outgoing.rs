@@ -117,8 +117,8 @@ impl<'a> Outgoing<'a> {
     fn push(&mut self, send_mode: SendMode, envelope: Envelope, receipt: Receipt, now: BootInstant) {
         match send_mode {
             SendMode::Plain => self.batch.push((envelope, receipt)),
-            SendMode::Fenced(by, run) => {
-                let message = FencedMessage { envelope, receipt, sequence: run };
+            SendMode::Fenced(by, sequence) => {
+                let message = FencedMessage { envelope, receipt, sequence };
                 match self.fenced.iter_mut().find(|(lane, _)| Arc::ptr_eq(lane, &by)) {
                     Some((_, messages)) => messages.push(message),
                     None => self.fenced.push((by, vec![message])),

@@ -9,8 +9,8 @@ pub(crate) async fn store_call<T>(
     call: &'static str,
     run: impl Future<Output = Result<T, StoreError>>,
 ) -> Result<T, StoreError> {
-    let answer = catch_panic_async("store", call, run).await;
-    answer.unwrap_or_else(|| Err(StoreError::Statement(Box::new(Panicked { call }))))
+    let result = catch_panic_async("store", call, run).await;
+    result.unwrap_or_else(|| Err(StoreError::Statement(Box::new(Panicked { call }))))
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -53,13 +53,13 @@ impl Backlog {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BacklogError {
-    /// The database could not be asked, or did not answer in time.
+    /// The database could not be reached, or did not answer in time.
     #[error("the backlog could not be counted: {0}")]
     Store(StoreError),
     /// The relay has ended.
-    #[error("the backlog could not be counted: the relay has ended; another one of the same tables can do it")]
+    #[error("the backlog could not be counted: the relay has ended; use another relay of the same tables")]
     Ended,
-    /// There is no relay any more.
+    /// The error of a relay that has ended.
     #[error(transparent)]
     Panicked(#[from] RelayPanicked),
 }

@@ -1,9 +1,9 @@
 //! The breaker: while the broker is down nothing is claimed, nothing is written, and no attempt is spent.
 //!
-//! Closed, it admits everything. An outage opens it. A probe that the broker answers makes it half-open: one row is
-//! admitted as a trial, and its outcome closes the breaker or opens it again. A trial without an outcome blocks
-//! nothing: after a while another row may try, because the first may wait for a partition of its own. Whoever is
-//! admitted for a trial and sends nothing gives the trial back.
+//! A closed breaker admits everything. An outage opens it. A successful probe makes it half-open: one row is admitted as
+//! a trial, and its outcome closes the breaker or opens it again. If a trial has no outcome after a while, another row
+//! may try, because the first may wait for its partition only. A caller that is admitted for a trial and sends nothing
+//! gives the trial back.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -43,19 +43,19 @@ pub(crate) struct Breaker {
 #[derive(Debug)]
 struct Inner {
     state: BreakerState,
-    /// Since when it has not been closed. A broker that answers probes but takes nothing opens it again and again: all
-    /// of that is one outage.
+    /// Since when it has not been closed. A broker that answers probes but accepts no message opens it repeatedly; all that
+    /// is one outage.
     down_since: Option<BootInstant>,
-    /// When it last answered a probe in this outage.
-    answered_at: Option<BootInstant>,
-    /// The last error in that outage.
+    /// When the broker last answered a probe in this outage.
+    probed_at: Option<BootInstant>,
+    /// The last error in this outage.
     error: String,
     /// How many trials there have been.
     trials: u64,
 }
 
 impl Inner {
-    /// How many of `wanted` rows may be taken, and as which trial.
+    /// How many of `wanted` rows may be taken, and the number of the trial, if it is one.
     fn admit(&mut self, wanted: usize, now: BootInstant, trial_duration: Duration) -> (usize, Option<u64>) {
         match self.state {
             BreakerState::Closed => (wanted, None),
@@ -73,7 +73,7 @@ impl Inner {
 impl Breaker {
     pub(crate) fn new(transport: Arc<str>, is_open: Gauge, trial_duration: Duration) -> Self {
         let (state, error) = (BreakerState::Closed, String::new());
-        let inner = Mutex::new(Inner { state, down_since: None, answered_at: None, error, trials: 0 });
+        let inner = Mutex::new(Inner { state, down_since: None, probed_at: None, error, trials: 0 });
         let breaker = Self { transport, is_open, inner, changed: Notify::new(), trial_duration };
         // Set from the start, so that a dashboard shows every transport, not only those that were down once.
         breaker.set_gauge(false);
@@ -90,7 +90,7 @@ impl Breaker {
         Admission { breaker: self, rows, trial }
     }
 
-    /// A trial sent nothing: the next may start at once.
+    /// Gives back a trial that sent nothing, so that the next may start at once.
     fn release_trial(&self, trial: u64) {
         let mut inner = self.lock();
         if matches!(inner.state, BreakerState::Trial { number, .. } if number == trial) {
@@ -100,7 +100,7 @@ impl Breaker {
         }
     }
 
-    /// Learns from an outcome: an outage opens the breaker, and an answer of the broker ends a trial.
+    /// Applies an outcome: an outage opens the breaker, and any other answer of the broker ends a trial.
     pub(crate) fn observe(&self, outcome: &Outcome, now: BootInstant) {
         match outcome {
             Outcome::Failed(error) if error.class().is_outage() => self.open(error.class(), error, now),
@@ -120,9 +120,9 @@ impl Breaker {
         if matches!(inner.state, BreakerState::Open { .. }) {
             return;
         }
-        // The broker answered, and there was nothing to send. A failure long after that is another outage.
+        // After a successful probe there was nothing to send. A failure long after that is a new outage.
         let trial_began_at = if let BreakerState::Trial { since, .. } = inner.state { since } else { now };
-        if inner.answered_at.take().is_some_and(|at| trial_began_at >= at + self.trial_duration) {
+        if inner.probed_at.take().is_some_and(|at| trial_began_at >= at + self.trial_duration) {
             inner.down_since = None;
         }
         let since = *inner.down_since.get_or_insert(now);
@@ -141,10 +141,10 @@ impl Breaker {
     }
 
     /// The broker answered a probe.
-    pub(crate) fn note_probe_answer(&self, now: BootInstant) {
+    pub(crate) fn note_probe_success(&self, now: BootInstant) {
         let mut inner = self.lock();
         if matches!(inner.state, BreakerState::Open { .. }) {
-            (inner.state, inner.answered_at) = (BreakerState::HalfOpen, Some(now));
+            (inner.state, inner.probed_at) = (BreakerState::HalfOpen, Some(now));
             drop(inner);
             self.changed.notify_waiters();
         }
@@ -163,7 +163,7 @@ impl Breaker {
     fn close_trial(&self) {
         let mut inner = self.lock();
         if matches!(inner.state, BreakerState::Trial { .. }) {
-            (inner.state, inner.down_since, inner.answered_at) = (BreakerState::Closed, None, None);
+            (inner.state, inner.down_since, inner.probed_at) = (BreakerState::Closed, None, None);
             drop(inner);
             tracing::info!(transport = &*self.transport, "the transport is back");
             self.set_gauge(false);
@@ -207,7 +207,7 @@ impl Admission<'_> {
         self.rows
     }
 
-    /// Ends it: a trial that sent something runs until its outcome; one that sent nothing is given back.
+    /// Ends the admission. A trial that sent something runs until its outcome; one that sent nothing is given back.
     pub(crate) fn end(mut self, has_sent: bool) {
         if has_sent {
             self.trial = None;
@@ -243,7 +243,7 @@ mod tests {
     fn half_open() -> Breaker {
         let breaker = breaker();
         breaker.observe(&failed(FailureClass::Connection), START);
-        breaker.note_probe_answer(START);
+        breaker.note_probe_success(START);
         breaker
     }
 
@@ -262,7 +262,7 @@ mod tests {
         breaker.observe(&failed(FailureClass::Authentication), START);
         assert_eq!(sends(&breaker, START), 0);
         breaker.observe(&Outcome::Delivered, START);
-        assert_eq!(sends(&breaker, START), 0, "a late acknowledgement is no sign of life");
+        assert_eq!(sends(&breaker, START), 0, "a late acknowledgement does not close the breaker");
     }
 
     #[test]
@@ -287,7 +287,7 @@ mod tests {
         breaker.admit(7, START).end(false);
         assert_eq!(breaker.state(), BreakerState::HalfOpen);
         drop(breaker.admit(7, START));
-        assert_eq!(breaker.state(), BreakerState::HalfOpen, "by whoever got no further");
+        assert_eq!(breaker.state(), BreakerState::HalfOpen, "a trial that was dropped is given back");
         assert_eq!(sends(&breaker, START), 1);
     }
 
@@ -304,7 +304,7 @@ mod tests {
         let breaker = half_open();
         let later = START + Duration::from_secs(2);
         let (slow, second) = (breaker.admit(7, START), breaker.admit(7, later));
-        assert_eq!((slow.rows(), second.rows()), (1, 1), "the first has had its time");
+        assert_eq!((slow.rows(), second.rows()), (1, 1), "the first trial has had its time");
         let state = breaker.state();
         drop(slow);
         assert_eq!(breaker.state(), state);
@@ -318,7 +318,7 @@ mod tests {
         let slow = breaker.admit(7, START);
         breaker.observe(&Outcome::Delivered, START);
         breaker.observe(&failed(FailureClass::Connection), START);
-        breaker.note_probe_answer(START);
+        breaker.note_probe_success(START);
         breaker.admit(7, START).end(true);
         let state = breaker.state();
         slow.end(false);
@@ -326,13 +326,13 @@ mod tests {
     }
 
     #[test]
-    fn what_a_closed_or_open_breaker_admits_is_no_trial() {
+    fn a_closed_or_open_breaker_admits_no_trial() {
         let breaker = breaker();
         let while_closed = breaker.admit(7, START);
         breaker.observe(&failed(FailureClass::Connection), START);
         let while_open = breaker.admit(7, START);
         assert_eq!((while_closed.rows(), while_open.rows()), (7, 0));
-        breaker.note_probe_answer(START);
+        breaker.note_probe_success(START);
         breaker.admit(7, START).end(true);
         let state = breaker.state();
         drop((while_closed, while_open));
@@ -348,12 +348,12 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_trial_given_back_wakes_who_waits_for_its_end() {
+    async fn a_trial_given_back_wakes_those_who_wait_for_its_end() {
         let breaker = half_open();
         let admission = breaker.admit(7, START);
         let mut ended = std::pin::pin!(breaker.wait_for(|state| !matches!(state, BreakerState::Trial { .. })));
         let waiting = timeout(Duration::from_secs(1), ended.as_mut()).await;
-        assert!(waiting.is_err(), "it is under way");
+        assert!(waiting.is_err(), "the trial still runs");
         drop(admission);
         timeout(Duration::from_secs(1), ended).await.expect("nobody was woken");
     }
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_wrong_long_after_an_answer_is_another_outage() {
+    fn a_failure_long_after_a_probe_is_another_outage() {
         let (class, later) = (FailureClass::Connection, START + Duration::from_secs(3_600));
         let idle = half_open();
         idle.observe(&failed(class), later);
@@ -385,8 +385,8 @@ mod tests {
         let later = START + Duration::from_secs(5);
         let class = FailureClass::Authentication;
         breaker.observe(&failed(class), later);
-        assert_eq!(breaker.state(), BreakerState::Open { class, since: START }, "a probe alone is no end of an outage");
-        breaker.note_probe_answer(later);
+        assert_eq!(breaker.state(), BreakerState::Open { class, since: START }, "a probe alone does not end an outage");
+        breaker.note_probe_success(later);
         breaker.admit(1, later).end(true);
         breaker.observe(&Outcome::Delivered, later);
         breaker.observe(&failed(class), later);

@@ -1,7 +1,5 @@
-//! Metric handles that are used for each message, fetched once: a look-up by name and labels costs as much as the rest
-//! of a message's way through the engine.
-//!
-//! A recorder that is installed after the relay started therefore does not see these metrics.
+//! Metric handles that are used for each message. They are looked up once, because a look-up costs as much as all other work
+//! of the engine for a message. So a recorder that is installed after the relay started does not get these metrics.
 
 use std::collections::HashSet;
 use std::fmt;

@@ -18,7 +18,7 @@ impl StoreHealth {
     pub(crate) fn note<T>(&self, result: &Result<T, StoreError>, now: BootInstant) {
         let mut down = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
         *down = match result {
-            // A lock in the way, for example of an ALTER TABLE: the database answers, and a health check must not
+            // A lock, for example of an ALTER TABLE, delays statements. The database answers, and a health check must not
             // restart the process.
             Ok(_) | Err(StoreError::Conflict(_)) => None,
             Err(error) => Some((down.take().map_or(now, |(since, _)| since), error.to_string())),

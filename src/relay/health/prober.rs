@@ -23,7 +23,7 @@ pub(crate) async fn run(engine: Arc<Engine>, topics: Vec<Topic>, prepared: bool)
             () = probe_until_up(&engine, &topics, &prepared) => {}
             () = engine.stop.reached(Stage::Draining) => return,
         }
-        engine.breaker.note_probe_answer(engine.clock.now());
+        engine.breaker.note_probe_success(engine.clock.now());
         engine.wakeups.poller.notify_one();
         engine.lanes.wake();
     }

@@ -21,9 +21,9 @@ use crate::transport::FailureClass;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct RelayStatus {
-    /// Whether it runs at all. If it does not, everything else is what was last known.
+    /// Whether the relay runs. If it does not, all other fields are the last known ones.
     pub state: RelayState,
-    /// The breaker's view of the transport; with several transports, of the one in the worst state.
+    /// The state of the transport; with several transports, of the one in the worst state.
     pub transport: TransportStatus,
     /// Each transport, in the order in which they were configured.
     pub routes: Vec<RouteStatus>,
@@ -39,7 +39,7 @@ pub struct RelayStatus {
     pub paused_topics: Vec<Arc<str>>,
     /// The name of this relay as an owner of lanes.
     pub node: NodeId,
-    /// Ordered topics whose lanes it leaves to other nodes for now, because its broker or database fails.
+    /// Ordered topics whose lanes this relay leaves to other nodes for now, because its broker or database fails.
     pub asleep_topics: Vec<Arc<str>>,
     /// All lanes of its ordered topics, as of the last read.
     pub lanes: Vec<LaneStatus>,
@@ -52,7 +52,7 @@ pub struct RelayStatus {
 pub enum RelayState {
     /// It runs.
     Running,
-    /// Nobody has run its tasks for some time: the runtime is blocked, or nobody drives it.
+    /// Its tasks have not been polled for some time: the runtime is blocked or not driven.
     Stalled {
         /// For how long.
         #[serde(rename = "seconds", serialize_with = "seconds")]
@@ -62,8 +62,8 @@ pub enum RelayState {
     ShuttingDown,
     /// It was shut down, or dropped.
     Ended,
-    /// The tokio runtime that it was started on is gone, and its tasks with it: nothing is sent any more. Start it on a runtime that
-    /// lives as long as the process.
+    /// The tokio runtime that it was started on has ended, and its tasks with it. Nothing is sent any more. Start the relay on a
+    /// runtime that lives as long as the process.
     RuntimeGone,
 }
 
@@ -73,13 +73,13 @@ impl RelayState {
         match self {
             Self::Running => None,
             Self::Stalled { since } => Some(format!(
-                "nobody has run the relay's tasks for {} s: its tokio runtime is blocked, or is not driven",
+                "the relay's tasks have not run for {} s: its tokio runtime is blocked or not driven",
                 since.as_secs()
             )),
             Self::ShuttingDown => Some("the relay is shutting down".to_owned()),
             Self::Ended => Some("the relay has ended".to_owned()),
             Self::RuntimeGone => Some(
-                "the tokio runtime that the relay was started on is gone: start it on one that lives as long as the process"
+                "the tokio runtime of the relay has ended: start the relay on one that lives as long as the process"
                     .to_owned(),
             ),
         }
@@ -113,7 +113,7 @@ impl RelayStatus {
 pub struct RouteStatus {
     /// Its name; `default` if it was configured without one.
     pub name: Arc<str>,
-    /// The breaker's view of it.
+    /// The state of the transport.
     pub transport: TransportStatus,
     /// Rows handed over for it and not yet confirmed.
     pub queued: usize,
@@ -133,16 +133,16 @@ impl RouteStatus {
     }
 }
 
-/// The breaker's view of the transport.
+/// The state of a transport, as its breaker knows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum TransportStatus {
-    /// It answers.
+    /// The broker answers.
     Up,
-    /// It answered a probe, and gets one message at a time until one is acknowledged.
+    /// The broker answered a probe. It gets one message at a time until it acknowledges one.
     Trying,
-    /// It is down: nothing is claimed.
+    /// The broker is down, and nothing is claimed.
     Down {
         /// What is wrong with it.
         class: FailureClass,
@@ -159,7 +159,7 @@ pub enum TransportStatus {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum StoreStatus {
-    /// It answered; also if it answered that the table is locked.
+    /// It answered, if only that the table is locked.
     Up,
     /// It did not answer. The relay goes on polling, and sends what was committed once it answers again.
     Down {

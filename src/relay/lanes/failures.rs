@@ -26,7 +26,7 @@ pub(crate) struct FailedInLane {
     pub(crate) row: RowKey,
     pub(crate) in_flight: InFlightRow,
     pub(crate) entry: Entry,
-    pub(crate) error: Arc<TransportError>,
+    pub(crate) error: TransportError,
 }
 
 /// What to write for the rows of one topic.
@@ -149,7 +149,7 @@ pub(super) async fn dead_letter_poisoned(
             ownership: turn.ownership,
             key: turn.key,
             epoch: row.epoch,
-            run: turn.run,
+            sequence: turn.sequence,
         };
         if goes_on {
             dead.push((in_flight, poisoned_dead_letter(&row)));

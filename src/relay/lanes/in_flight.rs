@@ -20,7 +20,7 @@ pub(crate) struct InFlightRow {
     /// The row's epoch.
     pub(crate) epoch: i32,
     /// On a fenced lane: the sequence of its key that it is sent with.
-    pub(crate) run: Option<KeySequence>,
+    pub(crate) sequence: Option<KeySequence>,
 }
 
 impl InFlightRow {
@@ -40,8 +40,8 @@ impl InFlightRow {
     /// The broker does not have the row, as far as is known. Its treatment follows. Until then no other row of its key
     /// is sent, and none of the lane if its producer is closed.
     pub(crate) fn failed(&self, class: Option<FailureClass>, now: BootInstant) {
-        let Some(run) = &self.run else { return };
-        run.fail();
+        let Some(sequence) = &self.sequence else { return };
+        sequence.fail();
         if class == Some(FailureClass::Fenced) && self.lanes.lose(self.ownership, now) {
             ::metrics::counter!(metrics::LANE_FENCED_OUT, "topic" => self.lanes.name()).increment(1);
             tracing::warn!(topic = %self.lanes.name(), lane = self.ownership.lane(),

@@ -183,8 +183,8 @@ impl Lane {
             });
             self.waiting -= usize::from(taken.is_some());
             self.refresh(key);
-            if let Some((taken, run)) = taken {
-                return Some((key, taken, run));
+            if let Some((taken, sequence)) = taken {
+                return Some((key, taken, sequence));
             }
         }
     }

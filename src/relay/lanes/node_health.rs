@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_before_a_sleep_is_forgotten() {
+    fn failures_before_a_sleep_are_forgotten() {
         let mut node_health = NodeHealth::default();
         for second in 0..6 {
             node_health.note(second % 2 == 0, false, at(second));
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lane_that_is_fenced_at_last_is_no_trouble_any_more() {
+    fn a_lane_that_is_fenced_in_the_end_no_longer_counts_as_a_failure() {
         let mut node_health = NodeHealth::default();
         node_health.note(false, true, at(1));
         node_health.note(false, true, at(5));

@@ -304,15 +304,15 @@ impl Drop for TakenRows<'_> {
 }
 
 fn in_flight_row(lanes: &Arc<TopicLanes>, turn: Turn, epoch: i32) -> InFlightRow {
-    InFlightRow { lanes: Arc::clone(lanes), ownership: turn.ownership, key: turn.key, epoch, run: turn.run }
+    InFlightRow { lanes: Arc::clone(lanes), ownership: turn.ownership, key: turn.key, epoch, sequence: turn.sequence }
 }
 
 /// How a row is sent; `None` if its lane has no producer now, or an earlier row of its key failed.
 fn send_mode(lanes: &TopicLanes, in_flight: &InFlightRow) -> Option<SendMode> {
-    match &in_flight.run {
+    match &in_flight.sequence {
         None => Some(SendMode::Plain),
-        Some(run) if run.has_failed() => None,
-        Some(run) => lanes.fenced(in_flight.ownership).map(|by| SendMode::Fenced(by, run.clone())),
+        Some(sequence) if sequence.has_failed() => None,
+        Some(sequence) => lanes.fenced(in_flight.ownership).map(|by| SendMode::Fenced(by, sequence.clone())),
     }
 }
 

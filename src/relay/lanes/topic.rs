@@ -74,7 +74,7 @@ pub(crate) struct Turn {
     pub(crate) valid_until: BootInstant,
     pub(crate) key: KeyHash,
     pub(crate) waiting: WaitingRow,
-    pub(crate) run: Option<KeySequence>,
+    pub(crate) sequence: Option<KeySequence>,
 }
 
 impl TopicLanes {
@@ -238,9 +238,9 @@ impl TopicLanes {
             while taken.len() < rows_max {
                 // One row goes whatever its size; otherwise it never would.
                 let room = if taken.is_empty() { usize::MAX } else { bytes_max.saturating_sub(bytes) };
-                let Some((key, waiting, run)) = lane.take(room) else { break };
+                let Some((key, waiting, sequence)) = lane.take(room) else { break };
                 bytes = bytes.saturating_add(waiting.bytes);
-                taken.push(Turn { ownership: lane.ownership, valid_until: lane.valid_until, key, waiting, run });
+                taken.push(Turn { ownership: lane.ownership, valid_until: lane.valid_until, key, waiting, sequence });
             }
             if taken.len() == rows_max {
                 *turn = number;

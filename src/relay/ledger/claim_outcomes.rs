@@ -18,7 +18,7 @@ pub(crate) struct ClaimOutcomes {
 /// What has arrived so far.
 #[derive(Debug, Default)]
 pub(crate) struct Collected {
-    unanswered: usize,
+    pending: usize,
     closed: bool,
     pub(crate) delivered: Vec<RowKey>,
     pub(crate) failed: Vec<(RowKey, TransportError)>,
@@ -32,7 +32,7 @@ impl ClaimOutcomes {
 
     /// Announces a row that is about to be handed to the transport.
     pub(crate) fn expect(&self) {
-        self.lock().unanswered += 1;
+        self.lock().pending += 1;
     }
 
     /// Takes an outcome, or returns it if the claim is closed: an outcome may arrive after the close, and nobody would
@@ -48,8 +48,8 @@ impl ClaimOutcomes {
                 Outcome::Busy => collected.busy.push(row),
                 Outcome::Failed(error) => collected.failed.push((row, error)),
             }
-            collected.unanswered = collected.unanswered.saturating_sub(1);
-            collected.unanswered == 0
+            collected.pending = collected.pending.saturating_sub(1);
+            collected.pending == 0
         };
         if complete {
             self.complete.notify_one();
@@ -60,7 +60,7 @@ impl ClaimOutcomes {
     /// Waits until every announced row has its outcome, or until `deadline`.
     pub(crate) async fn wait(&self, deadline: Instant) {
         let complete = async {
-            while self.lock().unanswered > 0 {
+            while self.lock().pending > 0 {
                 self.complete.notified().await;
             }
         };
@@ -80,8 +80,8 @@ impl ClaimOutcomes {
 
     fn empty(&self, closed: bool) -> Collected {
         let mut collected = self.lock();
-        let (unanswered, closed) = (collected.unanswered, collected.closed || closed);
-        std::mem::replace(&mut *collected, Collected { unanswered, closed, ..Collected::default() })
+        let (pending, closed) = (collected.pending, collected.closed || closed);
+        std::mem::replace(&mut *collected, Collected { pending, closed, ..Collected::default() })
     }
 
     fn lock(&self) -> MutexGuard<'_, Collected> {

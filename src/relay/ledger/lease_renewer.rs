@@ -24,7 +24,7 @@ pub(crate) async fn run(engine: Arc<Engine>) {
             () = engine.stop.reached(Stage::Ending) => return,
         }
         if let Some(class) = catch_panic("outage", &engine.name, || engine.transport.outage()).flatten() {
-            // The prober asks next, and learns more.
+            // The prober probes next and learns more.
             engine.breaker.open(class, &"the client has lost its brokers", engine.clock.now());
         }
         if let Err(error) = extend(&engine).await {
@@ -32,7 +32,7 @@ pub(crate) async fn run(engine: Arc<Engine>) {
         }
         let lost = engine.ledger.drop_expired_leases(engine.clock.now());
         ::metrics::counter!(metrics::LEASE_LOST).increment(lost as u64);
-        abandon_unanswered(&engine);
+        abandon_overdue(&engine);
         let now = engine.clock.now();
         let oldest = engine.ledger.oldest().map_or(Duration::ZERO, |sent_at| sent_at.until(now));
         engine.oldest_in_flight.set(oldest.as_secs_f64());
@@ -41,9 +41,9 @@ pub(crate) async fn run(engine: Arc<Engine>) {
 
 /// Removes the rows from the ledger that nobody will report on any more. Leased rows are due when their lease ends. A
 /// row in a lane is again the next of its key.
-fn abandon_unanswered(engine: &Engine) {
+fn abandon_overdue(engine: &Engine) {
     let now = engine.clock.now();
-    for (row, entry) in engine.ledger.abandon_unanswered(now - engine.transport.delivery_timeout(), now) {
+    for (row, entry) in engine.ledger.abandon_overdue(now - engine.transport.delivery_timeout(), now) {
         let (sent_for, topic) = (entry.sent_at.until(now), entry.topic.name());
         if entry.progress == Progress::Failed {
             tracing::warn!(

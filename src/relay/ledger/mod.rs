@@ -20,7 +20,7 @@ use self::claim_outcomes::ClaimOutcomes;
 use self::deferred::DeferredRows;
 use self::entry::{Entry, Holder, Lease, Progress};
 use crate::clock::BootInstant;
-use crate::limits::{ANSWER_GRACE, Limits};
+use crate::limits::{Limits, OUTCOME_GRACE};
 use crate::store::{Held, HistoryRow, RowKey};
 
 #[derive(Debug)]
@@ -97,12 +97,12 @@ impl<L: Clone> Ledger<L> {
         Ok(())
     }
 
-    /// Notes that the transport answered, and returns the entry as it is now.
-    pub(crate) fn answered(&self, row: RowKey, delivered: bool) -> Option<Entry<L>> {
+    /// Notes that a row has its outcome, and returns the entry as it is now.
+    pub(crate) fn complete(&self, row: RowKey, delivered: bool) -> Option<Entry<L>> {
         let mut inner = self.lock();
         let entry = inner.rows.get_mut(&row).filter(|entry| entry.progress == Progress::InFlight)?;
         entry.progress = if delivered { Progress::Delivered } else { Progress::Failed };
-        entry.topic.answered();
+        entry.topic.completed();
         Some(entry.clone())
     }
 
@@ -140,7 +140,7 @@ impl<L: Clone> Ledger<L> {
         }
     }
 
-    /// A row that is removed before its answer, because somebody made it undecodable, waits for none.
+    /// Removes a row. If it has no outcome yet, for example because somebody made it undecodable, it waits for none.
     fn remove_entry(&self, inner: &mut Inner<L>, row: RowKey) -> Option<Entry<L>> {
         let entry = inner.rows.remove(&row)?;
         inner.bytes = inner.bytes.saturating_sub(entry.bytes);
@@ -148,7 +148,7 @@ impl<L: Clone> Ledger<L> {
             self.deferred.add([(entry.topic.name(), row.into())]);
         }
         if entry.progress == Progress::InFlight {
-            entry.topic.answered();
+            entry.topic.completed();
         }
         Some(entry)
     }
@@ -235,15 +235,15 @@ impl<L: Clone> Ledger<L> {
     }
 
     /// Removes and returns the rows that nobody will report on any more: those whose failure was not written before
-    /// their lease ended, and those sent before `sent_before` on which the transport stays silent for [`ANSWER_GRACE`]
+    /// their lease ended, and those sent before `sent_before` on which the transport stays silent for [`OUTCOME_GRACE`]
     /// more. Rows of an open claim stay, because it ends soon.
-    pub(crate) fn abandon_unanswered(&self, sent_before: BootInstant, now: BootInstant) -> Vec<(RowKey, Entry<L>)> {
+    pub(crate) fn abandon_overdue(&self, sent_before: BootInstant, now: BootInstant) -> Vec<(RowKey, Entry<L>)> {
         let mut inner = self.lock();
         let is_abandoned = |entry: &mut Entry<L>| match (entry.progress, &entry.holder) {
             (Progress::Failed, Holder::Lost) => true,
             (Progress::Failed | Progress::Delivered, _) | (_, Holder::Claim(_)) => false,
             (Progress::InFlight, _) if entry.sent_at >= sent_before => false,
-            (Progress::InFlight, _) => entry.overdue_since.get_or_insert(now).until(now) >= ANSWER_GRACE,
+            (Progress::InFlight, _) => entry.overdue_since.get_or_insert(now).until(now) >= OUTCOME_GRACE,
         };
         let rows = inner.rows.iter_mut().filter_map(|(key, entry)| is_abandoned(entry).then_some(*key));
         let rows: Vec<RowKey> = rows.collect();

@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn a_written_notice_is_read_back() {
         let commits = [
             ("two words".into(), vec![(0, Some(1)), (15, None), (1_023, Some(i64::MAX))]),
             ("b".into(), vec![(7, Some(-3))]),
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_is_said_in_full_by_notices_that_the_server_takes() {
+    fn a_burst_fits_into_notices_that_the_server_accepts() {
         let topic: Arc<str> = "t".repeat(TOPIC_CHARS_MAX).into();
         let lanes: LaneIds = (0..LANES_MAX).map(|lane| (u16::MAX - lane, Some(i64::MIN))).collect();
         let commits = [(Arc::clone(&topic), lanes.clone()), ("other".into(), lanes)];
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_passed_over() {
+    fn notices_that_cannot_be_read_are_skipped() {
         for strange in ["", "=someone", "1:2", "x topic", "1:2:3 topic", "70000 topic", "1,,2 topic", ": t"] {
             assert_eq!(decode(strange).count(), 0, "{strange:?}");
         }

@@ -25,7 +25,7 @@ pub(crate) struct FailedRow {
     pub(crate) row: RowKey,
     pub(crate) epoch: i32,
     pub(crate) entry: Entry,
-    pub(crate) error: Arc<TransportError>,
+    pub(crate) error: TransportError,
 }
 
 /// A message to be dead-lettered, and the event for the callbacks once it is.
@@ -90,7 +90,7 @@ pub(crate) fn wait_of(topic: &Topic, failures: u32) -> Duration {
 }
 
 /// Writes the failures of leased rows. A row whose lease is lost is only removed: another holder has it.
-pub(crate) async fn write(engine: &Arc<Engine>, failed: Vec<(RowKey, Arc<TransportError>)>) {
+pub(crate) async fn write(engine: &Arc<Engine>, failed: Vec<(RowKey, TransportError)>) {
     let (mut retried, mut dead_letters) = (Vec::new(), Vec::new());
     let mut left = Vec::new();
     for (row, error) in failed {

@@ -20,10 +20,9 @@ use crate::relay::ledger::claim_outcomes::{ClaimOutcomes, Collected};
 use crate::relay::ledger::entry::{Lease, Progress};
 use crate::relay::path::Path;
 use crate::relay::settle::failures::{self, PendingDeadLetter};
-use crate::relay::settle::outcome_queue::Fate;
 use crate::relay::topics::{Gate, TopicState};
 use crate::store::{ClaimHandle, ClaimMode, Closed, Held, Loaded, Row, RowKey, StoreError};
-use crate::transport::TransportError;
+use crate::transport::{Outcome, TransportError};
 
 pub(crate) struct ClaimRun<'a> {
     engine: &'a Arc<Engine>,
@@ -223,7 +222,7 @@ impl<'a> ClaimRun<'a> {
             let settled: HashSet<RowKey> = closed.settled.into_iter().collect();
             for row in delivered.iter().filter(|row| !settled.contains(row)) {
                 engine.ledger.set_holder(*row, Holder::Lost);
-                engine.outcome_queue.push(*row, Fate::Delivered);
+                engine.outcome_queue.push(*row, Outcome::Delivered);
             }
         }
         let ends_at = began_at + engine.limits.lease_duration - engine.limits.term_margin_duration;
@@ -236,7 +235,7 @@ impl<'a> ClaimRun<'a> {
             };
             engine.ledger.set_holder(*row, Holder::Lease(Lease { epoch, began_at, ends_at }));
             if let Some(error) = failed.remove(row) {
-                engine.outcome_queue.push(*row, Fate::Failed(Arc::new(error)));
+                engine.outcome_queue.push(*row, Outcome::Failed(error));
             }
             dead.extend(self.poisoned.remove(row).map(|mut pending| {
                 pending.dead.held = Held { key: *row, epoch };
@@ -265,7 +264,7 @@ impl<'a> ClaimRun<'a> {
     ) {
         for row in delivered {
             self.engine.ledger.set_holder(*row, Holder::Lost);
-            self.engine.outcome_queue.push(*row, Fate::Delivered);
+            self.engine.outcome_queue.push(*row, Outcome::Delivered);
         }
         for row in held {
             self.lose(*row, failed.remove(row).is_some());
@@ -275,9 +274,9 @@ impl<'a> ClaimRun<'a> {
     /// Forwards outcomes that came between the end of the window and the change of holder.
     fn forward_late_outcomes(&self) {
         let Collected { delivered, failed, busy, .. } = self.outcomes.close();
-        self.engine.outcome_queue.extend(delivered.into_iter().map(|row| (row, Fate::Delivered)));
-        self.engine.outcome_queue.extend(failed.into_iter().map(|(row, error)| (row, Fate::Failed(Arc::new(error)))));
-        self.engine.outcome_queue.extend(busy.into_iter().map(|row| (row, Fate::Unsent)));
+        self.engine.outcome_queue.extend(delivered.into_iter().map(|row| (row, Outcome::Delivered)));
+        self.engine.outcome_queue.extend(failed.into_iter().map(|(row, error)| (row, Outcome::Failed(error))));
+        self.engine.outcome_queue.extend(busy.into_iter().map(|row| (row, Outcome::Busy)));
     }
 }
 
@@ -298,7 +297,7 @@ impl Drop for ClaimRun<'_> {
                 Progress::InFlight => self.lose(row, false),
                 Progress::Delivered => {
                     ledger.set_holder(row, Holder::Lost);
-                    self.engine.outcome_queue.push(row, Fate::Delivered);
+                    self.engine.outcome_queue.push(row, Outcome::Delivered);
                 }
             }
         }

@@ -55,7 +55,7 @@ impl FullScan {
         }
         match timeout(FULL_SCAN_WAIT_MAX, self.finished()).await {
             Ok(Err(StoreError::TimedOut { .. })) | Err(_) => None,
-            Ok(answer) => Some(answer),
+            Ok(result) => Some(result),
         }
     }
 
@@ -96,10 +96,10 @@ fn scan_from(engines: &Engines, from: PollFrom) -> RunningScan {
     let (store, clock) = (engines.store.clone(), engines.clock.clone());
     let spec = poll_spec(engines, |_| from);
     Box::pin(async move {
-        let asked_at = clock.now();
+        let began_at = clock.now();
         let found = store.poll(&spec).await;
         let ended_at = clock.now();
-        ScanResult { found, ended_at, took: asked_at.until(ended_at) }
+        ScanResult { found, ended_at, took: began_at.until(ended_at) }
     })
 }
 

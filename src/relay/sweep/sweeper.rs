@@ -31,7 +31,7 @@ pub(crate) async fn run(engine: Arc<Engine>) {
             if failures.is_news(&error) {
                 tracing::warn!(%error, topic = topic.topic.name(), "a claim failed: trying again");
             }
-            topic.stop_pass();
+            topic.stop_traversal();
             if matches!(error, StoreError::TimedOut { .. }) {
                 topic.read_late(topic.claim_size().rows_of(engine.limits.claim_rows_max));
             }
@@ -89,7 +89,7 @@ async fn sweep(engine: &Arc<Engine>, topic: &Arc<TopicState>) -> Result<(), Stor
     let mut claim_run = ClaimRun::new(engine, topic, claim.mode, term_ends_at);
     let found = claim.rows.len();
     claim_run.send(claim.rows, &mut room);
-    if claim.found_all && !from.start.in_pass && claim_run.sent() > 0 {
+    if claim.found_all && !from.start.in_traversal && claim_run.sent() > 0 {
         // The last poll saw only the first due row, and rows become due one after the other; those of one burst of
         // enqueues within milliseconds. Not if nothing was found: rows that another node has locked are due as well.
         engine.wakeups.poller.notify_one();

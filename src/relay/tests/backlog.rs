@@ -16,7 +16,7 @@ fn counts(backlog: &Backlog) -> Vec<(&str, usize, usize, usize)> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_backlog_tells_every_topic_of_the_relay_and_of_the_tables() {
+async fn the_backlog_has_every_topic_of_the_relay_and_of_the_tables() {
     let world = World::new();
     let relay = world.start().await;
     assert_eq!(counts(&relay.backlog().await.unwrap()), [("invoices", 0, 0, 0), ("orders", 0, 0, 0)]);
@@ -58,7 +58,7 @@ async fn a_backlog_that_cannot_be_counted_is_an_error_and_no_outage() {
     let before = relay.status();
     world.store.inject(Call::Backlog, Fault::Refused(StoreError::TimedOut { after: Duration::from_secs(5) }));
     assert!(relay.backlog().await.unwrap_err().is_retriable());
-    assert_eq!(relay.status(), before, "a count may be too slow where nothing else is");
+    assert_eq!(relay.status(), before, "a slow count does not make the store down");
 }
 
 /// The backlog is counted only on demand.
@@ -91,10 +91,10 @@ fn the_gauges_of_a_topic_go_back_to_zero_when_it_has_no_rows_any_more() {
             let relay = world.start().await;
             world.commit("nobody-s");
             relay.backlog().await.unwrap();
-            let told = gauges();
-            assert_eq!(told[&format!("{} nobody-s", metrics::LIVE_ROWS)], 1.0);
-            assert_eq!(told[&format!("{} nobody-s", metrics::DUE_ROWS)], 1.0);
-            assert_eq!(told[&format!("{} orders", metrics::DEAD_LETTERS)], 0.0);
+            let values = gauges();
+            assert_eq!(values[&format!("{} nobody-s", metrics::LIVE_ROWS)], 1.0);
+            assert_eq!(values[&format!("{} nobody-s", metrics::DUE_ROWS)], 1.0);
+            assert_eq!(values[&format!("{} orders", metrics::DEAD_LETTERS)], 0.0);
 
             let names = crate::naming::TableNames::default();
             let other = RelayBuilder::new(vec![Topic::new("nobody-s")], names, std::sync::Arc::default());

@@ -59,7 +59,7 @@ async fn a_claim_takes_no_more_bytes_than_it_may_but_always_a_row() {
 
 /// The claim has locked all of them, so a poll of the other worker finds nothing meanwhile.
 #[tokio::test(start_paused = true)]
-async fn what_a_claim_leaves_for_its_bytes_waits_for_no_poll() {
+async fn rows_beyond_the_bytes_of_a_claim_wait_for_no_poll() {
     let mut world = World::new();
     world.limits = Limits { claim_bytes_max: 10_000, claim_workers: 2, ..world.limits };
     world.broker.hold();
@@ -136,7 +136,7 @@ async fn no_more_claims_are_open_at_once_than_may_be() {
 
 /// Somebody holds the rows locked, so their settles wait.
 #[tokio::test(start_paused = true)]
-async fn no_more_settles_are_under_way_at_once_than_may_be() {
+async fn no_more_settles_run_at_once_than_allowed() {
     for settle_workers in [1, 3] {
         let mut world = World::new();
         world.limits = Limits { settle_rows_max: 1, settle_workers, ..world.limits };

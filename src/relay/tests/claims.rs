@@ -7,28 +7,28 @@ use crate::limits::{Limits, SEND_BATCH_ROWS_MAX};
 use crate::store::{Call, ClaimMode, Fault, MemoryStore, StoreError};
 use crate::transport::{FailureClass, ScriptedResponse};
 
-fn both_terms() -> [(ClaimMode, World); 2] {
+fn both_claim_modes() -> [(ClaimMode, World); 2] {
     [(ClaimMode::Locked, World::new()), (ClaimMode::Leased, World::on(MemoryStore::leasing()))]
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_backlog_is_drained_in_batches() {
-    for (term, mut world) in both_terms() {
+    for (claim_mode, mut world) in both_claim_modes() {
         world.limits.claim_rows_max = 100;
         let keys: Vec<_> = (0..1_050).map(|_| world.commit("orders").message_id).collect();
         let _relay = world.start().await;
         let mut delivered = world.delivered(1_050).await;
         delivered.sort_unstable();
-        assert_eq!(delivered, keys, "{term:?}");
+        assert_eq!(delivered, keys, "{claim_mode:?}");
         world.drained().await;
-        assert_eq!(world.broker.sends(), 1_050, "{term:?}");
-        assert!(world.store.calls(Call::Settle) == 0, "{term:?}: settled by the claims themselves");
+        assert_eq!(world.broker.sends(), 1_050, "{claim_mode:?}");
+        assert!(world.store.calls(Call::Settle) == 0, "{claim_mode:?}: settled by the claims themselves");
     }
 }
 
-/// A pass skips rows that somebody else has locked. When they are given back, they are found without a full scan.
+/// A traversal skips rows that somebody else has locked. Once they are free, they are found without a full scan.
 #[tokio::test(start_paused = true)]
-async fn a_row_that_a_pass_went_by_is_sent_when_it_is_free() {
+async fn a_row_that_a_traversal_skipped_is_sent_when_it_is_free() {
     let mut world = World::new();
     world.limits.claim_rows_max = 10;
     let locked = world.commit("orders");
@@ -47,29 +47,31 @@ async fn a_row_that_a_pass_went_by_is_sent_when_it_is_free() {
 
 #[tokio::test(start_paused = true)]
 async fn rows_that_fall_due_one_after_the_other_wait_for_no_poll() {
-    for (term, world) in both_terms() {
+    for (claim_mode, world) in both_claim_modes() {
         let began = Instant::now();
         for due_in_ms in [3_000, 3_020, 3_040] {
             world.commit_leased("orders", Duration::from_millis(due_in_ms));
         }
         let _relay = world.start().await;
         world.delivered(3).await;
-        assert!(began.elapsed() < Duration::from_millis(3_100), "{term:?}: {:?}", began.elapsed());
+        assert!(began.elapsed() < Duration::from_millis(3_100), "{claim_mode:?}: {:?}", began.elapsed());
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_still_in_flight_at_the_end_of_the_window_is_held_and_settled_later() {
-    for (term, world) in both_terms() {
+async fn rows_in_flight_at_the_end_of_the_window_are_held_and_settled_later() {
+    for (claim_mode, world) in both_claim_modes() {
         world.broker.hold();
         let key = world.commit("orders");
         let _relay = world.start().await;
         world
-            .until("the claim was closed", || world.store.live_rows()[0].epoch > i32::from(term == ClaimMode::Leased))
+            .until("the claim was closed", || {
+                world.store.live_rows()[0].epoch > i32::from(claim_mode == ClaimMode::Leased)
+            })
             .await;
-        assert_eq!(world.broker.in_flight(), 1, "{term:?}");
+        assert_eq!(world.broker.in_flight(), 1, "{claim_mode:?}");
         tokio::time::sleep(Duration::from_secs(90)).await;
-        assert_eq!(world.broker.sends(), 1, "{term:?}: the lease is extended");
+        assert_eq!(world.broker.sends(), 1, "{claim_mode:?}: the lease is extended");
         world.broker.release();
         assert_eq!(world.delivered(1).await, [key.message_id]);
         world.drained().await;
@@ -80,7 +82,7 @@ async fn what_is_still_in_flight_at_the_end_of_the_window_is_held_and_settled_la
 /// epoch, with no separate release.
 #[tokio::test(start_paused = true)]
 async fn rows_of_a_claim_that_were_not_sent_go_back_with_its_close() {
-    for (term, world) in both_terms() {
+    for (claim_mode, world) in both_claim_modes() {
         world.broker.respond_when(ScriptedResponse::Fail(FailureClass::Topic), |_| true);
         let rows = SEND_BATCH_ROWS_MAX + 5;
         for _ in 0..rows {
@@ -89,11 +91,15 @@ async fn rows_of_a_claim_that_were_not_sent_go_back_with_its_close() {
         let _relay = world.start().await;
         world.until("the claim is closed", || world.store.calls(Call::Close) > 0).await;
         tokio::time::sleep(Duration::from_secs(1)).await;
-        assert_eq!(world.broker.sends(), SEND_BATCH_ROWS_MAX, "{term:?}: the relay backs off at the first refusal");
-        let written = if term == ClaimMode::Leased { 2 } else { 0 };
+        assert_eq!(
+            world.broker.sends(),
+            SEND_BATCH_ROWS_MAX,
+            "{claim_mode:?}: the relay backs off at the first refusal"
+        );
+        let written = if claim_mode == ClaimMode::Leased { 2 } else { 0 };
         for row in world.store.live_rows() {
-            assert_eq!((row.epoch, row.failures), (written, 0), "{term:?}: {row:?}");
-            assert!(row.due_at <= world.store.now(), "{term:?}: {row:?}");
+            assert_eq!((row.epoch, row.failures), (written, 0), "{claim_mode:?}: {row:?}");
+            assert!(row.due_at <= world.store.now(), "{claim_mode:?}: {row:?}");
         }
         world.broker.clear_responses();
         world.delivered(rows).await;
@@ -140,14 +146,14 @@ async fn a_claim_without_effect_is_not_repeated_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_poisoned_row_becomes_a_dead_letter_and_stops_no_other() {
-    for (term, world) in both_terms() {
+    for (claim_mode, world) in both_claim_modes() {
         let keys: Vec<_> = (0..5).map(|_| world.commit("orders")).collect();
         assert!(world.store.poison(keys[2]));
         let _relay = world.start().await;
         world.delivered(4).await;
         world.drained().await;
         let dead = world.store.dead_letter_rows();
-        assert_eq!(dead.len(), 1, "{term:?}");
+        assert_eq!(dead.len(), 1, "{claim_mode:?}");
         assert_eq!(dead[0].key, keys[2]);
         assert!(dead[0].reason.starts_with("poisoned"), "{}", dead[0].reason);
     }
@@ -195,10 +201,14 @@ async fn claims_that_come_too_late_are_made_smaller_until_they_come_in_time() {
     world.broker.hold();
     let _relay = world.start().await;
     world.until("a claim came in time", || world.broker.in_flight() > 0).await;
-    assert_eq!((world.store.calls(Call::Claim), world.broker.in_flight()), (4, 64 / 8), "halved thrice, at once");
+    assert_eq!(
+        (world.store.calls(Call::Claim), world.broker.in_flight()),
+        (4, 64 / 8),
+        "the claim size was halved three times, without a wait"
+    );
     world.broker.release();
     let mut delivered = world.delivered(200).await;
-    assert_eq!(delivered[..64], keys[..64], "and none is gone by");
+    assert_eq!(delivered[..64], keys[..64], "the oldest rows are sent first, and none is skipped");
     delivered.sort_unstable();
     assert_eq!(delivered, keys);
     world.drained().await;
@@ -228,7 +238,7 @@ async fn a_statement_that_times_out_is_tried_with_fewer_rows() {
 /// Each claim takes longer than its outcomes are waited for, as with a database on another continent.
 #[tokio::test(start_paused = true)]
 async fn a_database_far_away_is_drained() {
-    for (term, world) in both_terms() {
+    for (claim_mode, world) in both_claim_modes() {
         for _ in 0..100 {
             world.store.inject(Call::Claim, Fault::Slow(world.limits.claim_window_duration * 2));
         }
@@ -238,9 +248,9 @@ async fn a_database_far_away_is_drained() {
         let began = Instant::now();
         let _relay = world.start().await;
         world.delivered(3_000).await;
-        assert!(began.elapsed() < world.limits.claim_window_duration * 10, "{term:?}: {:?}", began.elapsed());
+        assert!(began.elapsed() < world.limits.claim_window_duration * 10, "{claim_mode:?}: {:?}", began.elapsed());
         world.drained().await;
-        assert_eq!(world.broker.sends(), 3_000, "{term:?}");
+        assert_eq!(world.broker.sends(), 3_000, "{claim_mode:?}");
     }
 }
 
@@ -261,7 +271,7 @@ async fn a_claim_of_one_row_that_comes_too_late_is_not_repeated_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_idle_relay_asks_once_a_poll_interval() {
+async fn an_idle_relay_polls_once_a_poll_interval() {
     let world = World::new();
     let _relay = world.start().await;
     tokio::time::sleep(Duration::from_secs(1)).await;

@@ -122,7 +122,7 @@ fn a_failure_of_a_row_that_is_another_holders_by_now_is_a_lost_lease() {
 }
 
 #[test]
-fn claims_that_fail_are_counted_and_what_one_had_in_flight_is_a_lost_lease() {
+fn failed_claims_are_counted_and_their_rows_in_flight_are_lost_leases() {
     let counts = counted(async || {
         let mut world = World::new();
         world.limits.claim_workers = 1;
@@ -135,7 +135,7 @@ fn claims_that_fail_are_counted_and_what_one_had_in_flight_is_a_lost_lease() {
         world.broker.release();
         world.drained().await;
     });
-    assert_eq!(counts.of(metrics::CLAIM_FAILED), [("", 2)], "one at its begin, one at its end");
+    assert_eq!(counts.of(metrics::CLAIM_FAILED), [("", 2)], "one claim fails when it begins, one when it is closed");
     assert_eq!(counts.of(metrics::LEASE_LOST), [("", 1)]);
 }
 
@@ -250,7 +250,7 @@ fn dead_lettered_messages_are_counted_by_topic_and_reason() {
 }
 
 #[test]
-fn what_the_queue_has_no_room_for_is_lost_to_the_hook() {
+fn messages_beyond_a_full_queue_are_lost_to_the_hook() {
     assert_lost("queue_full", 15, async || {
         let mut world = World::new();
         world.limits.queue_refs_max = 10;
@@ -262,7 +262,7 @@ fn what_the_queue_has_no_room_for_is_lost_to_the_hook() {
 }
 
 #[test]
-fn what_is_committed_after_the_end_of_the_relay_is_lost_to_the_hook() {
+fn a_message_committed_after_the_end_of_the_relay_is_lost_to_the_hook() {
     assert_lost("no_relay", 1, async || {
         let world = World::new();
         let relay = world.start().await;
@@ -273,7 +273,7 @@ fn what_is_committed_after_the_end_of_the_relay_is_lost_to_the_hook() {
 }
 
 #[test]
-fn what_is_committed_in_an_outage_is_lost_to_the_hook() {
+fn a_message_committed_in_an_outage_is_lost_to_the_hook() {
     assert_lost("outage", 1, async || {
         let world = World::new();
         world.broker.go_down();
@@ -286,7 +286,7 @@ fn what_is_committed_in_an_outage_is_lost_to_the_hook() {
 }
 
 #[test]
-fn what_could_not_be_read_is_lost_to_the_hook() {
+fn rows_that_could_not_be_read_are_lost_to_the_hook() {
     assert_lost("confirm_failed", 1, async || {
         let world = World::new();
         world.store.inject(Call::Confirm, conflict());
@@ -297,7 +297,7 @@ fn what_could_not_be_read_is_lost_to_the_hook() {
 }
 
 #[test]
-fn what_is_of_a_refused_topic_is_lost_to_the_hook() {
+fn a_message_of_a_refused_topic_is_lost_to_the_hook() {
     assert_lost("topic_waits", 1, async || {
         let world = World::new();
         world.broker.respond_next(1, ScriptedResponse::Fail(FailureClass::Topic));
@@ -310,7 +310,7 @@ fn what_is_of_a_refused_topic_is_lost_to_the_hook() {
 }
 
 #[test]
-fn what_comes_while_a_suspect_of_its_topic_goes_alone_is_lost_to_the_hook() {
+fn a_message_committed_while_a_suspect_goes_alone_is_lost_to_the_hook() {
     assert_lost("topic_waits", 1, async || {
         let world = World::new();
         world.broker.hold();
@@ -329,7 +329,7 @@ fn what_comes_while_a_suspect_of_its_topic_goes_alone_is_lost_to_the_hook() {
 
 /// Before it is read, and while it is being read.
 #[test]
-fn what_is_of_a_paused_topic_is_lost_to_the_hook() {
+fn a_message_of_a_paused_topic_is_lost_to_the_hook() {
     assert_lost("paused", 2, async || {
         let world = World::new();
         world.store.inject(Call::Confirm, Fault::Slow(Duration::from_secs(2)));
@@ -348,7 +348,7 @@ fn what_is_of_a_paused_topic_is_lost_to_the_hook() {
 
 /// The other row is behind it in the queue.
 #[test]
-fn what_is_of_an_unknown_topic_is_lost_to_the_hook() {
+fn a_message_of_an_unknown_topic_is_lost_to_the_hook() {
     assert_lost("unknown_topic", 1, async || {
         let world = World::new();
         let _relay = world.start().await;

@@ -58,7 +58,7 @@ async fn the_callback_gets_each_dead_letter_once() {
     assert_eq!((&*poisoned.kind, poisoned.attempts), ("", 0));
     assert_eq!((received.len(), world.store.dead_letter_rows().len()), (4, 4));
     for dead in world.store.dead_letter_rows() {
-        assert_eq!(of(dead.key.message_id).reason, dead.reason, "as it stands in the table");
+        assert_eq!(of(dead.key.message_id).reason, dead.reason, "the callback gets the reason of the table");
     }
 }
 
@@ -81,7 +81,7 @@ async fn a_callback_that_panics_is_called_for_the_next() {
 }
 
 #[test]
-fn a_blocking_relay_ends_beside_a_callback_that_never_returns() {
+fn a_blocking_relay_ends_although_a_callback_never_returns() {
     let world = World::new();
     let (go_on, gate) = mpsc::channel::<()>();
     let (gate, (called, calls)) = (Mutex::new(gate), mpsc::channel());
@@ -123,7 +123,7 @@ async fn a_callback_that_blocks_keeps_nothing_waiting() {
     drop(go_on);
     relay.shutdown(Duration::from_secs(30)).await;
     let received = received.lock().unwrap().len();
-    assert!((DEAD_LETTER_CALLBACKS_QUEUE_MAX..letters).contains(&received), "what fits, and no more: {received}");
+    assert!((DEAD_LETTER_CALLBACKS_QUEUE_MAX..letters).contains(&received), "no more than the queue holds: {received}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -45,11 +45,11 @@ async fn each_is_sent_in_its_time_and_not_before() {
         assert!(late.is_some_and(|late| late <= PROMPT), "{delay:?} was sent after {:?}", began.elapsed());
     }
     world.drained().await;
-    assert_eq!(world.store.calls(Call::Confirm), 0, "the hook's way is not theirs");
+    assert_eq!(world.store.calls(Call::Confirm), 0, "delayed messages are not confirmed");
 }
 
 #[tokio::test(start_paused = true)]
-async fn those_of_next_month_wake_nobody() {
+async fn messages_of_next_month_wake_nobody() {
     let world = sleepy();
     let _relay = world.start().await;
     sleep(Duration::from_secs(1)).await;

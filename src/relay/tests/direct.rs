@@ -16,7 +16,7 @@ async fn a_handed_over_row_is_sent_without_a_poll() {
     assert_eq!(world.delivered(1).await, [key.message_id]);
     assert!(start.elapsed() < Duration::from_millis(100), "sent after {:?}", start.elapsed());
     world.drained().await;
-    assert_eq!(world.store.calls(Call::Claim), 0, "no claim in the healthy case");
+    assert_eq!(world.store.calls(Call::Claim), 0, "a healthy relay claims nothing");
     assert!(relay.flush(Duration::from_secs(1)).await.is_settled());
 }
 
@@ -120,7 +120,7 @@ async fn a_row_whose_born_lease_is_over_is_not_sent_by_the_dispatcher() {
     let key = world.commit_leased("orders", Duration::from_millis(100));
     world.hand_over(key, "orders");
     world.until("it was confirmed", || world.store.calls(Call::Confirm) == 1).await;
-    assert_eq!(world.broker.sends(), 0, "less than the margin is left of its lease");
+    assert_eq!(world.broker.sends(), 0, "less than the margin is left of the lease");
     assert_eq!(world.delivered(1).await, [key.message_id], "the sweeper has it");
 }
 
@@ -164,7 +164,7 @@ async fn a_lease_is_extended_while_its_message_is_in_flight() {
     let key = world.commit_and_hand_over("orders");
     world.until("it is in flight", || world.broker.in_flight() == 1).await;
     tokio::time::sleep(Duration::from_secs(120)).await;
-    assert_eq!(world.broker.sends(), 1, "no sweeper took it");
+    assert_eq!(world.broker.sends(), 1, "no sweeper claimed it");
     world.broker.release();
     assert_eq!(world.delivered(1).await, [key.message_id]);
     world.drained().await;

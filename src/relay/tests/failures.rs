@@ -34,7 +34,7 @@ async fn a_message_is_dead_lettered_after_its_attempts_with_its_history() {
         let dead = world.store.dead_letter_rows();
         assert_eq!(dead[0].key.message_id, key.message_id);
         assert!(dead[0].reason.starts_with("attempts"), "{}", dead[0].reason);
-        assert_eq!(dead[0].errors.len(), 2, "one for each attempt but the last, which is the reason");
+        assert_eq!(dead[0].errors.len(), 2, "one error for each attempt except the last, whose error is the reason");
         assert_eq!(world.broker.sends(), 3);
     }
 }
@@ -70,7 +70,7 @@ async fn a_batch_that_cannot_be_written_is_written_in_parts() {
             noted + world.store.dead_letter_rows().len()
         };
         world.until(&format!("{call:?} of each row"), || written() == 10).await;
-        assert_eq!(world.broker.sends(), 10, "and none was sent again for want of it");
+        assert_eq!(world.broker.sends(), 10, "no row is sent again because its outcome was not written");
     }
 }
 
@@ -109,7 +109,7 @@ async fn a_row_that_another_relay_had_refused_goes_alone() {
     let _relay = world.start().await;
     world.drained().await;
     assert_eq!(world.delivered(9).await.len(), 9);
-    assert_eq!(world.broker.sends(), 10, "refused alone, the bad one is sent no second time");
+    assert_eq!(world.broker.sends(), 10, "a row that is refused alone is not sent again");
     assert!(world.store.dead_letter_rows()[0].reason.starts_with("refused"));
 }
 
@@ -167,7 +167,7 @@ async fn a_refused_topic_waits_and_slows_no_other() {
     assert_eq!(relay.status().refused_topics.len(), 1);
     assert_eq!(world.broker.delivered_to("invoices").len(), 50);
     let sends = world.broker.sends() - 50;
-    assert!(sends <= SEND_BATCH_ROWS_MAX + 4, "after the first group one row at a time, every ten seconds: {sends}");
+    assert!(sends <= SEND_BATCH_ROWS_MAX + 4, "after the first batch, one row every ten seconds: {sends}");
     assert!(world.store.live_rows().iter().all(|row| row.attempts == 0), "an unknown topic spends no attempt");
     world.broker.clear_responses();
     world.drained().await;

@@ -41,7 +41,7 @@ fn ids(rows: &[RowKey]) -> Vec<MessageId> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn several_messages_of_a_key_are_under_way_and_leave_in_their_order() {
+async fn several_messages_of_a_key_are_in_flight_and_leave_in_order() {
     let world = world();
     world.broker.hold();
     let rows = commit(&world, 50);
@@ -54,7 +54,7 @@ async fn several_messages_of_a_key_are_under_way_and_leave_in_their_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_more_messages_of_a_key_are_under_way_than_may_be() {
+async fn no_more_messages_of_a_key_are_in_flight_than_allowed() {
     let world = world();
     world.broker.hold();
     let rows = commit(&world, 2 * LANE_KEY_IN_FLIGHT_MAX + 50);
@@ -98,7 +98,7 @@ async fn a_dead_node_is_followed_within_its_lease_and_its_messages_are_refused()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_message_takes_back_what_comes_behind_it_and_holds_its_key() {
+async fn a_failed_message_takes_back_later_ones_and_holds_its_key() {
     for policy in [OnFailedKey::Hold, OnFailedKey::DeadLetter] {
         let world = world_with(topic().on_failed_key(policy));
         let rows = commit(&world, 10);
@@ -152,7 +152,7 @@ async fn a_message_that_cannot_be_decoded_stops_those_behind_it() {
 
 /// Another outbox of the same name, or an owner that was slow to fence a lane it had already lost.
 #[tokio::test(start_paused = true)]
-async fn a_lane_that_somebody_else_fenced_is_taken_anew() {
+async fn a_lane_that_somebody_else_fenced_is_taken_again() {
     let world = world();
     let relay = world.start().await;
     world.until("every lane is owned", || owned(&relay) == 16).await;
@@ -163,11 +163,11 @@ async fn a_lane_that_somebody_else_fenced_is_taken_anew() {
     world.delivered(21).await;
     world.drained().await;
     assert_eq!(world.first_appearances()["a"], ids(&[first, rows].concat()));
-    assert_eq!(world.broker.delivered().len(), 21, "what was refused is not stored");
+    assert_eq!(world.broker.delivered().len(), 21, "a refused message is not stored");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_outage_ends_the_way_out_and_it_is_fenced_anew() {
+async fn an_outage_closes_the_producer_and_the_lane_is_fenced_again() {
     let world = world();
     let _relay = world.start().await;
     let first = commit(&world, 5);
@@ -183,7 +183,7 @@ async fn an_outage_ends_the_way_out_and_it_is_fenced_anew() {
 
 /// The key waits even if its failures cannot be written.
 #[tokio::test(start_paused = true)]
-async fn what_failed_goes_before_what_came_behind_it_whatever_the_database_does() {
+async fn a_failed_message_goes_before_later_ones_whatever_the_database_does() {
     let world = world();
     let rows = commit(&world, 30);
     for (place, class) in [(2, FailureClass::Record), (7, FailureClass::Temporary), (8, FailureClass::Record)] {
@@ -225,7 +225,7 @@ async fn nodes_that_join_and_leave_double_nothing() {
     commit(400);
     world.delivered(rows).await;
     world.drained().await;
-    assert_eq!(world.broker.sends(), rows, "a healthy hand-over sends nothing twice");
+    assert_eq!(world.broker.sends(), rows, "a hand-over without a fault sends nothing twice");
 }
 
 #[tokio::test(start_paused = true)]
@@ -302,7 +302,7 @@ impl Transport for Slow {
 
     async fn fence(&self, lane: LaneName) -> Result<Arc<dyn FencedLane>, TransportError> {
         let panics = self.panics.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(1)).is_ok();
-        assert!(!panics, "a defect of the transport");
+        assert!(!panics, "a bug in the transport");
         let at_once = self.fences.at_once.fetch_add(1, Ordering::AcqRel) + 1;
         self.fences.most_at_once.fetch_max(at_once, Ordering::AcqRel);
         sleep(self.takes).await;
@@ -336,7 +336,7 @@ async fn a_lane_is_not_handed_over_while_it_is_being_fenced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fence_that_panics_is_tried_anew_and_keeps_no_other_waiting() {
+async fn a_fence_that_panics_is_retried_and_delays_no_other() {
     let world = world();
     let slow = Slow::new(&world, Duration::from_secs(1), 2);
     for key in 0..40 {

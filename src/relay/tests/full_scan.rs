@@ -38,12 +38,12 @@ async fn a_slow_full_scan_is_rare_and_delays_no_sweep() {
     let full_scans = world.store.calls(Call::FullScan);
     let most = 2 + 600 / (3 * u64::from(FULL_SCAN_PAUSE_FACTOR));
     assert!((3..=most).contains(&full_scans), "{full_scans} full scans in ten minutes");
-    assert!(world.store.calls(Call::Poll) > 500, "and polls all the time");
+    assert!(world.store.calls(Call::Poll) > 500, "the poller goes on during the full scans");
 }
 
 /// A row committed behind the watermark is found by the next full scan, after its pause, and is sent at once.
 #[tokio::test(start_paused = true)]
-async fn what_commits_late_is_found_by_the_next_full_scan() {
+async fn a_late_commit_is_found_by_the_next_full_scan() {
     let world = slow_world(SECOND);
     let _relay = world.start().await;
     let late = world.store.insert_uncommitted(envelope("orders"), InsertOptions::default());
@@ -80,7 +80,7 @@ async fn a_full_scan_that_times_out_is_no_outage() {
     assert!((2..=most).contains(&tries), "{tries} full scans in an hour");
     forgotten.commit();
     sleep(SECOND * 10).await;
-    assert_eq!(world.store.live_rows().len(), 1, "older than that, it waits for one that comes to its end");
+    assert_eq!(world.store.live_rows().len(), 1, "an older row waits for a full scan that completes");
 }
 
 /// The watermark stays: without it, the next claim would walk over everything and time out like the first.

@@ -1,4 +1,4 @@
-//! What a relay's handles, status and logs report, also after its end.
+//! A relay's handles, status and logs, during its life and after its end.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::transport::FailureClass;
 const GRACE: Duration = Duration::from_secs(10);
 
 #[tokio::test(start_paused = true)]
-async fn a_handle_says_what_the_relay_says_and_in_the_end_that_it_has_ended() {
+async fn a_handle_reports_the_status_of_the_relay_and_its_end() {
     let world = World::new();
     let relay = world.start().await;
     let (handle, other) = (relay.handle(), relay.handle().clone());
@@ -43,7 +43,7 @@ async fn a_handle_says_what_the_relay_says_and_in_the_end_that_it_has_ended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_flush_tells_what_was_settled_from_what_was_not_and_from_no_relay_at_all() {
+async fn a_flush_reports_settled_timed_out_or_no_relay() {
     let world = World::new();
     assert_eq!(world.link.flush(GRACE).await, FlushOutcome::NoRelay);
     let relay = world.start().await;
@@ -73,7 +73,7 @@ async fn a_relay_runs_until_it_is_to_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_relay_that_is_dropped_says_so_once_and_one_that_is_shut_down_does_not() {
+async fn a_dropped_relay_warns_once_and_one_that_was_shut_down_does_not() {
     let (log, _logging) = Log::begin();
     let dropped = || log.times("dropped without shutdown");
     let world = World::new();
@@ -89,10 +89,10 @@ async fn a_relay_that_is_dropped_says_so_once_and_one_that_is_shut_down_does_not
     world.commit_and_hand_over("orders");
     world.until("it is in flight", || world.broker.in_flight() == 1).await;
     tokio::time::timeout(GRACE / 2, relay.shutdown(GRACE)).await.expect_err("it waits for the broker");
-    assert_eq!(dropped(), 2, "a cancelled shutdown is none");
+    assert_eq!(dropped(), 2, "a cancelled shutdown counts as a drop");
 }
 
-/// What was shut down is dropped after another one was started.
+/// A relay that was shut down is dropped after another one was started.
 #[tokio::test(start_paused = true)]
 async fn the_end_of_a_relay_leaves_the_next_one_connected() {
     let world = World::new();
@@ -110,7 +110,7 @@ async fn the_end_of_a_relay_leaves_the_next_one_connected() {
 }
 
 #[test]
-fn a_relay_whose_runtime_is_gone_says_so() {
+fn a_relay_whose_runtime_has_ended_reports_it() {
     let world = World::new();
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let first = runtime();
@@ -126,9 +126,9 @@ fn a_relay_whose_runtime_is_gone_says_so() {
     assert_eq!(handle.status().state, RelayState::RuntimeGone);
 }
 
-/// The runtime still exists, but nobody drives it.
+/// The runtime still exists, but is not driven.
 #[test]
-fn a_relay_whose_tasks_nobody_runs_is_stalled() {
+fn a_relay_whose_tasks_are_not_polled_is_stalled() {
     #[derive(Debug, Clone, Default)]
     struct Hands(std::sync::Arc<std::sync::Mutex<Duration>>);
     impl crate::clock::Clock for Hands {
@@ -150,7 +150,7 @@ fn a_relay_whose_tasks_nobody_runs_is_stalled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_down_says_why_and_a_status_is_json() {
+async fn a_status_is_json_with_the_reasons_of_outages() {
     let world = World::new();
     world.broker.go_down_as(FailureClass::Connection);
     let relay = world.start().await;
@@ -194,7 +194,7 @@ async fn an_outage_of_the_database_is_logged_once_a_minute_and_its_end_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_login_that_is_refused_is_said_at_the_start() {
+async fn a_refused_login_is_an_error_at_start() {
     let world = World::new();
     let refused = || Fault::Refused(StoreError::Refused("no such user".into()));
     world.store.inject(Call::Check, refused());

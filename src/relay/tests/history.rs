@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::World;
-use crate::limits::{PROCESSED_FLAG_AGE_MAX, PRUNE_ROWS_MAX};
+use crate::limits::{PROCESSED_REPORT_AGE_MAX, PRUNE_ROWS_MAX};
 use crate::message::MessageId;
 use crate::relay::StartError;
 use crate::store::{
@@ -28,7 +28,7 @@ async fn is_sent(world: &World, message: MessageId) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_way_out_of_the_live_table_keeps_what_its_topic_keeps() {
+async fn every_settle_keeps_the_rows_of_topics_with_a_history() {
     for store in [MemoryStore::new(), MemoryStore::leasing()] {
         let world = world_on(store);
         let _relay = world.start().await;
@@ -56,7 +56,7 @@ fn in_lane(world: &World) -> RowKey {
 #[tokio::test(start_paused = true)]
 async fn a_settle_that_is_repeated_keeps_once() {
     let world = world_on(MemoryStore::new());
-    world.store.inject(Call::Settle, Fault::AnswerLost(StoreError::Conflict("answer lost".into())));
+    world.store.inject(Call::Settle, Fault::ResponseLost(StoreError::Conflict("answer lost".into())));
     let _relay = world.start().await;
     let key = world.commit_and_hand_over("orders");
     world.delivered(1).await;
@@ -77,7 +77,7 @@ async fn a_row_that_somebody_locks_is_settled_later_and_the_others_of_its_batch_
     world.until("all are sent", || world.broker.sends() == 5).await;
     let locked = world.store.lock(keys[2]).unwrap();
     world.broker.release();
-    world.until("the others of its group are settled", || relay.status().in_flight == 1).await;
+    world.until("the others of its batch are settled", || relay.status().in_flight == 1).await;
     // With one worker: it does not wait for that row again.
     for topic in ["orders", "invoices"].repeat(10) {
         world.commit_and_hand_over(topic);
@@ -90,11 +90,11 @@ async fn a_row_that_somebody_locks_is_settled_later_and_the_others_of_its_batch_
         assert!(is_sent(&world, key.message_id).await);
     }
     assert_eq!(world.broker.sends(), 25, "nothing is sent twice");
-    assert_eq!(world.store.calls(Call::SettleDeadLetters), 0, "nobody else had any of them");
+    assert_eq!(world.store.calls(Call::SettleDeadLetters), 0, "no other relay had any of these rows");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_kept_no_longer_is_removed_step_by_step() {
+async fn expired_rows_are_removed_step_by_step() {
     let world = world_on(MemoryStore::new());
     let relay = world.start().await;
     let count = 2 * PRUNE_ROWS_MAX + 1;
@@ -113,23 +113,23 @@ async fn what_is_kept_no_longer_is_removed_step_by_step() {
     let is_empty = async || world.store.count_sent(&"orders".into(), 1).await.unwrap().sent == 0;
     let deadline = tokio::time::Instant::now() + super::DEADLINE * 2;
     while !is_empty().await {
-        assert!(tokio::time::Instant::now() < deadline, "it is kept for ever");
+        assert!(tokio::time::Instant::now() < deadline, "it is never removed");
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
-    // Failed, then three steps: each of a history and of marks.
-    assert!(world.store.calls(Call::Prune) - calls >= 8, "in bounded steps");
+    // Failed, then three steps: each of a history and of reports.
+    assert!(world.store.calls(Call::Prune) - calls >= 8, "the removal takes several bounded steps");
     assert!(relay.shutdown(Duration::from_secs(1)).await.is_clean());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_processed_flag_waits_for_the_settle_of_its_message_and_not_for_ever() {
-    for (waits, is_marked) in [(PROCESSED_FLAG_AGE_MAX - DAY, true), (PROCESSED_FLAG_AGE_MAX + DAY, false)] {
+    for (waits, is_processed) in [(PROCESSED_REPORT_AGE_MAX - DAY, true), (PROCESSED_REPORT_AGE_MAX + DAY, false)] {
         let world = world_on(MemoryStore::new());
         let _relay = world.start().await;
         let message = super::envelope("orders");
         let message_id = message.message_id;
         assert_eq!(
-            world.store.mark_processed(&[message_id]).await.unwrap(),
+            world.store.report_processed(&[message_id]).await.unwrap(),
             [(message_id, ProcessedOutcome::NotSettledYet)]
         );
         world.store.advance(waits);
@@ -138,12 +138,12 @@ async fn a_processed_flag_waits_for_the_settle_of_its_message_and_not_for_ever()
         world.delivered(1).await;
         world.drained().await;
         let sent = world.store.sent(message_id).await.unwrap().unwrap();
-        assert_eq!(sent.processed_at.is_some(), is_marked, "after {waits:?}");
+        assert_eq!(sent.processed_at.is_some(), is_processed, "after {waits:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn old_dead_letters_go_where_the_topic_says_so() {
+async fn old_dead_letters_are_removed_if_the_topic_says_so() {
     let mut world = World::new();
     world.topics = vec![Topic::new("orders").keep_dead_days(1), Topic::new("invoices")];
     for topic in ["orders", "invoices"] {
@@ -159,7 +159,7 @@ async fn old_dead_letters_go_where_the_topic_says_so() {
 
 /// No topic keeps history any more, but older history is still there.
 #[tokio::test(start_paused = true)]
-async fn a_relay_that_keeps_nothing_removes_what_was_kept() {
+async fn a_relay_without_a_history_removes_the_history_of_earlier() {
     let mut world = world_on(MemoryStore::new());
     let relay = world.start().await;
     let key = world.commit_and_hand_over("orders");
@@ -170,7 +170,7 @@ async fn a_relay_that_keeps_nothing_removes_what_was_kept() {
     world.store.advance(DAY * 3);
     let _relay = world.start().await;
     tokio::time::sleep(Duration::from_secs(61)).await;
-    assert!(!is_sent(&world, key.message_id).await, "it is kept for ever");
+    assert!(!is_sent(&world, key.message_id).await, "it is never removed");
 }
 
 /// A relay without a history pays one statement a minute and logs nothing about it.
@@ -191,7 +191,7 @@ async fn a_missing_table_refuses_the_start_and_names_its_migration() {
     let world = world_on(MemoryStore::new());
     let missing = || SchemaProblem::NotMigrated { table: "outbox_history".into(), migration: "0000outbox05_history" };
     // The first check is that of the tables that every outbox has.
-    world.store.inject(Call::Check, Fault::AnswerLost(StoreError::Conflict("busy".into())));
+    world.store.inject(Call::Check, Fault::ResponseLost(StoreError::Conflict("busy".into())));
     world.store.inject(Call::Check, Fault::Refused(StoreError::Schema(missing())));
     let error = world.relay().start().await.unwrap_err();
     assert!(matches!(&error, StartError::Schema(problem) if *problem == missing()), "{error}");

@@ -57,7 +57,7 @@ async fn started(world: &World) -> Relay {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_announced_is_sent_without_a_read_behind_its_commit() {
+async fn an_announced_row_is_sent_without_a_read_after_its_commit() {
     let world = world();
     let _relay = started(&world).await;
     let announced = world.announce_and_read("a").await;
@@ -73,7 +73,7 @@ async fn what_was_announced_is_sent_without_a_read_behind_its_commit() {
 
 /// Another process committed it, and the owner was not notified.
 #[tokio::test(start_paused = true)]
-async fn what_was_committed_before_goes_before() {
+async fn a_row_that_was_committed_earlier_goes_first() {
     let world = world();
     let _relay = started(&world).await;
     let before = world.commit_keyed("a");
@@ -86,7 +86,7 @@ async fn what_was_committed_before_goes_before() {
 
 /// Concurrent transactions have no order. If the hook of the earlier one reports first, its order is kept anyway.
 #[tokio::test(start_paused = true)]
-async fn what_the_read_missed_is_read() {
+async fn a_row_that_the_read_missed_is_read() {
     let world = world();
     let _relay = started(&world).await;
     let slow = world.announce("a").expect("a relay runs");
@@ -100,7 +100,7 @@ async fn what_the_read_missed_is_read() {
 
 /// The page showed the row before its hook reported it.
 #[tokio::test(start_paused = true)]
-async fn what_is_sent_already_when_its_hook_comes_by_is_sent_once() {
+async fn a_row_that_is_sent_before_its_hook_reports_it_is_sent_once() {
     let world = world();
     let relay = started(&world).await;
     let announced = world.announce_and_read("a").await;
@@ -116,7 +116,7 @@ async fn what_is_sent_already_when_its_hook_comes_by_is_sent_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_announced_and_rolled_back_is_nothing() {
+async fn an_announced_row_that_is_rolled_back_is_not_sent() {
     let world = world();
     let _relay = started(&world).await;
     drop(world.announce_and_read("a").await);
@@ -129,7 +129,7 @@ async fn what_was_announced_and_rolled_back_is_nothing() {
 
 /// Another node may have owned the lane at the announcement, and may have sent the row after its commit.
 #[tokio::test(start_paused = true)]
-async fn what_was_announced_before_the_lane_was_taken_is_read() {
+async fn a_row_announced_before_the_lane_was_taken_is_read() {
     let world = world();
     let relay = started(&world).await;
     let announced = world.announce_and_read("a").await;

@@ -35,7 +35,7 @@ fn lanes_whose_leases_end_unrenewed_are_counted_as_lost() {
 }
 
 #[test]
-fn lanes_that_could_not_be_looked_at_or_taken_are_counted_once_each_time() {
+fn lanes_that_could_not_be_read_or_taken_are_counted_once_each_time() {
     let counts = counted(async || {
         let world = world();
         world.store.inject(Call::ReadLanes, conflict());

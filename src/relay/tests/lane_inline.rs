@@ -55,7 +55,7 @@ async fn an_inline_row_is_sent_at_its_turn_and_not_read_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_written_before_the_lane_was_taken_is_read() {
+async fn a_row_written_before_the_lane_was_taken_is_read() {
     let world = world();
     let before = BootInstant::from_boot(Duration::ZERO);
     let _relay = world.start_with_lanes().await;
@@ -63,11 +63,11 @@ async fn what_was_written_before_the_lane_was_taken_is_read() {
     let id = row.row.message_id;
     world.link.hand_over(vec![row]);
     assert_eq!(world.delivered(1).await, [id]);
-    assert_eq!(world.store.calls(Call::LaneRows), 1, "an earlier owner may have touched it");
+    assert_eq!(world.store.calls(Call::LaneRows), 1, "it is read, because an earlier owner may have changed it");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_failed_is_read_before_it_is_sent_again() {
+async fn a_failed_row_is_read_before_it_is_sent_again() {
     let world = world();
     let _relay = world.start_with_lanes().await;
     world.broker.respond_next(1, ScriptedResponse::Fail(FailureClass::Record));
@@ -75,13 +75,17 @@ async fn what_failed_is_read_before_it_is_sent_again() {
     let ids = message_ids(&rows);
     world.link.hand_over(rows);
     assert_eq!(world.delivered(2).await, ids);
-    assert_eq!(world.store.calls(Call::LaneRows), 2, "so is the one behind it, which has waited for a second");
+    assert_eq!(
+        world.store.calls(Call::LaneRows),
+        2,
+        "the row behind it is read too, because it has waited for a second"
+    );
     let attempts: Vec<_> = world.broker.delivered().iter().map(|sent| sent.attempt).collect();
     assert_eq!(attempts, [2, 1]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_deleted_by_hand_while_it_waited_in_a_lane_is_not_sent() {
+async fn a_row_deleted_by_hand_while_it_waited_in_a_lane_is_not_sent() {
     let world = world();
     let _relay = world.start_with_lanes().await;
     world.broker.hold();
@@ -99,7 +103,7 @@ async fn what_was_deleted_by_hand_while_it_waited_in_a_lane_is_not_sent() {
 
 /// Rows that are not inline, and whose turn it is too, are read first.
 #[tokio::test(start_paused = true)]
-async fn what_was_deleted_by_hand_during_a_slow_read_of_others_is_not_sent() {
+async fn a_row_deleted_by_hand_during_a_slow_read_of_others_is_not_sent() {
     let world = world();
     let _relay = world.start_with_lanes().await;
     let other = world.commit_keyed("b");

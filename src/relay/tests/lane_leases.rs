@@ -21,8 +21,8 @@ fn held(relay: &Relay) -> Vec<OwnedLane> {
 }
 
 impl World {
-    async fn assert_it_holds_what_the_database_says(&self, relay: &Relay) {
-        let view = self.store.read_lanes(&TOPIC.into()).await.expect("the database is there");
+    async fn assert_it_holds_the_lanes_of_the_database(&self, relay: &Relay) {
+        let view = self.store.read_lanes(&TOPIC.into()).await.expect("the database answers");
         let node = relay.status().node;
         for held in held(relay) {
             let lane = view.lanes[usize::from(held.lane)];
@@ -55,7 +55,7 @@ async fn a_lane_is_held_no_longer_than_it_is_leased() {
     world.store.set_down(true);
     let ends_in = view.lanes.iter().map(|lane| lane.expires_in).max().expect("there are lanes");
     sleep(ends_in - world.limits.term_margin_duration + Duration::from_millis(150)).await;
-    assert_eq!(held(&relay), [], "its terms are over");
+    assert_eq!(held(&relay), [], "the terms of its lanes are over");
     world.store.set_down(false);
     // It balances now, and the next time after the leases have ended.
     relay
@@ -66,7 +66,7 @@ async fn a_lane_is_held_no_longer_than_it_is_leased() {
         .for_each(|lanes| lanes.balancer_wakeup.notify_one());
     for _ in 0..400 {
         sleep(Duration::from_millis(10)).await;
-        world.assert_it_holds_what_the_database_says(&relay).await;
+        world.assert_it_holds_the_lanes_of_the_database(&relay).await;
     }
     world.until("it has its share", || owned(&relay) == 8).await;
 }

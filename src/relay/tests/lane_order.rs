@@ -136,7 +136,7 @@ async fn a_row_passed_in_a_backlog_goes_before_the_next_of_its_key() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lane_taken_again_waits_for_what_is_in_flight_from_before() {
+async fn a_lane_taken_again_waits_for_older_rows_in_flight() {
     let world = world();
     let relay = world.start().await;
     world.until("every lane is owned", || owned(&relay) == usize::from(LANES)).await;
@@ -147,7 +147,7 @@ async fn a_lane_taken_again_waits_for_what_is_in_flight_from_before() {
 
     lose_lanes_and_take_them_again(&world).await;
     sleep(Duration::from_secs(5)).await;
-    assert_eq!(world.broker.sends(), 1, "the next of the key went beside it, or it went again");
+    assert_eq!(world.broker.sends(), 1, "neither the row in flight nor the next one of its key is sent");
     assert_eq!(
         world.store.calls(Call::LaneRows),
         reads,
@@ -161,7 +161,7 @@ async fn a_lane_taken_again_waits_for_what_is_in_flight_from_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lane_is_not_handed_over_with_what_is_in_flight_from_before() {
+async fn a_lane_is_not_handed_over_with_older_rows_in_flight() {
     let world = world();
     let relay = world.start().await;
     world.until("every lane is owned", || owned(&relay) == usize::from(LANES)).await;

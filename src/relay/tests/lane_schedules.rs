@@ -160,12 +160,12 @@ impl Schedule {
             _ => FailureClass::Temporary,
         };
         let count = self.rng.usize(1..4);
-        let answer = match self.rng.u32(..4) {
+        let response = match self.rng.u32(..4) {
             0 => ScriptedResponse::Busy,
             1 => ScriptedResponse::StoreThenFail(FailureClass::Temporary),
             _ => ScriptedResponse::Fail(class),
         };
-        self.nodes[0].broker.respond_next(count, answer);
+        self.nodes[0].broker.respond_next(count, response);
     }
 
     fn let_a_call_fail(&mut self) {
@@ -183,7 +183,7 @@ impl Schedule {
             1 => StoreError::Statement("scheduled".into()),
             _ => StoreError::TimedOut { after: Duration::from_secs(5) },
         };
-        let fault = if self.rng.bool() { Fault::Refused(error) } else { Fault::AnswerLost(error) };
+        let fault = if self.rng.bool() { Fault::Refused(error) } else { Fault::ResponseLost(error) };
         self.nodes[0].store.inject(call, fault);
     }
 

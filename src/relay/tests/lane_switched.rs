@@ -7,7 +7,7 @@ use crate::transport::{FailureClass, ScriptedResponse};
 /// Such rows are sent outside of the lanes and in no order: a row that waits after a failure does not hold the lane.
 /// Nothing is lost.
 #[tokio::test(start_paused = true)]
-async fn what_waited_when_a_topic_became_ordered_is_sent_beside_its_lanes() {
+async fn rows_that_waited_when_a_topic_became_ordered_are_sent_beside_its_lanes() {
     let world = world();
     let before = [world.commit(TOPIC), world.commit(TOPIC)];
     let waits = before[0].message_id;

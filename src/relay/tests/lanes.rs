@@ -41,9 +41,9 @@ impl World {
         row
     }
 
-    pub(super) fn hand_over_keyed(&self, row: RowKey, key: &str, tells_id: bool) {
+    pub(super) fn hand_over_keyed(&self, row: RowKey, key: &str, with_id: bool) {
         let mut handed = HandedOver { lane: Some(lane_of(key, LANES)), ..super::handed_over(row, TOPIC) };
-        handed.row.id = handed.row.id.filter(|_| tells_id);
+        handed.row.id = handed.row.id.filter(|_| with_id);
         self.link.hand_over(vec![handed]);
     }
 
@@ -90,7 +90,7 @@ async fn messages_of_a_key_leave_in_the_order_of_their_rows() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_message_of_a_key_is_under_way_and_many_keys_are() {
+async fn one_message_of_a_key_is_in_flight_and_many_keys_are() {
     let world = world();
     world.broker.hold();
     for key in ["a", "b", "c", "a", "b", "a"] {
@@ -99,14 +99,14 @@ async fn one_message_of_a_key_is_under_way_and_many_keys_are() {
     let _relay = world.start().await;
     world.until("the first of each key is sent", || world.broker.sends() == 3).await;
     tokio::time::sleep(Duration::from_secs(5)).await;
-    assert_eq!(world.broker.sends(), 3, "the others wait for their answers");
+    assert_eq!(world.broker.sends(), 3, "the other rows wait for the outcomes of these");
     world.broker.release();
     world.delivered(6).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_commit_wakes_the_owner_of_its_lane() {
-    for tells_id in [true, false] {
+    for with_id in [true, false] {
         let world = world();
         let relay = world.start().await;
         world.until("every lane is owned", || owned(&relay) == usize::from(LANES)).await;
@@ -114,7 +114,7 @@ async fn a_commit_wakes_the_owner_of_its_lane() {
             tokio::time::sleep(Duration::from_millis(1_300)).await;
             let start = Instant::now();
             let row = world.commit_keyed("a");
-            world.hand_over_keyed(row, "a", tells_id);
+            world.hand_over_keyed(row, "a", with_id);
             assert!(relay.flush(Duration::from_secs(5)).await.is_settled());
             assert!(start.elapsed() < Duration::from_millis(100), "it waited for a poll: {:?}", start.elapsed());
             assert_eq!(world.broker.delivered().last().map(|sent| sent.message_id), Some(row.message_id));
@@ -163,11 +163,11 @@ async fn a_failed_message_holds_its_key_and_no_other() {
     tokio::time::sleep(Duration::from_secs(60)).await;
     let appeared = world.first_appearances();
     assert_eq!((appeared.get("a"), appeared["b"].len(), appeared["c"].len()), (None, 50, 50));
-    assert!(world.store.dead_letter_rows().is_empty(), "held, whatever its attempts");
+    assert!(world.store.dead_letter_rows().is_empty(), "a key that holds dead-letters nothing, whatever the attempts");
     let row = &world.store.live_rows()[0];
     assert_eq!(row.key, first);
     assert!(row.attempts > 3 && row.errors.len() == 10, "{row:?}");
-    assert!(relay.flush(Duration::from_secs(1)).await.is_settled(), "what is held is not waited for");
+    assert!(relay.flush(Duration::from_secs(1)).await.is_settled(), "a flush does not wait for held rows");
     world.broker.clear_responses();
     world.drained().await;
     let appeared = &world.first_appearances()["a"];
@@ -287,7 +287,7 @@ async fn a_node_that_joins_gets_its_share_and_one_that_leaves_gives_it_back_with
     commit(400);
     assert_eq!(world.delivered(rows).await.len(), rows);
     world.drained().await;
-    assert_eq!(world.broker.sends(), rows, "a healthy hand-over sends nothing twice");
+    assert_eq!(world.broker.sends(), rows, "a hand-over without a fault sends nothing twice");
     let sent: Vec<_> = world.first_appearances().into_values().flatten().collect();
     assert_eq!(sent.len(), rows);
     assert_eq!(first.status().lanes[0].nodes, 1);
@@ -307,7 +307,10 @@ async fn a_dead_node_is_followed_within_its_lease_and_the_delivery_time_out() {
     // Lane lease, poll, delivery time-out and margin.
     let bound = Duration::from_secs(30) + Duration::from_secs(1) + Duration::from_millis(25_500);
     assert!(died.elapsed() <= bound + Duration::from_secs(1), "{:?}", died.elapsed());
-    assert!(died.elapsed() > Duration::from_secs(40), "nothing is sent before the dead node's messages are over");
+    assert!(
+        died.elapsed() > Duration::from_secs(40),
+        "nothing is sent before the dead node's messages can no longer arrive"
+    );
     assert_eq!(owned(&second), 16);
 }
 

@@ -5,12 +5,12 @@ use super::World;
 use crate::clock::SystemClock;
 use crate::limits::{BLOCKING_CALLS_MAX, Limits, SHUTDOWN_GRACE_MAX, STALENESS};
 use crate::naming::TableNames;
-use crate::relay::api::blocking::{Question, Request};
+use crate::relay::api::blocking::{Query, Request};
 use crate::relay::{BacklogError, FlushOutcome, RelayBuilder, RelayPanicked, RelayState, StartError, TransportStatus};
 use crate::store::{Call, Fault};
 
 #[tokio::test(start_paused = true)]
-async fn shutdown_drains_what_was_handed_over() {
+async fn shutdown_drains_the_messages_that_were_handed_over() {
     let world = World::new();
     world.broker.set_latency(Duration::from_millis(100));
     let relay = world.start().await;
@@ -42,7 +42,7 @@ async fn shutdown_takes_any_grace_and_waits_for_a_day_at_most() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn shutdown_in_an_outage_ends_in_time_and_says_what_is_left() {
+async fn shutdown_in_an_outage_ends_in_time_and_reports_the_rest() {
     let world = World::new();
     world.broker.hold();
     let relay = world.start().await;
@@ -54,7 +54,7 @@ async fn shutdown_in_an_outage_ends_in_time_and_says_what_is_left() {
     assert_eq!(report.in_flight, 3);
     assert!(!report.is_clean());
     world.broker.release();
-    assert_eq!(world.store.live_rows().len(), 3, "found again by a sweeper");
+    assert_eq!(world.store.live_rows().len(), 3, "the rows stay for a sweeper");
     let _next = world.start().await;
     world.drained().await;
 }
@@ -88,7 +88,7 @@ async fn a_limit_of_zero_is_refused_by_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn limits_that_do_not_fit_together_are_refused_with_what_would_happen() {
+async fn limits_that_do_not_fit_together_are_refused_with_a_reason() {
     let usual = Limits::default;
     let second = Duration::from_secs(1);
     let cases = [
@@ -110,7 +110,7 @@ async fn limits_that_do_not_fit_together_are_refused_with_what_would_happen() {
         (
             Limits { term_margin_duration: 3 * second, ..usual() },
             "extend_interval is 250ms",
-            "would end before anybody looks",
+            "ends before the relay checks",
         ),
     ];
     for (limits, names, says) in cases {
@@ -160,14 +160,14 @@ fn a_blocking_relay_needs_no_runtime() {
 }
 
 #[test]
-fn a_blocking_relay_answers_while_a_flush_waits() {
+fn a_blocking_relay_responds_while_a_flush_waits() {
     let world = World::new();
     world.broker.hold();
     let relay = world.relay().clock(SystemClock).start_blocking().unwrap();
     world.commit_and_hand_over("orders");
-    let (answer, flushed) = mpsc::channel();
-    let flush = Question::Flush(Duration::from_secs(60), answer);
-    relay.requests.blocking_send(Request::Ask(flush)).unwrap();
+    let (response, flushed) = mpsc::channel();
+    let flush = Query::Flush(Duration::from_secs(60), response);
+    relay.requests.blocking_send(Request::Query(flush)).unwrap();
     relay.status().unwrap();
     assert_eq!(relay.backlog().unwrap().live(), 1);
     assert_eq!(flushed.try_recv(), Err(mpsc::TryRecvError::Empty), "the row is not settled");
@@ -182,11 +182,11 @@ fn a_blocking_relay_takes_a_bounded_number_of_calls() {
     world.broker.hold();
     let relay = world.relay().clock(SystemClock).start_blocking().unwrap();
     world.commit_and_hand_over("orders");
-    let (answer, flushed) = mpsc::channel();
-    let flush = || Request::Ask(Question::Flush(Duration::from_secs(60), answer.clone()));
+    let (response, flushed) = mpsc::channel();
+    let flush = || Request::Query(Query::Flush(Duration::from_secs(60), response.clone()));
     let calls = 2 * BLOCKING_CALLS_MAX;
     (0..calls).for_each(|_| relay.requests.blocking_send(flush()).unwrap());
-    assert!(relay.requests.try_send(flush()).is_err(), "one more has to wait");
+    assert!(relay.requests.try_send(flush()).is_err(), "the queue of calls is full");
     std::thread::scope(|threads| {
         let waits = threads.spawn(|| relay.status().unwrap());
         world.broker.release();
@@ -196,7 +196,7 @@ fn a_blocking_relay_takes_a_bounded_number_of_calls() {
 }
 
 #[test]
-fn a_blocking_relay_that_panicked_says_so_to_every_question() {
+fn a_blocking_relay_that_panicked_returns_an_error_to_every_call() {
     let world = World::new();
     let relay = world.relay().clock(SystemClock).start_blocking().unwrap();
     world.store.inject(Call::Backlog, Fault::Panics);

@@ -129,9 +129,9 @@ fn an_ordered_message_is_timed_where_the_hook_named_it() {
         let relay = world.start().await;
         world.until("every lane is owned", || lanes::owned(&relay) == usize::from(LANES)).await;
         world.commit_keyed("found");
-        for (key, tells_id) in [("named", true), ("unnamed", false)] {
+        for (key, with_id) in [("named", true), ("unnamed", false)] {
             let row = world.commit_keyed(key);
-            world.hand_over_keyed(row, key, tells_id);
+            world.hand_over_keyed(row, key, with_id);
         }
         world.drained().await;
     });
@@ -145,7 +145,7 @@ fn a_transport_that_panics_ends_no_task_and_is_counted() {
         let world = World::new();
         let mut panics = [true, true].into_iter();
         world.broker.respond_when(ScriptedResponse::Deliver, move |_| {
-            assert!(panics.next().is_none(), "a defect of somebody else's");
+            assert!(panics.next().is_none(), "a bug in third-party code");
             false
         });
         world.commit("orders");
@@ -200,5 +200,5 @@ fn late_rows_of_an_ordered_topic_are_counted() {
         world.drained().await;
         relay.shutdown(Duration::from_secs(5)).await;
     });
-    assert_eq!(figures[metrics::LANE_LATE], 1.0, "of its key nothing had gone before the other");
+    assert_eq!(figures[metrics::LANE_LATE], 1.0, "the other late row has no later row of its key that was sent");
 }

@@ -135,11 +135,11 @@ impl World {
         self.until("no row is left", || self.store.live_rows().is_empty()).await;
     }
 
-    /// In real time.
+    /// Like [`until`](Self::until), in real time.
     async fn until_really(&self, what: &str, state: impl Fn() -> bool) {
         let deadline = std::time::Instant::now() + DEADLINE;
         while !state() {
-            assert!(std::time::Instant::now() < deadline, "not within {DEADLINE:?}: {what}");
+            assert!(std::time::Instant::now() < deadline, "timed out after {DEADLINE:?}: {what}");
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }
@@ -147,7 +147,7 @@ impl World {
     async fn until(&self, what: &str, state: impl Fn() -> bool) {
         let deadline = Instant::now() + DEADLINE;
         while !state() {
-            assert!(Instant::now() < deadline, "not within {DEADLINE:?}: {what}");
+            assert!(Instant::now() < deadline, "timed out after {DEADLINE:?}: {what}");
             // Virtual time advances to the engine's next timer.
             tokio::time::sleep(Duration::from_millis(1)).await;
         }

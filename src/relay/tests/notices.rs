@@ -181,23 +181,23 @@ async fn commits_to_lanes_of_others_are_collected_for_an_interval() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_gives_no_connection_for_notices_is_asked_ever_less_often_up_to_a_bound() {
+async fn notice_connections_are_retried_ever_less_often_up_to_a_bound() {
     let world = world();
     let store = NotifyingStore::of(&world, Channel { is_down: true, ..Channel::default() });
     let _relay = world.relay().store(store.clone()).start().await.unwrap();
     sleep(NOTICE_RETRY_MAX * 10).await;
-    let asked = pauses(&store.channel(|channel| channel.listened_at.clone()));
-    assert!(asked.len() > 10, "{asked:?}");
+    let waits = pauses(&store.channel(|channel| channel.listened_at.clone()));
+    assert!(waits.len() > 10, "{waits:?}");
     let mut expected = NOTICE_RETRY_MIN;
-    for pause in &asked {
-        assert!(is_about(*pause, expected), "{asked:?}");
+    for pause in &waits {
+        assert!(is_about(*pause, expected), "{waits:?}");
         expected = (expected * 2).min(NOTICE_RETRY_MAX);
     }
     assert_eq!(expected, NOTICE_RETRY_MAX);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_relay_listens_for_itself_now_and_then_and_begins_anew_where_it_hears_nothing() {
+async fn a_relay_sends_itself_notices_and_reconnects_if_none_arrives() {
     let world = world();
     let store = NotifyingStore::of(&world, Channel::default());
     let _relay = world.relay().store(store.clone()).start().await.unwrap();
@@ -207,6 +207,6 @@ async fn a_relay_listens_for_itself_now_and_then_and_begins_anew_where_it_hears_
     store.channel(|channel| channel.drops_notices = true);
     world.until("it is found out", || store.channel(|channel| channel.listened_at.len() > 1)).await;
     let (echoed_at, anew) = store.channel(|channel| (channel.echoed_at.clone(), channel.listened_at[1]));
-    let unheard = echoed_at.into_iter().rfind(|at| *at < anew).unwrap();
-    assert!(is_about(anew - unheard, NOTICE_ECHO_TIMEOUT + NOTICE_RETRY_MIN), "{:?}", anew - unheard);
+    let last_echo = echoed_at.into_iter().rfind(|at| *at < anew).unwrap();
+    assert!(is_about(anew - last_echo, NOTICE_ECHO_TIMEOUT + NOTICE_RETRY_MIN), "{:?}", anew - last_echo);
 }

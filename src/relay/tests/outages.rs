@@ -32,7 +32,7 @@ async fn an_outage_writes_nothing_spends_nothing_and_ends_by_itself() {
 
 /// In an outage the queue is empty at once, because new rows are dropped unread. That does not mean they are settled.
 #[tokio::test(start_paused = true)]
-async fn a_flush_in_an_outage_says_so_and_waits_for_its_end() {
+async fn a_flush_in_an_outage_reports_it_or_waits_for_its_end() {
     for store in [MemoryStore::new(), MemoryStore::leasing()] {
         let world = World::on(store);
         let relay = world.start().await;
@@ -49,7 +49,7 @@ async fn a_flush_in_an_outage_says_so_and_waits_for_its_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_flush_waits_for_what_failed_and_for_what_somebody_else_settles() {
+async fn a_flush_waits_for_failed_rows_and_for_rows_that_others_settle() {
     let world = World::new();
     let relay = world.start().await;
     world.broker.respond_next(2, ScriptedResponse::Fail(FailureClass::Temporary));
@@ -61,7 +61,7 @@ async fn a_flush_waits_for_what_failed_and_for_what_somebody_else_settles() {
     assert_eq!(world.delivered(1).await, [retried.message_id]);
     let calls = world.store.calls(Call::Remaining);
     assert!(relay.flush(Duration::from_secs(10)).await.is_settled());
-    assert_eq!(world.store.calls(Call::Remaining), calls, "what is known to be gone is asked for no more");
+    assert_eq!(world.store.calls(Call::Remaining), calls, "rows that are known to be gone are not looked up again");
 }
 
 #[tokio::test(start_paused = true)]

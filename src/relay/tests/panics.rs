@@ -86,7 +86,7 @@ async fn a_policy_that_panics_leaves_no_key_of_a_lane_stuck() {
         struct Panics;
         impl RetryPolicy for Panics {
             fn wait(&self, _failures: u32) -> Duration {
-                panic!("a defect of the policy")
+                panic!("a bug in the policy")
             }
         }
         let mut world = World::new();
@@ -179,7 +179,7 @@ struct Unreadable;
 
 impl fmt::Display for Unreadable {
     fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
-        panic!("a defect of the error")
+        panic!("a bug in the error")
     }
 }
 
@@ -197,7 +197,7 @@ impl Transport for Defective {
 
     fn send(&self, envelope: Envelope, receipt: Receipt) {
         match &*envelope.kind {
-            "panics" => panic!("a defect of the transport"),
+            "panics" => panic!("a bug in the transport"),
             "unreadable" => receipt.complete(Outcome::Failed(TransportError::new(FailureClass::Record, Unreadable))),
             "unreadable topic" => {
                 receipt.complete(Outcome::Failed(TransportError::new(FailureClass::Topic, Unreadable)))
@@ -211,7 +211,7 @@ impl Transport for Defective {
     }
 
     fn outage(&self) -> Option<FailureClass> {
-        assert!(!self.outage_panics, "a defect of the transport");
+        assert!(!self.outage_panics, "a bug in the transport");
         None
     }
 
@@ -265,7 +265,7 @@ async fn a_topic_that_is_refused_by_an_unreadable_error_waits_and_slows_no_other
 
 /// Leases are extended anyway, also if the question panics the first time.
 #[tokio::test(start_paused = true)]
-async fn a_transport_that_panics_when_it_is_asked_for_an_outage_loses_no_lease() {
+async fn a_panic_in_the_check_for_an_outage_loses_no_lease() {
     let world = World::new();
     let transport = Defective { broker: world.broker.clone(), outage_panics: true };
     world.broker.set_latency(Duration::from_secs(24));
@@ -284,7 +284,7 @@ struct Breaks(VirtualClock, Arc<AtomicBool>);
 
 impl Clock for Breaks {
     fn now(&self) -> BootInstant {
-        assert!(!self.1.load(Ordering::Acquire), "a defect of the clock");
+        assert!(!self.1.load(Ordering::Acquire), "a bug in the clock");
         self.0.now()
     }
 }

@@ -34,7 +34,7 @@ async fn nothing_of_a_paused_topic_is_sent_or_written() {
         world.pause(topic).await;
     }
     let relay = world.start().await;
-    assert_eq!(relay.status().paused_topics.len(), 2, "known before anything is sent");
+    assert_eq!(relay.status().paused_topics.len(), 2, "the pauses are known before anything is sent");
     let due = world.commit("orders");
     let handed_over = world.commit_and_hand_over("orders");
     let verified = envelope("orders");
@@ -50,7 +50,7 @@ async fn nothing_of_a_paused_topic_is_sent_or_written() {
     assert_eq!(rows.len(), 4);
     assert!(rows.iter().all(|row| (row.epoch, row.attempts, row.failures) == (0, 0, 0)), "{rows:?}");
     let claims = world.store.calls(Call::Claim) + world.store.calls(Call::LaneEntries);
-    assert!(claims <= 3, "one for the invoices; it is not even read: {claims}");
+    assert!(claims <= 3, "only the invoices are claimed, and the paused topic is not read: {claims}");
 
     let began = Instant::now();
     for topic in ["orders", ORDERED] {
@@ -64,7 +64,7 @@ async fn nothing_of_a_paused_topic_is_sent_or_written() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pause_is_obeyed_within_a_poll_and_what_is_in_flight_goes_out() {
+async fn a_pause_is_obeyed_within_a_poll_and_messages_in_flight_are_delivered() {
     let world = World::new();
     world.broker.hold();
     let relay = world.start().await;
@@ -99,7 +99,7 @@ async fn a_claim_that_waited_for_room_sends_nothing_of_a_topic_paused_meanwhile(
     world.until("it is settled", || world.store.live_rows().len() == 2).await;
     sleep(Duration::from_secs(60)).await;
     assert_eq!(world.broker.sends(), 1);
-    assert!(relay.flush(Duration::from_secs(1)).await.is_settled(), "what is paused is not waited for");
+    assert!(relay.flush(Duration::from_secs(1)).await.is_settled(), "a flush does not wait for paused topics");
     world.resume("orders").await;
     world.drained().await;
     assert_eq!(world.broker.sends(), 3);
@@ -107,7 +107,7 @@ async fn a_claim_that_waited_for_room_sends_nothing_of_a_topic_paused_meanwhile(
 
 /// An unknown pause counts as a pause: a relay that starts without its database reads the pauses first.
 #[tokio::test(start_paused = true)]
-async fn a_relay_that_cannot_ask_sends_nothing_before_it_can() {
+async fn a_relay_that_cannot_read_the_pauses_sends_nothing_until_it_can() {
     let world = World::new();
     world.pause("orders").await;
     for _ in 0..3 {

@@ -37,7 +37,7 @@ impl World {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_requeued_to_a_lane_wakes_its_owner() {
+async fn a_requeued_row_wakes_the_owner_of_its_lane() {
     let topic = Topic::new(TOPIC).ordered_by_key().on_failed_key(OnFailedKey::DeadLetter);
     let world = world_with(topic.keep_sent_days(1).processed_within(Duration::from_secs(60)));
     let relay = world.start().await;

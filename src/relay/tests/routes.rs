@@ -158,7 +158,7 @@ async fn nothing_is_written_for_the_one_that_is_down_while_the_other_works() {
         assert!(before.iter().all(|row| row.attempts == 0 && row.failures == 0));
         let status = relay.status();
         assert_eq!(status.route("default").unwrap().transport, TransportStatus::Up);
-        assert!(matches!(status.transport, TransportStatus::Down { .. }), "the one that is worst off: {status:?}");
+        assert!(matches!(status.transport, TransportStatus::Down { .. }), "the worst of the routes: {status:?}");
 
         hooks.inner.go_up();
         world.drained().await;
@@ -199,23 +199,26 @@ async fn one_that_hangs_keeps_no_other_from_its_start() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pause_that_was_asked_for_outlives_a_success_of_what_was_sent_before() {
+async fn a_requested_pause_outlives_the_success_of_an_earlier_message() {
     let (world, hooks) = two_routes(MemoryStore::new());
-    let asked = Duration::from_secs(100);
-    hooks.refuse_next(FailureClass::Topic, asked);
+    let requested = Duration::from_secs(100);
+    hooks.refuse_next(FailureClass::Topic, requested);
     world.commit("hooks");
     world.commit("hooks");
     let began = Instant::now();
     let relay = relay(&world, &hooks).start().await.unwrap();
     hooks.inner.wait_for_delivered(1, super::DEADLINE).await.unwrap();
-    assert!(began.elapsed() < asked, "the second, sent beside the first");
-    assert!(relay.status().refused_topics.is_empty(), "a pause is no refusal");
-    tokio::time::timeout(asked + super::DEADLINE, hooks.inner.wait_for_delivered(2, asked * 2)).await.unwrap().unwrap();
-    assert!(began.elapsed() + Duration::from_millis(50) >= asked, "{:?}", began.elapsed());
+    assert!(began.elapsed() < requested, "the second message was already in flight when the first was refused");
+    assert!(relay.status().refused_topics.is_empty(), "a topic that waits is not a refused one");
+    tokio::time::timeout(requested + super::DEADLINE, hooks.inner.wait_for_delivered(2, requested * 2))
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(began.elapsed() + Duration::from_millis(50) >= requested, "{:?}", began.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_transport_has_no_more_in_flight_than_it_wants_and_others_none_of_it() {
+async fn a_transport_has_no_more_in_flight_than_it_allows() {
     let (mut world, mut hooks) = two_routes(MemoryStore::new());
     world.limits.in_flight_max = 1_000;
     hooks.in_flight_max = 30;
@@ -236,7 +239,7 @@ async fn a_transport_has_no_more_in_flight_than_it_wants_and_others_none_of_it()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shutdown_reports_what_each_of_them_left() {
+async fn a_shutdown_reports_the_rest_of_each_transport() {
     let (world, hooks) = two_routes(MemoryStore::new());
     world.broker.set_latency(Duration::from_secs(1));
     hooks.inner.hold();
@@ -270,12 +273,12 @@ async fn an_inline_row_goes_to_the_transport_of_its_topic() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pause_that_the_receiver_asks_for_is_kept() {
-    let asked = Duration::from_secs(100);
+async fn a_pause_that_the_receiver_requests_is_kept() {
+    let requested = Duration::from_secs(100);
     for (class, written) in [(FailureClass::Topic, 0), (FailureClass::Temporary, 1), (FailureClass::Record, 1)] {
-        for (asked, kept) in [(asked, asked), (RETRY_AFTER_MAX * 50, RETRY_AFTER_MAX)] {
+        for (requested, kept) in [(requested, requested), (RETRY_AFTER_MAX * 50, RETRY_AFTER_MAX)] {
             let (world, hooks) = two_routes(MemoryStore::new());
-            hooks.refuse_next(class, asked);
+            hooks.refuse_next(class, requested);
             let _relay = relay(&world, &hooks).start().await.unwrap();
             world.commit("hooks");
             world.until("it was refused", || hooks.refusal.lock().unwrap().is_none()).await;
@@ -294,7 +297,7 @@ async fn a_pause_that_the_receiver_asks_for_is_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_does_not_fit_is_refused_at_start() {
+async fn topics_and_transports_that_do_not_fit_are_refused_at_start() {
     let (world, hooks) = two_routes(MemoryStore::new());
     let start = |relay: RelayBuilder| async move { relay.start().await.unwrap_err() };
     assert!(matches!(start(world.relay()).await, StartError::Routing(_)));

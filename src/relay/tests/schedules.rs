@@ -151,12 +151,12 @@ impl Schedule {
         let broker = &self.nodes[0].broker;
         match self.rng.u32(..4) {
             0 => broker.respond_next(count, ScriptedResponse::Busy),
-            1 => self.lose_answers(count),
+            1 => self.lose_responses(count),
             _ => broker.respond_next(count, ScriptedResponse::Fail(class)),
         }
     }
 
-    fn lose_answers(&self, mut count: usize) {
+    fn lose_responses(&self, mut count: usize) {
         let excused = Arc::clone(&self.excused);
         self.nodes[0].broker.respond_when(ScriptedResponse::StoreThenFail(FailureClass::Temporary), move |sent| {
             let applies = count > 0;
@@ -190,7 +190,7 @@ impl Schedule {
             1 if !matches!(call, Call::Poll) => StoreError::Statement("scheduled".into()),
             _ => StoreError::TimedOut { after: Duration::from_secs(5) },
         };
-        let fault = if self.rng.bool() { Fault::Refused(error) } else { Fault::AnswerLost(error) };
+        let fault = if self.rng.bool() { Fault::Refused(error) } else { Fault::ResponseLost(error) };
         self.nodes[0].store.inject(call, fault);
     }
 

@@ -83,7 +83,7 @@ fn wanted(seeds: u64) -> (Option<u64>, u64) {
 }
 
 #[test]
-fn a_seed_fails_in_which_a_task_panicked_and_was_begun_anew() {
+fn a_seed_fails_if_a_task_panicked_and_was_restarted() {
     let schedule = |panics: u64| async move {
         let left = Arc::new(AtomicU64::new(panics));
         let task = |left: Arc<AtomicU64>| async move {
@@ -91,7 +91,7 @@ fn a_seed_fails_in_which_a_task_panicked_and_was_begun_anew() {
             assert!(!is_to_panic, "once");
         };
         supervised("task", Arc::default(), Arc::clone(&left), task).await;
-        assert_eq!(left.load(Ordering::Relaxed), 0, "it ran to its end");
+        assert_eq!(left.load(Ordering::Relaxed), 0, "the task was restarted and completed");
     };
     each(1, |_| schedule(0));
     assert_eq!(run_alone(|| schedule(1)).unwrap_err().downcast_ref(), Some(&"a task panicked"));

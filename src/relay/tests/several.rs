@@ -69,7 +69,7 @@ async fn a_database_that_is_down_keeps_nothing_of_the_others_waiting() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn they_share_what_may_be_in_flight() {
+async fn they_share_the_limit_of_messages_in_flight() {
     let [mut north, mut south] = worlds();
     for world in [&mut north, &mut south] {
         world.limits = Limits { in_flight_max: 10, ..Limits::default() };
@@ -120,7 +120,7 @@ impl Transport for Few {
 
 /// Relays that share a transport also share its bound.
 #[tokio::test(start_paused = true)]
-async fn they_share_what_the_transport_takes() {
+async fn they_share_the_limit_of_the_transport() {
     let [north, south] = worlds();
     for world in [&north, &south] {
         for _ in 0..30 {
@@ -138,7 +138,7 @@ async fn they_share_what_the_transport_takes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_does_not_fit_is_refused_and_then_none_of_them_runs() {
+async fn a_problem_of_one_relay_keeps_all_from_running() {
     let [north, mut south] = worlds();
     let start = async |relays: RelaysBuilder| relays.start().await.map(drop).unwrap_err();
     assert!(matches!(start(Relays::builder()).await, RelaysError::None));
@@ -151,7 +151,7 @@ async fn what_does_not_fit_is_refused_and_then_none_of_them_runs() {
     let error = start(both(&north, &south)).await;
     assert!(matches!(&error, RelaysError::Start { error: StartError::Limits(_), .. }), "{error}");
     assert!(error.to_string().contains("\"south\""), "{error}");
-    assert!(north.start().await.shutdown(Duration::ZERO).await.is_clean(), "nothing is left of the first one");
+    assert!(north.start().await.shutdown(Duration::ZERO).await.is_clean(), "the first relay has left nothing");
 }
 
 /// A relay gets only the transports that its topics name.

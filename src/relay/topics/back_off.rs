@@ -54,7 +54,7 @@ mod tests {
     use crate::clock::{Clock, SystemClock};
 
     #[test]
-    fn a_success_ends_a_refusal_and_no_pause_that_was_asked_for() {
+    fn a_success_ends_a_refusal_but_no_requested_pause() {
         let now = SystemClock.now();
         let later = |seconds| now + Duration::from_secs(seconds);
         let mut back_off = BackOff::default();

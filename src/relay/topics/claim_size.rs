@@ -9,7 +9,7 @@ use std::time::Duration;
 /// longer instead would keep the rows locked, and the connection busy, for as long as the database takes.
 ///
 /// For large rows, a claim asks for about as many as its bytes hold, because a database locks every row that it reads.
-/// With rows of 50 kB it locked 2,000 to send 160. The next claim began behind all of them, so a pass skipped twelve
+/// With rows of 50 kB it locked 2,000 to send 160. The next claim began behind all of them, so a traversal skipped twelve
 /// rows for each one it sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ClaimSize {
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_twice_as_much_would_make_late_stays_as_it_is() {
+    fn a_size_that_would_be_late_if_doubled_stays() {
         let mut size = ClaimSize::default();
         assert!(size.note_late(2_000));
         size.note_in_time(TERM / 2 + Duration::from_millis(1), TERM);
@@ -95,14 +95,14 @@ mod tests {
     }
 
     #[test]
-    fn of_large_rows_it_asks_for_about_what_fits_and_of_small_ones_for_all_again() {
-        let (mut size, mut asked) = (ClaimSize::default(), Vec::new());
+    fn large_rows_shrink_the_claim_and_small_ones_restore_it() {
+        let (mut size, mut sizes) = (ClaimSize::default(), Vec::new());
         for fitting in [160, 160, 160, 160, 160, 2_000, 2_000, 2_000, 2_000] {
             let rows_max = size.rows_of(2_000);
-            asked.push(rows_max);
+            sizes.push(rows_max);
             size.note_claimed(fitting.min(rows_max), rows_max);
         }
-        assert_eq!(asked, [2_000, 1_000, 500, 250, 250, 250, 500, 1_000, 2_000]);
+        assert_eq!(sizes, [2_000, 1_000, 500, 250, 250, 250, 500, 1_000, 2_000]);
         assert_eq!(size.of(8 << 20), 8 << 20, "the bytes are as many as ever");
         for _ in 0..200 {
             size.note_claimed(0, 2_000);

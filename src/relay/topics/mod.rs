@@ -251,9 +251,9 @@ impl TopicState {
         self.in_flight.fetch_add(1, Ordering::AcqRel);
     }
 
-    pub(crate) fn answered(&self) {
+    pub(crate) fn completed(&self) {
         let before = self.in_flight.fetch_sub(1, Ordering::AcqRel);
-        debug_assert!(before > 0, "an answer without a send");
+        debug_assert!(before > 0, "an outcome without a send");
         if before == 1 {
             self.emptied.notify_waiters();
         }
@@ -274,10 +274,10 @@ impl TopicState {
         self.in_flight.load(Ordering::Acquire)
     }
 
-    /// Where to claim from. A pass lasts for `pass_max` at most.
-    pub(crate) fn claim_from(&self, now: BootInstant, pass_max: Duration) -> ClaimFrom {
+    /// Where to claim from. A traversal lasts for `traversal_max` at most.
+    pub(crate) fn claim_from(&self, now: BootInstant, traversal_max: Duration) -> ClaimFrom {
         let seen_due = self.seen_due();
-        ClaimFrom { start: self.inner().claim_cursor.start(now, pass_max), seen_due }
+        ClaimFrom { start: self.inner().claim_cursor.start(now, traversal_max), seen_due }
     }
 
     /// Notes the range of a claim of at most `rows_max` rows.
@@ -286,7 +286,7 @@ impl TopicState {
         inner.claim_cursor.note(from.start, claim, now);
         if !claim.found_all {
             inner.claim_size.note_claimed(claim.rows.len(), rows_max);
-        } else if !from.start.in_pass {
+        } else if !from.start.in_traversal {
             self.note_swept(from);
         }
     }
@@ -298,7 +298,7 @@ impl TopicState {
     /// A claim of at most this many rows was read too late to send all of it. A smaller one follows at once; `false` if
     /// there is none.
     pub(crate) fn claimed_late(&self, rows_max: usize) -> bool {
-        // A pass would skip the rows that were not sent.
+        // A traversal would skip the rows that were not sent.
         self.inner().claim_cursor.stop();
         self.read_late(rows_max)
     }
@@ -321,8 +321,8 @@ impl TopicState {
         self.inner().claim_size.note_in_time(read, term);
     }
 
-    /// Ends the pass: rows of a failed claim are below it, and above the watermark.
-    pub(crate) fn stop_pass(&self) {
+    /// Ends the traversal: rows of a failed claim are below it, and above the watermark.
+    pub(crate) fn stop_traversal(&self) {
         self.inner().claim_cursor.stop();
     }
 

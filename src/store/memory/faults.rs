@@ -78,7 +78,7 @@ pub enum Fault {
     /// The call has no effect. A claim's close does not commit, and its rows are released.
     Refused(StoreError),
     /// The call has its effect, but the answer is lost.
-    AnswerLost(StoreError),
+    ResponseLost(StoreError),
     /// The call takes this long, and then has its effect.
     Slow(Duration),
     /// The call panics, as a bug in a store would, and has no effect.
@@ -116,7 +116,7 @@ impl Faults {
         }
         match self.queued.get_mut(&call).and_then(VecDeque::pop_front) {
             Some(Fault::Refused(error)) => Err(error),
-            Some(Fault::AnswerLost(error)) => Ok((Duration::ZERO, Some(error))),
+            Some(Fault::ResponseLost(error)) => Ok((Duration::ZERO, Some(error))),
             Some(Fault::Slow(by)) => Ok((by, None)),
             Some(Fault::Panics) => panic!("a test injected a panic into the memory store at {call:?}"),
             None => Ok((Duration::ZERO, None)),

@@ -42,8 +42,8 @@ impl HistoryStore for MemoryStore {
         self.call(Call::Prune, |state| state.prune_dead_letters(topic, age, rows_max)).await
     }
 
-    async fn apply_processed_marks(&self, age: Duration, rows_max: usize) -> Result<usize, StoreError> {
-        self.call(Call::Prune, |state| state.apply_processed_marks(age, rows_max)).await
+    async fn apply_processed_reports(&self, age: Duration, rows_max: usize) -> Result<usize, StoreError> {
+        self.call(Call::Prune, |state| state.apply_processed_reports(age, rows_max)).await
     }
 
     async fn sent(&self, message: MessageId) -> Result<Option<SentMessage>, StoreError> {
@@ -84,8 +84,8 @@ impl HistoryStore for MemoryStore {
         self.call(Call::History, |state| state.count_sent(topic, count_max)).await
     }
 
-    async fn mark_processed(&self, messages: &[MessageId]) -> Result<Vec<(MessageId, ProcessedOutcome)>, StoreError> {
-        self.call(Call::History, |state| state.mark_processed(messages)).await
+    async fn report_processed(&self, messages: &[MessageId]) -> Result<Vec<(MessageId, ProcessedOutcome)>, StoreError> {
+        self.call(Call::History, |state| state.report_processed(messages)).await
     }
 
     async fn sent_keys(&self, messages: &[MessageId]) -> Result<Vec<MessageKey>, StoreError> {

@@ -1,6 +1,6 @@
 //! The reference store: rows in memory, with a clock that tests can move and faults that our own tests can inject.
 
-// Without our own tests, nobody calls what only they use.
+// Only our own tests use a part of it.
 #![cfg_attr(not(any(test, feature = "_internals")), allow(dead_code, unreachable_pub, unused_imports))]
 
 mod admin;
@@ -69,7 +69,10 @@ struct Inner {
 
 impl MemoryStore {
     /// An empty store that holds claimed rows by locks, as PostgreSQL and MySQL do.
-    #[expect(clippy::new_without_default, reason = "two ways to hold rows, and neither is the obvious one")]
+    #[expect(
+        clippy::new_without_default,
+        reason = "there are two ways to hold rows, and neither is the obvious default"
+    )]
     pub fn new() -> Self {
         Self::with_mode(ClaimMode::Locked)
     }
@@ -100,7 +103,7 @@ impl MemoryStore {
     /// The database's clock sets its `created_at`. It is in no lane, so an ordered topic does not find it.
     ///
     /// # Panics
-    /// When a message with this id waits already.
+    /// If there is already a live message with this id.
     pub fn commit(&self, envelope: Envelope) {
         let delay = envelope.deliver_at.map(|at| at.duration_since(self.now()).unwrap_or_default());
         let options = InsertOptions { deliver_after: delay, ..InsertOptions::default() };

@@ -1,4 +1,4 @@
-//! For our own tests: rows in every state, and calls that fail.
+//! For our own tests: writes rows in every state, and makes calls fail.
 
 use super::faults::{Call, Fault};
 use super::state::{MemoryRow, Session};
@@ -10,7 +10,7 @@ impl MemoryStore {
     /// Writes a committed row as enqueue does. The database's clock sets its `created_at`.
     ///
     /// # Panics
-    /// When a live row has this message id.
+    /// If a live row has this message id.
     pub fn insert(&self, envelope: Envelope, options: InsertOptions) -> RowKey {
         let row = self.state().prepare(envelope, options);
         self.state().commit(row)
@@ -44,7 +44,7 @@ impl MemoryStore {
         self.state().live_rows()
     }
 
-    /// The dead letters, in the order they died.
+    /// The dead letters, in the order in which they became ones.
     pub fn dead_letter_rows(&self) -> Vec<DeadLetterRow> {
         self.state().dead.iter().map(|dead| dead.row.clone()).collect()
     }
@@ -100,7 +100,7 @@ impl PendingRow {
     /// Commits it.
     ///
     /// # Panics
-    /// When a live row has this message id.
+    /// If a live row has this message id.
     pub fn commit(self) -> RowKey {
         self.open.store.state().commit(self.row)
     }

@@ -134,7 +134,7 @@ pub(super) struct State {
     pub(super) dead: Vec<MemoryDeadLetter>,
     history: BTreeMap<MessageId, MemorySentMessage>,
     /// Consumers' marks of messages that are not in the history.
-    processed_marks: BTreeMap<MessageId, Micros>,
+    processed_reports: BTreeMap<MessageId, Micros>,
     lanes: Lanes,
     /// The paused topics, and since when.
     paused: BTreeMap<Arc<str>, Micros>,
@@ -155,7 +155,7 @@ impl State {
             rows: BTreeMap::new(),
             dead: Vec::new(),
             history: BTreeMap::new(),
-            processed_marks: BTreeMap::new(),
+            processed_reports: BTreeMap::new(),
             lanes: Lanes::default(),
             paused: BTreeMap::new(),
             ids: BTreeMap::new(),

@@ -18,12 +18,12 @@ impl MemoryStore {
     pub(super) async fn call<T>(&self, call: Call, statement: impl FnOnce(&mut State) -> T) -> Result<T, StoreError> {
         // A store that never yields would hide what the engine does between a statement and its answer.
         tokio::task::yield_now().await;
-        let (slow_by, lost_answer) = self.faults().next_fault(call)?;
+        let (slow_by, lost_response) = self.faults().next_fault(call)?;
         if !slow_by.is_zero() {
             tokio::time::sleep(slow_by).await;
         }
-        let answer = statement(&mut self.state());
-        lost_answer.map_or(Ok(answer), Err)
+        let result = statement(&mut self.state());
+        lost_response.map_or(Ok(result), Err)
     }
 
     /// Settles the free rows, and then the locked ones as they become free.

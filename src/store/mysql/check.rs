@@ -55,9 +55,9 @@ impl<P: ConnectionPool<Mysql>> MysqlStore<P> {
     /// Asks about tables by name, with or without a schema.
     fn tables(&self, tables: &[&str]) -> Statement<Mysql> {
         let names = &self.names;
-        let group =
+        let rows =
             tables.iter().map(|table| json!([names.qualified(table), names.schema_name(), names.unqualified(table)]));
-        Statement::new(&TABLES.into(), [Bind::Text(Value::Array(group.collect()).to_string().into())])
+        Statement::new(&TABLES.into(), [Bind::Text(Value::Array(rows.collect()).to_string().into())])
     }
 }
 

@@ -15,7 +15,7 @@ use crate::store::pool::ConnectionPool;
 use crate::store::sql::binds::Binds as _;
 use crate::store::sql::database::{Database, VoidMarkSql, WriteOutcome, append_binds};
 use crate::store::sql::dialect::{Bind, BindOf, Statement};
-use crate::store::sql::group::{Column, RowBatch, sorted_unique};
+use crate::store::sql::row_batch::{Column, RowBatch, sorted_unique};
 use crate::store::sql::rows::Read;
 use crate::store::sql::scans::{SCAN_COUNTS, scan_batches};
 use crate::store::sql::statements::Sql;
@@ -233,12 +233,12 @@ impl Database for Mysql {
         Ok(Pruned { rows, more: rows == rows_max })
     }
 
-    async fn mark_processed<P: ConnectionPool<Self>>(
+    async fn report_processed<P: ConnectionPool<Self>>(
         store: &MysqlStore<P>,
         messages: &[MessageId],
     ) -> Result<Vec<(MessageId, ProcessedOutcome)>, StoreError> {
-        let (text, messages) = (store.sql.sent.mark.clone(), messages.to_vec());
-        let marked = store.transaction(move |conn| {
+        let (text, messages) = (store.sql.sent.report_processed.clone(), messages.to_vec());
+        let reported = store.transaction(move |conn| {
             Box::pin(async move {
                 let ids = |messages: &[MessageId]| [Self::messages(&sorted_unique(messages.iter().copied()))];
                 let there: Vec<Read<(MessageId, ProcessedOutcome)>> =
@@ -257,7 +257,7 @@ impl Database for Mysql {
                 Ok(outcomes.into_iter().collect())
             })
         });
-        marked.await
+        reported.await
     }
 }
 
@@ -273,7 +273,7 @@ pub(super) fn history_inserts(
     let awaiting = rows.iter().filter(|row| row.keep.awaits_processing).map(|row| row.key.message_id);
     let awaiting = sorted_unique(awaiting);
     if !awaiting.is_empty() {
-        writes.push(Statement::new(&sql.history.remove_applied_marks, [Mysql::messages(&awaiting)]));
+        writes.push(Statement::new(&sql.history.remove_applied_reports, [Mysql::messages(&awaiting)]));
     }
     writes
 }

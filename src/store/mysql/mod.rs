@@ -22,8 +22,8 @@ use crate::limits::{SERVER_STATEMENT_TIMEOUT_PERCENT, STATEMENT_TIMEOUT};
 
 /// An outbox in MySQL (8.0.13 or later) or MariaDB (10.6 or later).
 ///
-/// [`connect`](SqlStore::connect) makes the relay's own connections. With TLS, or settings of your own, give it a pool
-/// ([`new`](SqlStore::new)): sync (r2d2) and async (diesel-async) pools alike, see [`ConnectionPool`]. These servers call the schema of
+/// [`connect`](SqlStore::connect) opens connections for the relay. For TLS, or settings of your own, give it a sync (r2d2) or async
+/// (diesel-async) pool with [`new`](SqlStore::new); see [`ConnectionPool`]. These servers call the schema of
 /// [`TableNames`](crate::TableNames) a database.
 ///
 /// ```
@@ -52,13 +52,13 @@ pub type MysqlStore<P> = SqlStore<Mysql, P>;
 
 #[cfg(feature = "async")]
 impl SqlStore<Mysql, OwnConnections> {
-    /// An outbox at this URL, with connections of the relay's own: as many as it has calls at once, opened when they are needed. Nothing is
-    /// connected yet: the relay's start is the first to try.
+    /// A store at this URL that opens its own connections when they are needed, as many as the relay makes calls at once. The relay's
+    /// start opens the first one.
     ///
-    /// The connections are diesel-async's, whose feature `async` the pool features bring along, and have no TLS.
+    /// The connections are those of diesel-async (feature `async`, which the pool features enable), without TLS.
     ///
     /// # Errors
-    /// It is no URL of MySQL or MariaDB, or names no database.
+    /// The URL is not one of MySQL or MariaDB, or names no database.
     pub fn connect(url: impl Into<Arc<str>>) -> Result<Self, StoreUrlError> {
         Ok(Self::new(OwnConnections::to_server(url, &["mysql"])?))
     }

@@ -26,7 +26,7 @@ pub trait Holder: Send + 'static {
 
 type ManagerOf<H> = <<H as Holder>::Connection as Connection>::TransactionManager;
 
-/// A sync connection. Absent while a statement runs, and for good once that statement's future was dropped.
+/// A sync connection. It is absent while a statement runs. If that statement's future is dropped, it stays absent.
 pub struct Blocking<H: Holder> {
     held: Option<H>,
 }

@@ -1,9 +1,9 @@
 //! One call on a connection, and what happens when its caller stops waiting.
 //!
-//! The server does not notice that a client stopped waiting. It goes on waiting for a lock, and keeps a process and a connection.
-//! So a dropped call goes on here, and its connection keeps its place in the pool until the server has answered. **Rejected:**
-//! closing the connection at once. The pool then opens another, and the server has one more each time (`LOCK TABLE` and one relay:
-//! 34 after 100 s).
+//! The server does not notice that a client stopped waiting. It may still wait for a lock, with a process and a connection. So a
+//! dropped call goes on here, and its connection keeps its place in the pool until the server has answered. **Rejected:** closing
+//! the connection at once. The pool would open another one each time, and the server's connections would add up (34 after 100 s of
+//! `LOCK TABLE` with one relay).
 
 use std::future::pending;
 use std::pin::Pin;
@@ -110,8 +110,8 @@ impl AbandonedCalls {
         let _ = self.count.subscribe().wait_for(|count| *count < CONNECTIONS_ABANDONED_MAX).await;
     }
 
-    /// Ends when the server must have ended a statement without answering: long after the time-out or cancel request that it got.
-    /// If it got neither, never: only the answer or the end of the connection tells.
+    /// Completes long after the server's time-out or the cancel request, when the server must have ended the statement. If the
+    /// server got neither, it never completes: then only an answer, or the end of the connection, ends the call.
     async fn wait_for_server(&self, cancel: Option<Cancel>, has_server_timeout: bool) {
         if has_server_timeout {
             tokio::join!(self.request_cancel(cancel), sleep(ABANDONED_STATEMENT_TIMEOUT));
@@ -127,7 +127,7 @@ impl AbandonedCalls {
         let Some(cancel) = cancel else { return false };
         let Ok(_one) = self.cancel_permit.acquire().await else { unreachable!("the semaphore is never closed") };
         let was_sent = timeout(CANCEL_TIMEOUT, cancel()).await.unwrap_or(false);
-        // If the answer arrives, this is dropped here, and the next request is sent at once.
+        // If the statement's answer arrives, this future is dropped here, and the next request may be sent at once.
         sleep(CANCEL_TIMEOUT).await;
         was_sent
     }

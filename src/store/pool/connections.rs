@@ -21,8 +21,8 @@ use crate::store::{StoreError, TooFewConnections};
 
 /// The connections of one store: taken from the pool when a call finds none free, and cached between calls.
 ///
-/// One stack for all kinds of calls. Then a pool of any size is enough, and the connection used last, whose statements are
-/// prepared, is used next.
+/// All kinds of calls share one stack, so a pool of any size is enough. The connection used last is used next, because its
+/// statements are prepared.
 pub(crate) struct Connections<DB: Dialect, P: ConnectionPool<DB>> {
     idle: Arc<IdleConnections<P::Session>>,
     pool: Arc<P>,
@@ -31,15 +31,15 @@ pub(crate) struct Connections<DB: Dialect, P: ConnectionPool<DB>> {
     set_up: Option<Arc<str>>,
     renewal: Option<(Arc<str>, Duration)>,
     guard: Option<TimeoutGuard>,
-    /// Whether each transaction may run in another server session, which others share.
+    /// Whether sessions are shared: each transaction may run in another session of the server, which others use too.
     is_transaction_pooled: bool,
     deadline: Duration,
     backend: PhantomData<fn() -> DB>,
 }
 
 impl<DB: Dialect, P: ConnectionPool<DB>> Connections<DB, P> {
-    /// Connections from `pool`. `set_up` runs once on each. Its settings are not undone: the connections are closed in the end and
-    /// never go back to the pool.
+    /// Connections from `pool`. `set_up` runs once on each. Nobody undoes its settings: the connections never go back to the
+    /// pool, they are closed.
     pub(crate) fn new(pool: P, set_up: Option<Arc<str>>) -> Self {
         let deadline = STATEMENT_TIMEOUT;
         Self {
@@ -94,7 +94,7 @@ impl<DB: Dialect, P: ConnectionPool<DB>> Connections<DB, P> {
         self
     }
 
-    /// Makes room for as many connections as a relay has use for.
+    /// Allows as many connections as a relay can use.
     pub(crate) fn reserve(&self, needed: usize, most: usize) -> Result<(), TooFewConnections> {
         self.places.reserve(self.pool.size_max(), needed, most)
     }
@@ -180,7 +180,7 @@ impl<DB: Dialect, P: ConnectionPool<DB>> Connections<DB, P> {
             if let Some(cached) = self.idle.take() {
                 return Ok(PoolConnection::new(cached, &self.idle, self.deadline));
             }
-            // A pool with fewer connections than calls provides none while all are cached or in use here.
+            // If the pool has fewer connections than there are calls, it provides none while all are cached or in use here.
             tokio::select! {
                 biased;
                 () = self.idle.returned.notified() => {}
@@ -205,18 +205,18 @@ impl<DB: Dialect, P: ConnectionPool<DB>> Connections<DB, P> {
             }
             *opening = Some(self.open(place, permit));
         }
-        let Some(under_way) = opening else { return Ok(()) };
-        let opened = under_way.await;
+        let Some(pending) = opening else { return Ok(()) };
+        let opened = pending.await;
         *opening = None;
         opened.map_err(|panicked| StoreError::Unreachable(panicked.into()))?
     }
 
-    /// Opens a connection in its own task, which nothing cancels. A caller that meanwhile gets another connection would discard a
-    /// half-open one, and under load that repeats with every call (130 times a second, at half the throughput). The caller's
-    /// deadline does not cancel it either: a server that hangs would get one more connection each time.
+    /// Opens a connection in its own task, which nothing cancels. Otherwise a caller that meanwhile gets another connection would
+    /// discard a half-open one, under load with every call (130 times a second, at half the throughput). The caller's deadline does
+    /// not cancel it either: a server that hangs would get one more connection each time.
     fn open(&self, place: Place, permit: OwnedSemaphorePermit) -> JoinHandle<Result<(), StoreError>> {
         let (pool, idle, set_up) = (Arc::clone(&self.pool), Arc::clone(&self.idle), self.set_up.clone());
-        self.look_for_others();
+        self.warn_if_shared();
         let (deadline, is_transaction_pooled) = (self.deadline, self.is_transaction_pooled);
         tokio::spawn(async move {
             let _permit = permit;
@@ -239,12 +239,12 @@ impl<DB: Dialect, P: ConnectionPool<DB>> Connections<DB, P> {
 }
 
 impl<DB: Dialect, P: ConnectionPool<DB>> Connections<DB, P> {
-    /// Warns once that others use the relay's pool, too: connections that the relay takes in a burst are missing there.
-    fn look_for_others(&self) {
+    /// Warns once if others use the relay's pool too: in a burst the relay takes connections that they need.
+    fn warn_if_shared(&self) {
         if !self.places.is_reserved() || self.idle.is_shared.load(Ordering::Relaxed) {
             return;
         }
-        // The place of the connection that is to be opened is taken, and the pool does not count it yet.
+        // This store counts the connection that is being opened. The pool does not yet.
         let ours = self.places.taken().saturating_sub(1);
         let others = self.pool.in_use().map_or(0, |in_use| in_use.saturating_sub(ours));
         if others > 0 && !self.idle.is_shared.swap(true, Ordering::Relaxed) {
@@ -253,8 +253,8 @@ impl<DB: Dialect, P: ConnectionPool<DB>> Connections<DB, P> {
                 ours,
                 others,
                 size,
-                "the pool of the relay's store is used by others, too: each will wait for connections that the other has. Give the \
-                 relay a pool of its own, or let the store make its connections with connect(..)"
+                "others use the pool of the relay's store, so they and the relay will wait for each other's connections: give the relay \
+                 its own pool, or let the store open its own connections with connect(..)"
             );
         }
     }

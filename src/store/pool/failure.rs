@@ -10,12 +10,12 @@ use crate::store::StoreError;
 /// What the error alone tells about a failed statement.
 pub(super) enum ErrorClass {
     Known(StoreError),
-    /// Either the statement is wrong or its connection is gone: only the connection can tell.
+    /// Either the statement is wrong or its connection is lost. Only a further call on the connection shows which.
     Unclear(Error),
 }
 
-/// Texts of errors that pass by themselves. Diesel exposes no error codes, so the English text must do. In another language such an
-/// error counts as a failed statement, which a relay also retries, only more slowly.
+/// Texts of temporary errors. Diesel exposes no error codes, so only the English text shows the cause. An error in another
+/// language counts as a failed statement, which a relay also retries, but more slowly.
 const TRANSIENT: &[&str] = &[
     // PostgreSQL: 40P01, 55P03, 57014 by an administrator, 57P03
     "deadlock detected",
@@ -31,7 +31,7 @@ const TRANSIENT: &[&str] = &[
     "is locked",
 ];
 
-/// Texts of a server that cancels a slow statement just before the client's deadline. Lock time-outs are not among them.
+/// Texts of a server that cancels a slow statement just before the client's deadline, except lock time-outs.
 const TIMED_OUT: &[&str] = &[
     // PostgreSQL: 57014
     "due to statement timeout",
@@ -80,7 +80,7 @@ pub(super) fn classify(error: Error, deadline: Duration) -> ErrorClass {
     match error {
         Error::DatabaseError(Kind::ClosedConnection | Kind::UnableToSendCommand, _)
         | Error::BrokenTransactionManager => ErrorClass::Known(StoreError::Unreachable(error.into())),
-        // A read-only server: a standby after a failover, until the pool finds the new primary.
+        // A read-only server is a standby after a failover, until the pool finds the new primary.
         Error::DatabaseError(Kind::SerializationFailure | Kind::ReadOnlyTransaction, _) => {
             ErrorClass::Known(StoreError::Conflict(error.into()))
         }
@@ -101,7 +101,7 @@ pub(super) fn connection_lost(why: &str) -> Error {
     Error::DatabaseError(Kind::UnableToSendCommand, Box::new(why.to_owned()))
 }
 
-/// Accepts that somebody else has written the same rows first.
+/// Accepts the error that somebody else has already written the same rows.
 pub(crate) fn ignore_unique_violation(result: Result<usize, StoreError>) -> Result<(), StoreError> {
     match result {
         Err(StoreError::Statement(source)) => match source.downcast::<Error>() {
@@ -144,7 +144,7 @@ mod tests {
         }
     }
 
-    /// A lock that somebody holds for long does not mean a slow database, for which claims would shrink.
+    /// A lock that somebody holds for long does not make the database slow, so claims must not shrink.
     #[test]
     fn a_lock_time_out_is_a_conflict_and_a_statement_time_out_is_a_time_out() {
         for message in [

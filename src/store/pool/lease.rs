@@ -20,7 +20,7 @@ use crate::store::sql::dialect::{Dialect, Statement};
 
 /// A connection that is cached between calls.
 pub(super) struct CachedConnection<S> {
-    /// Absent while a call runs, and for good once that call was dropped.
+    /// Absent while a call runs. If that call is dropped, it stays absent.
     session: Option<Placed<S>>,
     cancel: Option<Cancel>,
     /// Whether its set-up gave the server a statement time-out.
@@ -55,7 +55,7 @@ pub(super) struct IdleConnections<S> {
     /// Notified when a connection is released.
     pub(super) returned: Notify,
     pub(super) abandoned: Arc<AbandonedCalls>,
-    /// Whether others use the same pool, and wait for what lies here.
+    /// Whether others use the same pool and may need the idle connections.
     pub(super) is_shared: AtomicBool,
 }
 
@@ -122,8 +122,8 @@ impl<S> fmt::Debug for IdleConnections<S> {
     }
 }
 
-/// A connection in use. Dropped without [`release`](Self::release), as after an error, a time-out or a cancelled call, it is closed
-/// once the server has answered. That also ends any open transaction.
+/// A connection in use. If it is dropped without [`release`](Self::release), as after an error, a time-out or a cancelled call, it
+/// is closed once the server has answered. That also ends any open transaction.
 pub(crate) struct PoolConnection<DB: Dialect, S: Session<DB>> {
     pub(super) cached: CachedConnection<S>,
     idle: Arc<IdleConnections<S>>,
@@ -190,7 +190,7 @@ impl<DB: Dialect, S: Session<DB>> PoolConnection<DB, S> {
         let error = match result.map_err(|error| classify(error, self.deadline)) {
             Ok(value) => return Ok(value),
             Err(ErrorClass::Known(error)) => error,
-            Err(ErrorClass::Unclear(error)) if self.answers().await => StoreError::Statement(error.into()),
+            Err(ErrorClass::Unclear(error)) if self.still_works().await => StoreError::Statement(error.into()),
             Err(ErrorClass::Unclear(error)) => StoreError::Unreachable(error.into()),
         };
         if matches!(error, StoreError::Unreachable(_)) {
@@ -201,12 +201,12 @@ impl<DB: Dialect, S: Session<DB>> PoolConnection<DB, S> {
     }
 
     /// Whether the connection still works. After a failed statement an open transaction accepts only a rollback.
-    async fn answers(&mut self) -> bool {
-        let answer = match self.in_transaction {
+    async fn still_works(&mut self) -> bool {
+        let response = match self.in_transaction {
             true => self.call(|session| Box::pin(session.rollback())).await,
             false => self.call(|session| Box::pin(session.batch("SELECT 1".into()))).await,
         };
-        answer.is_ok()
+        response.is_ok()
     }
 
     /// Runs a call. If dropped, the call goes on until the server has answered, and then the connection is closed.

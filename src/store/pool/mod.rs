@@ -67,19 +67,19 @@ pub trait ConnectionPool<DB: Dialect>: sealed::Sealed + Send + Sync + 'static {
     #[doc(hidden)]
     type Session: Session<DB>;
 
-    /// How many connections the pool has at most; `None` where it has no bound, or does not tell.
+    /// The most connections that the pool may have; `None` if it has no bound or does not report one.
     #[doc(hidden)]
     fn size_max(&self) -> Option<usize> {
         None
     }
 
-    /// How many of its connections somebody has, where it tells.
+    /// How many of its connections are in use, if it reports that.
     #[doc(hidden)]
     fn in_use(&self) -> Option<usize> {
         None
     }
 
-    /// Whether nobody else has connections of it.
+    /// Whether only this store uses it.
     #[doc(hidden)]
     fn is_own(&self) -> bool {
         false
@@ -128,7 +128,7 @@ pub trait Session<DB: Dialect>: Send + 'static {
     fn rollback(&mut self) -> impl Future<Output = QueryResult<()>> + Send;
 }
 
-/// Why a store cannot make connections by an address.
+/// Why a store cannot open connections to an address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{problem}")]
 pub struct StoreUrlError {
@@ -140,7 +140,7 @@ impl StoreUrlError {
         Self { problem }
     }
 
-    /// Refuses a URL that asks for TLS, where connections have none: the driver would say so at each of them.
+    /// Refuses a URL that requires TLS, which these connections do not have. Otherwise the driver would fail at each connection.
     #[cfg(all(feature = "postgres", feature = "async"))]
     pub(crate) fn refuse_tls(url: &str) -> Result<(), Self> {
         let settings = url.split_once('?').map_or("", |(_, settings)| settings);
@@ -150,8 +150,8 @@ impl StoreUrlError {
         {
             None => Ok(()),
             Some(setting) => Err(Self::new(format!(
-                "the database's URL has {setting}, and connect(..) makes connections without TLS: give PostgresStore::new a pool whose \
-                 connections have it, or leave {setting} out"
+                "the database's URL has {setting}, but connect(..) opens connections without TLS: give PostgresStore::new a pool with \
+                 TLS, or leave {setting} out"
             ))),
         }
     }

@@ -1,4 +1,4 @@
-//! Connections that a store opens itself, by an address.
+//! Connections that a store opens itself, to an address.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,11 +17,11 @@ use super::{ConnectionPool, StoreUrlError};
 ))]
 use crate::store::secrets::redacted;
 
-/// The connections of a store that makes its own: of [`PostgresStore::connect`](super::super::SqlStore::connect) and its likes.
+/// The connections of a store that opens its own, as [`PostgresStore::connect`](super::super::SqlStore::connect) does.
 ///
-/// No pool is needed, and none of the pool features: the store opens a connection when a call finds none free, as many as there are calls
-/// at once (six with the default limits and one transport, and up to three more for each ordered topic), keeps them, and closes what lay
-/// idle for a minute.
+/// It needs no pool and no pool feature. The store opens a connection when a call finds none free, and keeps it. It has as many
+/// as it makes calls at once: six with the default limits and one transport, and up to three more for each ordered topic. It closes
+/// connections that were idle for a minute.
 pub struct OwnConnections {
     url: Arc<str>,
     /// Its address, without secrets.
@@ -38,7 +38,7 @@ impl OwnConnections {
         let url: Arc<str> = url.into();
         let (_, rest) = url.split_once("://").filter(|(scheme, _)| schemes.contains(scheme)).ok_or_else(|| {
             StoreUrlError::new(format!(
-                "the database's URL does not begin with {}://: give it as {}://user:password@host/database",
+                "the database's URL must begin with {}://: give it as {}://user:password@host/database",
                 schemes.join(":// or "),
                 schemes[0]
             ))
@@ -48,7 +48,7 @@ impl OwnConnections {
         let (host, database) = place.split_once('/').unwrap_or((place, ""));
         if database.is_empty() && !settings.contains("dbname=") {
             return Err(StoreUrlError::new(format!(
-                "the database's URL names the server {host:?} and no database: add /database behind the host"
+                "the database's URL names the server {host:?} but no database: add /database after the host"
             )));
         }
         let user = login.split(':').next().unwrap_or_default();
@@ -62,7 +62,7 @@ impl OwnConnections {
         let url: Arc<str> = path.into();
         if url.is_empty() || url.contains(":memory:") {
             return Err(StoreUrlError::new(format!(
-                "{url:?} is a database that only one connection sees, and a relay needs several: give the path of a file"
+                "only one connection sees the database {url:?}, but a relay needs several: give the path of a file"
             )));
         }
         let place = format!("the file {url:?}");
@@ -143,8 +143,8 @@ opened_async!(diesel::pg::Pg, diesel_async::AsyncPgConnection);
 #[cfg(all(feature = "async", feature = "mysql"))]
 opened_async!(diesel::mysql::Mysql, diesel_async::AsyncMysqlConnection);
 
-/// Implements [`ConnectionPool`] over Diesel's own connections. Each is opened on a thread of its own: one of the runtime's would be waited for
-/// when that ends, and libpq waits for a server that accepts and says nothing.
+/// Implements [`ConnectionPool`] over Diesel's own connections. Each is opened on its own thread, because libpq may wait for ever for a
+/// server that accepts and sends nothing. A thread of the runtime would then delay the runtime's shutdown.
 #[cfg(any(feature = "sqlite", all(feature = "libpq", not(feature = "async"))))]
 macro_rules! opened_sync {
     ($backend:ty, $connection:ty) => {
@@ -152,11 +152,11 @@ macro_rules! opened_sync {
             type Session = Blocking<Own<$connection>>;
 
             async fn open(&self, _within: Duration) -> Result<Self::Session, OpenError> {
-                let (tell, told) = tokio::sync::oneshot::channel();
+                let (sender, receiver) = tokio::sync::oneshot::channel();
                 let url = Arc::clone(&self.url);
-                let open = move || drop(tell.send(<$connection as diesel::Connection>::establish(&url)));
+                let open = move || drop(sender.send(<$connection as diesel::Connection>::establish(&url)));
                 std::thread::Builder::new().name("outbox-connect".into()).spawn(open)?;
-                Ok(Blocking::new(Own(told.await?.map_err(|error| self.failed(&error))?)))
+                Ok(Blocking::new(Own(receiver.await?.map_err(|error| self.failed(&error))?)))
             }
 
             fn is_own(&self) -> bool {
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused_with_the_remedy() {
+    fn a_wrong_address_is_refused_with_the_remedy() {
         for (url, remedy) in [
             ("mysql://shop:swordfish@db/orders", "postgres://user:password@host/database"),
             ("db.local", "postgres://user:password@host/database"),

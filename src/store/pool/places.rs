@@ -1,4 +1,4 @@
-//! How many connections a store may have, and how many it has.
+//! Bounds and counts the connections of a store.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,26 +8,26 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::limits::{CONNECTIONS_LEFT_FREE, OWN_CONNECTIONS_MAX};
 use crate::store::TooFewConnections;
 
-/// The place of one connection among those of its store, given up when the connection is closed.
+/// The place of one connection among those of its store. It is freed when the connection is closed.
 pub(super) type Place = OwnedSemaphorePermit;
 
 #[derive(Debug)]
 pub(super) struct Places {
     free: Arc<Semaphore>,
-    /// How many there are.
+    /// How many places there are.
     all: Mutex<usize>,
     /// Whether a relay has said how many it needs.
     is_reserved: AtomicBool,
 }
 
 impl Places {
-    /// Of a store with a pool that bounds it, or without.
+    /// The places of a store, whose pool may bound them.
     pub(super) fn new(is_own: bool) -> Self {
         let all = if is_own { OWN_CONNECTIONS_MAX } else { Semaphore::MAX_PERMITS };
         Self { free: Arc::new(Semaphore::new(all)), all: Mutex::new(all), is_reserved: AtomicBool::new(false) }
     }
 
-    /// Waits for one. Cancel safe.
+    /// Waits for a free place. Cancel safe.
     pub(super) async fn take(&self) -> Place {
         let Ok(place) = Arc::clone(&self.free).acquire_owned().await else {
             unreachable!("the semaphore is never closed")
@@ -35,8 +35,8 @@ impl Places {
         place
     }
 
-    /// Makes room for the `most` that a relay can use at once, in a pool of at most `size`. The pool keeps
-    /// [`CONNECTIONS_LEFT_FREE`] for others.
+    /// Sets the number of places to `most`, which a relay can use at once, or to what a pool of `size` can give.
+    /// [`CONNECTIONS_LEFT_FREE`] of the pool stay for others.
     pub(super) fn reserve(&self, size: Option<usize>, needs: usize, most: usize) -> Result<(), TooFewConnections> {
         if let Some(has) = size.filter(|has| *has < needs) {
             return Err(TooFewConnections { has, needs });
@@ -46,20 +46,20 @@ impl Places {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         match wanted.checked_sub(*all) {
             Some(more) => self.free.add_permits(more),
-            // Nothing was asked yet, so all of them are free.
+            // No call was made yet, so all places are free.
             None => drop(self.free.forget_permits(*all - wanted)),
         }
         *all = wanted;
         Ok(())
     }
 
-    /// How many connections there are.
+    /// How many places are taken.
     pub(super) fn taken(&self) -> usize {
         let all = *self.all.lock().unwrap_or_else(PoisonError::into_inner);
         all.saturating_sub(self.free.available_permits())
     }
 
-    /// Whether they are a relay's.
+    /// Whether a relay uses the store.
     pub(super) fn is_reserved(&self) -> bool {
         self.is_reserved.load(Ordering::Relaxed)
     }

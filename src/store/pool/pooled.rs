@@ -27,7 +27,7 @@ pub trait Handle: Send + 'static {
     /// The connection.
     fn connection(&mut self) -> &mut Self::Connection;
 
-    /// Closes the connection now, which releases its locks. Left to the pool, it would stay open until the pool next checks it.
+    /// Closes the connection now, which releases its locks. The pool would close it only at its next check.
     fn discard(self);
 }
 

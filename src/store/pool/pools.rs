@@ -1,4 +1,4 @@
-//! deadpool, bb8 and mobc differ in how a connection is taken and how it is closed.
+//! The async pools. They differ in how a connection is taken and how it is closed.
 
 use std::time::Duration;
 
@@ -121,7 +121,7 @@ mod mobc {
 
     use super::*;
 
-    // Its state is behind an async lock, which somebody may have for a moment.
+    // Its state is behind an async lock, which may be held for a moment.
     connection_pool!(
         Pool,
         PooledConnection<C>,

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use crate::limits::STATEMENT_TIMEOUT_CAUTION;
 use crate::store::StoreError;
 
-/// Whether a call was abandoned lately, and how a statement begins then.
+/// Remembers whether a call was abandoned recently. Statements then begin with time-outs.
 #[derive(Debug)]
 pub(super) struct TimeoutGuard {
     begin: Arc<str>,
@@ -17,7 +17,7 @@ pub(super) struct TimeoutGuard {
 
 #[derive(Debug, Clone, Copy)]
 enum State {
-    /// No call has been answered yet. A process that restarts again and again while a table is locked abandons its calls each time.
+    /// Whether no call has been answered yet. A process that restarts repeatedly while a table is locked abandons calls each time.
     Untested,
     Healthy,
     GuardedUntil(Instant),
@@ -44,9 +44,9 @@ impl TimeoutGuard {
         let is_guarded = self.begin().is_some();
         let mut state = self.state();
         match result {
-            // It may be of another table: the abandoned statement may still wait for its lock.
+            // This success may concern another table: the abandoned statement may still wait for its lock.
             Ok(_) if matches!(*state, State::Untested) => *state = State::Healthy,
-            // A conflict alone is a deadlock or somebody's open transaction: the server has ended the statement.
+            // A conflict is a deadlock or somebody's open transaction. In both cases the server has ended the statement.
             Err(StoreError::Conflict(_)) if !is_guarded => {}
             Err(StoreError::TimedOut { .. } | StoreError::Conflict(_)) => {
                 *state = State::GuardedUntil(Instant::now() + STATEMENT_TIMEOUT_CAUTION);
@@ -76,7 +76,7 @@ mod tests {
         assert!(guard.begin().is_none(), "the server has ended it");
         guard.record::<()>(&Err(StoreError::TimedOut { after: Duration::from_secs(5) }));
         guard.record(&Ok(()));
-        assert!(guard.begin().is_some(), "an answer from another table is no sign");
+        assert!(guard.begin().is_some(), "a statement about another table proves nothing");
         tokio::time::advance(STATEMENT_TIMEOUT_CAUTION).await;
         assert!(guard.begin().is_none());
     }

@@ -118,7 +118,7 @@ async fn an_abandoned_opening_is_not_wasted() {
         sleep(USE / 2).await;
     }
     assert_eq!(begun.load(Ordering::Relaxed), 2, "as many as there are calls at once");
-    assert_eq!(finished.load(Ordering::Relaxed), 2, "none was cut off");
+    assert_eq!(finished.load(Ordering::Relaxed), 2, "no call was cut off");
 }
 
 #[tokio::test(start_paused = true)]
@@ -159,7 +159,7 @@ impl QueryableByName<Pg> for Empty {
 async fn calls(connections: &Connections<Pg, Pool>, count: usize) -> usize {
     let call = || async { connections.load::<Empty>(Statement::new(&"SELECT 1".into(), [])).await.is_ok() };
     let answered = futures_util::future::join_all((0..count).map(|_| call())).await;
-    answered.into_iter().filter(|is_answered| *is_answered).count()
+    answered.into_iter().filter(|is_ok| *is_ok).count()
 }
 
 /// A server that does not answer gets no more connections from a store, however many of its calls are abandoned.

@@ -15,7 +15,7 @@ use crate::message::MessageId;
 use crate::store::schema::IndexNaming;
 use crate::store::sql::binds::Binds;
 use crate::store::sql::dialect::{Bind, Dialect};
-use crate::store::sql::group::{Column, RowBatch};
+use crate::store::sql::row_batch::{Column, RowBatch};
 use crate::store::sql::text::{Placeholders, Step, Syntax};
 use crate::store::{PollFrom, PollSpec, Requeue};
 

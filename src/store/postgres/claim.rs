@@ -18,7 +18,7 @@ use crate::store::pool::{ConnectionPool, PoolConnection, Session, within};
 use crate::store::sql::binds::Binds;
 use crate::store::sql::database::append_binds;
 use crate::store::sql::dialect::{Bind, Statement, micros};
-use crate::store::sql::group::RowBatch;
+use crate::store::sql::row_batch::RowBatch;
 use crate::store::sql::rows::Read;
 use crate::store::sql::statements::Sql;
 use crate::store::{Claim, ClaimHandle, ClaimMode, ClaimSpec, Closed, DueWatermark, Held, Keep, RowKey, StoreError};

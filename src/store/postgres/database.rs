@@ -129,11 +129,11 @@ impl Database for Pg {
         Ok(Pruned { rows, more: rows == rows_max })
     }
 
-    async fn mark_processed<P: ConnectionPool<Self>>(
+    async fn report_processed<P: ConnectionPool<Self>>(
         store: &PostgresStore<P>,
         messages: &[MessageId],
     ) -> Result<Vec<(MessageId, ProcessedOutcome)>, StoreError> {
-        store.read(&store.sql.sent.mark, [Self::messages(messages)]).await
+        store.read(&store.sql.sent.report_processed, [Self::messages(messages)]).await
     }
 
     async fn lane_entries<P: ConnectionPool<Self>>(

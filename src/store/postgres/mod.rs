@@ -31,8 +31,8 @@ use crate::limits::{POSTGRES_PLAN_AGE_MAX, SERVER_LOCK_TIMEOUT_PERCENT, SERVER_S
 
 /// An outbox in PostgreSQL (13 or later).
 ///
-/// [`connect`](SqlStore::connect) makes the relay's own connections. With TLS, or settings of your own, give it a pool
-/// ([`new`](SqlStore::new)): sync (r2d2) and async (diesel-async) pools alike, see [`ConnectionPool`]. It works behind pgbouncer
+/// [`connect`](SqlStore::connect) opens connections for the relay. For TLS, or settings of your own, give it a sync (r2d2) or async
+/// (diesel-async) pool with [`new`](SqlStore::new); see [`ConnectionPool`]. It works behind pgbouncer
 /// in session mode, and in transaction mode with [`transaction_pooling`](SqlStore::transaction_pooling).
 ///
 /// ```
@@ -69,14 +69,14 @@ const READ_COMMITTED: &str = "SELECT set_config('default_transaction_isolation',
 
 #[cfg(any(feature = "async", feature = "libpq"))]
 impl SqlStore<Pg, OwnConnections> {
-    /// An outbox at this URL, with connections of the relay's own: as many as it has calls at once, opened when they are needed. Nothing is
-    /// connected yet: the relay's start is the first to try.
+    /// A store at this URL that opens its own connections when they are needed, as many as the relay makes calls at once. The relay's
+    /// start opens the first one.
     ///
-    /// The connections are diesel-async's with the feature `async`, which the pool features bring along, and have no TLS. With the feature
-    /// `libpq` alone they are Diesel's, and libpq reads the URL, TLS included.
+    /// With the feature `async`, which the pool features enable, the connections are those of diesel-async, without TLS. With the feature
+    /// `libpq` alone they are Diesel's: libpq reads the URL, and TLS works.
     ///
     /// # Errors
-    /// It is no URL of PostgreSQL, names no database, or asks for TLS where there is none.
+    /// The URL is not one of PostgreSQL, names no database, or requires TLS from connections that have none.
     pub fn connect(url: impl Into<Arc<str>>) -> Result<Self, StoreUrlError> {
         let url = url.into();
         #[cfg(feature = "async")]
@@ -131,7 +131,8 @@ impl<P: ConnectionPool<Pg>> SqlStore<Pg, P> {
         self.with_single_begin()
     }
 
-    /// Sets the time limit of each call, by default 5 s. The server cancels a little sooner: a lock wait after four fifths of it.
+    /// Sets the time limit of each call, by default 5 s. The server cancels a statement a little earlier, and a wait for a lock after four
+    /// fifths of the limit.
     #[must_use]
     pub fn statement_timeout(mut self, timeout: Duration) -> Self {
         self.executor = self.executor.map_connections(|connections| connections.with_deadline(timeout));

@@ -163,8 +163,8 @@ impl LibpqConnector {
     ///
     /// Cancel safe: the next call waits for the same result.
     async fn open(&self, open: impl FnOnce() -> OpenResult + Send + 'static) -> OpenResult {
-        let mut under_way = self.0.lock().await;
-        let receiver = match under_way.take() {
+        let mut pending = self.0.lock().await;
+        let receiver = match pending.take() {
             Some(receiver) => receiver,
             None => {
                 let (sender, receiver) = tokio::sync::oneshot::channel();
@@ -174,8 +174,8 @@ impl LibpqConnector {
                 receiver
             }
         };
-        let opened = under_way.insert(receiver).await;
-        *under_way = None;
+        let opened = pending.insert(receiver).await;
+        *pending = None;
         opened.unwrap_or_else(|_| Err(StoreError::Unreachable("the thread that opens connections panicked".into())))
     }
 }

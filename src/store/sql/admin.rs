@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use super::SqlStore;
 use super::database::{Database, WriteOutcome};
 use super::dialect::Bind;
-use super::group::sorted_unique;
+use super::row_batch::sorted_unique;
 use super::rows::{FromRow, Read};
 use super::search::Search;
 use super::text::StatementSql;

@@ -3,7 +3,7 @@ use std::time::{Duration, SystemTime};
 use uuid::Uuid;
 
 use super::dialect::{BindOf, Dialect};
-use super::group::{Column, RowBatch};
+use super::row_batch::{Column, RowBatch};
 use super::text::Step;
 use crate::message::MessageId;
 use crate::store::Requeue;

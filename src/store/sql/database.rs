@@ -8,7 +8,7 @@ use super::binds::Binds;
 use super::columns::Columns;
 use super::dialect::{Bind, BindOf, Statement};
 use super::executor::PoolConnectionOf;
-use super::group::RowBatch;
+use super::row_batch::RowBatch;
 use super::rows::{FromRow, RawPollRow, Read};
 use super::scans::{SCAN_COUNTS, scan_batches};
 use super::text::{StatementSql, Step};
@@ -29,7 +29,7 @@ pub trait Database: Columns + Binds {
     /// Whether the owner of lanes is bound before a batch, not after it.
     const BINDS_OWNER_FIRST: bool = false;
 
-    /// How many connections a relay has use for, whatever its limits are.
+    /// The most connections that a relay can use, whatever its limits are.
     const CONNECTION_BOUND: Option<usize> = None;
 
     /// Commits a transaction that writes.
@@ -168,8 +168,8 @@ pub trait Database: Columns + Binds {
         rows_max: usize,
     ) -> impl Future<Output = Result<Pruned, StoreError>> + Send;
 
-    /// Marks messages as processed.
-    fn mark_processed<P: ConnectionPool<Self>>(
+    /// Records that consumers have processed messages.
+    fn report_processed<P: ConnectionPool<Self>>(
         store: &SqlStore<Self, P>,
         messages: &[MessageId],
     ) -> impl Future<Output = Result<Vec<(MessageId, ProcessedOutcome)>, StoreError>> + Send;
@@ -294,7 +294,7 @@ impl<DB: Database, P: ConnectionPool<DB>> SqlStore<DB, P> {
         let statement = Statement::new(self.sql.due.poll_sql(has_pauses), binds);
         let found: Vec<Read<RawPollRow>> = self.executor.poll(statement).await?;
         let slack = spec.watermark_slack_duration;
-        Ok(PollResult::of(found.into_iter().map(|Read(RawPollRow(topic, looked))| looked.of::<DB>(&topic, slack))))
+        Ok(PollResult::of(found.into_iter().map(|Read(RawPollRow(topic, row))| row.of::<DB>(&topic, slack))))
     }
 
     /// Runs statements that follow each other at once in one transaction.

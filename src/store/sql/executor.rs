@@ -30,7 +30,7 @@ impl<DB: Dialect, P: ConnectionPool<DB>> Executor<DB, P> {
     /// Replaces the connections, before the first call.
     pub(crate) fn map_connections(self, change: impl FnOnce(Connections<DB, P>) -> Connections<DB, P>) -> Self {
         let connections = Arc::into_inner(self.connections);
-        let connections = connections.unwrap_or_else(|| unreachable!("no call is under way"));
+        let connections = connections.unwrap_or_else(|| unreachable!("no call is in flight"));
         Self { connections: Arc::new(change(connections)), deadline: self.deadline }
     }
 
@@ -57,13 +57,13 @@ impl<DB: Dialect, P: ConnectionPool<DB>> Executor<DB, P> {
         &self,
         call: impl for<'l> FnOnce(&'l mut PoolConnectionOf<DB, P>) -> BoxFuture<'l, Result<T, StoreError>> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let (mut answer, answered) = oneshot::channel();
+        let (mut sender, receiver) = oneshot::channel();
         let connections = Arc::clone(&self.connections);
         tokio::spawn(async move {
             // If nobody waits any more, the call is not begun.
             let conn = tokio::select! {
                 biased;
-                () = answer.closed() => return,
+                () = sender.closed() => return,
                 conn = connections.acquire() => conn,
             };
             let result = match conn {
@@ -77,11 +77,11 @@ impl<DB: Dialect, P: ConnectionPool<DB>> Executor<DB, P> {
                 Err(error) => Err(error),
             };
             // An error means that the caller stopped waiting.
-            let _ = answer.send(result);
+            let _ = sender.send(result);
         });
         let timed_out = |_| StoreError::TimedOut { after: self.deadline };
         let task_ended = |error| Err(StoreError::Unreachable(Box::new(error)));
-        timeout(self.deadline, answered).await.map_err(timed_out)?.unwrap_or_else(task_ended)
+        timeout(self.deadline, receiver).await.map_err(timed_out)?.unwrap_or_else(task_ended)
     }
 
     /// Runs one statement as its own transaction, and reads its rows.

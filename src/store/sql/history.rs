@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use super::SqlStore;
 use super::database::Database;
 use super::dialect::{Bind, BindOf};
-use super::group::sorted_unique;
+use super::row_batch::sorted_unique;
 use crate::message::MessageId;
 use crate::store::history::with_history_migration;
 use crate::store::pool::ConnectionPool;
@@ -56,9 +56,9 @@ impl<DB: Database, P: ConnectionPool<DB>> HistoryStore for SqlStore<DB, P> {
         DB::remove(self, &self.sql.retention.prune_dead_letters, binds).await
     }
 
-    async fn apply_processed_marks(&self, age: Duration, rows_max: usize) -> Result<usize, StoreError> {
+    async fn apply_processed_reports(&self, age: Duration, rows_max: usize) -> Result<usize, StoreError> {
         let binds = vec![Bind::Number(DB::duration(age)), Bind::limit(rows_max)];
-        DB::remove(self, &self.sql.retention.apply_processed_marks, binds).await
+        DB::remove(self, &self.sql.retention.apply_processed_reports, binds).await
     }
 
     async fn sent(&self, message: MessageId) -> Result<Option<SentMessage>, StoreError> {
@@ -103,11 +103,11 @@ impl<DB: Database, P: ConnectionPool<DB>> HistoryStore for SqlStore<DB, P> {
         Ok(counted.into_iter().next().unwrap_or(SentCount { sent: 0, unprocessed: 0 }))
     }
 
-    async fn mark_processed(&self, messages: &[MessageId]) -> Result<Vec<(MessageId, ProcessedOutcome)>, StoreError> {
+    async fn report_processed(&self, messages: &[MessageId]) -> Result<Vec<(MessageId, ProcessedOutcome)>, StoreError> {
         if messages.is_empty() {
             return Ok(Vec::new());
         }
-        DB::mark_processed(self, messages).await
+        DB::report_processed(self, messages).await
     }
 
     async fn sent_keys(&self, messages: &[MessageId]) -> Result<Vec<MessageKey>, StoreError> {

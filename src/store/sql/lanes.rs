@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use super::SqlStore;
 use super::database::Database;
 use super::dialect::{Bind, Statement};
-use super::group::{Column, RowBatch, sorted_by_id};
+use super::row_batch::{Column, RowBatch, sorted_by_id};
 use super::rows::Read;
 use crate::lane::NodeId;
 use crate::store::decode::RawRow;

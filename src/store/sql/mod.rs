@@ -5,17 +5,17 @@
 #![cfg_attr(not(all(feature = "postgres", feature = "mysql", feature = "sqlite")), allow(dead_code))]
 
 mod admin;
+mod admin_rows;
 pub(crate) mod binds;
 pub(crate) mod columns;
 pub(crate) mod database;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 pub(super) mod dialect;
 pub(crate) mod executor;
-pub(crate) mod group;
 pub(crate) mod halves;
 mod history;
-mod kept_rows;
 mod lanes;
+pub(crate) mod row_batch;
 pub(crate) mod rows;
 pub(crate) mod scans;
 pub(crate) mod search;

@@ -12,8 +12,8 @@ pub(crate) fn union_of_scans(one: &str, count: usize) -> String {
 /// Batches of scans: the index of the first one, the batch, and the index of the text for it.
 pub(crate) fn scan_batches<T>(scans: &[T]) -> impl Iterator<Item = (usize, &[T], usize)> {
     let largest = SCAN_COUNTS.iter().copied().max().unwrap_or(1);
-    scans.chunks(largest).enumerate().map(move |(group, scans)| {
+    scans.chunks(largest).enumerate().map(move |(chunk, scans)| {
         let text = SCAN_COUNTS.iter().position(|count| scans.len() <= *count).unwrap_or(0);
-        (group * largest, scans, text)
+        (chunk * largest, scans, text)
     })
 }

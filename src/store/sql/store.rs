@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use super::SqlStore;
 use super::database::Database;
 use super::dialect::{Bind, BindOf};
-use super::group::{RowBatch, sorted_by_id};
+use super::row_batch::{RowBatch, sorted_by_id};
 use super::rows::ConfirmRow;
 use super::statements::Sql;
 use crate::message::MessageId;

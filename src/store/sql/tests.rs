@@ -1,4 +1,4 @@
-use super::group::{RowBatch, sorted_by_id};
+use super::row_batch::{RowBatch, sorted_by_id};
 use super::statements::Sql;
 use super::text::{INJECTED_BUGS, Placeholders, Syntax};
 use crate::message::MessageId;

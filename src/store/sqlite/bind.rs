@@ -12,7 +12,7 @@ use crate::message::MessageId;
 use crate::store::schema::IndexNaming;
 use crate::store::sql::binds::Binds;
 use crate::store::sql::dialect::{Bind, BindOf, Dialect};
-use crate::store::sql::group::{Column, RowBatch, columns_json};
+use crate::store::sql::row_batch::{Column, RowBatch, columns_json};
 use crate::store::sql::text::{Placeholders, Step, Syntax};
 use crate::store::{PollSpec, Requeue};
 

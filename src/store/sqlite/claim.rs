@@ -18,7 +18,7 @@ use crate::store::sql::columns::Columns;
 use crate::store::sql::database::append_binds;
 use crate::store::sql::dialect::{Bind, Statement};
 use crate::store::sql::executor::Executor;
-use crate::store::sql::group::RowBatch;
+use crate::store::sql::row_batch::RowBatch;
 use crate::store::sql::rows::{Read, raw_row};
 use crate::store::sql::statements::Sql;
 use crate::store::sql::text::StatementSql;

@@ -14,7 +14,7 @@ use crate::store::sql::binds::Binds as _;
 use crate::store::sql::columns::Columns;
 use crate::store::sql::database::{Database, VoidMarkSql, WriteOutcome};
 use crate::store::sql::dialect::{Bind, BindOf, Statement, count};
-use crate::store::sql::group::RowBatch;
+use crate::store::sql::row_batch::RowBatch;
 use crate::store::sql::rows::Read;
 use crate::store::sql::statements::Sql;
 use crate::store::sql::text::StatementSql;
@@ -124,21 +124,21 @@ impl Database for Sqlite {
         Ok(Pruned { rows, more: found == rows_max || fitting < found })
     }
 
-    async fn mark_processed<P: ConnectionPool<Self>>(
+    async fn report_processed<P: ConnectionPool<Self>>(
         store: &SqliteStore<P>,
         messages: &[MessageId],
     ) -> Result<Vec<(MessageId, ProcessedOutcome)>, StoreError> {
-        let step = |at| Statement::step(&store.sql.sent.mark, at, [Self::messages(messages)]);
-        let [find, mark, ahead] = [0, 1, 2].map(step);
-        let marked = store.transaction(|conn| {
+        let step = |at| Statement::step(&store.sql.sent.report_processed, at, [Self::messages(messages)]);
+        let [find, record, ahead] = [0, 1, 2].map(step);
+        let reported = store.transaction(|conn| {
             Box::pin(async move {
                 let found: Vec<Read<(MessageId, ProcessedOutcome)>> = conn.load(find).await?;
-                conn.execute(mark).await?;
+                conn.execute(record).await?;
                 conn.execute(ahead).await?;
                 Ok(found)
             })
         });
-        Ok(marked.await?.into_iter().map(|row| row.0).collect())
+        Ok(reported.await?.into_iter().map(|row| row.0).collect())
     }
 }
 
@@ -147,7 +147,7 @@ pub(super) fn history_inserts(sql: &Sql, text: &StatementSql, rows: &[HistoryRow
     let mut writes = vec![Statement::new(text, Sqlite::row_batch(&RowBatch::history(rows), text.first()))];
     if rows.iter().any(|row| row.keep.awaits_processing) {
         let messages: Vec<MessageId> = rows.iter().map(|row| row.key.message_id).collect();
-        writes.push(Statement::new(&sql.history.remove_applied_marks, [Sqlite::messages(&messages)]));
+        writes.push(Statement::new(&sql.history.remove_applied_reports, [Sqlite::messages(&messages)]));
     }
     writes
 }

@@ -57,16 +57,16 @@ const SET_UP: &str = "PRAGMA busy_timeout = 2000";
 
 /// An outbox in SQLite (3.37 or later, with its JSON functions).
 ///
-/// [`connect`](SqlStore::connect) makes the relay's own connections, and needs no pool. [`new`](SqlStore::new) takes them from sync (r2d2)
-/// and async (diesel-async's `SyncConnectionWrapper`) pools alike, see [`ConnectionPool`], of at least two connections. The database must be
+/// [`connect`](SqlStore::connect) opens connections for the relay and needs no pool. [`new`](SqlStore::new) takes a sync (r2d2) or async
+/// (diesel-async's `SyncConnectionWrapper`) pool of at least two connections; see [`ConnectionPool`]. The database must be
 /// a file: each connection to `:memory:` has its own database. The schema of [`TableNames`](crate::TableNames) is an attached database,
 /// which each connection of the pool must attach.
 ///
 /// # The one write lock
-/// SQLite lets one connection write at a time. So claimed rows are leased by a short transaction, and not kept locked while they
-/// are sent. Set up the application's connections with [`SQLITE_SET_UP`] or similar; a relay warns at its start of settings that can
-/// lose commits. Begin writing transactions with `BEGIN IMMEDIATE` (Diesel's `immediate_transaction`): one that reads first and then
-/// finds that the relay wrote meanwhile fails at once, whatever its `busy_timeout`.
+/// SQLite lets one connection write at a time. So a claim leases its rows in a short transaction and does not keep them locked while
+/// they are sent. Set up the application's connections with [`SQLITE_SET_UP`] or similar; a relay warns at its start of settings that can
+/// lose commits. Begin writing transactions with `BEGIN IMMEDIATE` (Diesel's `immediate_transaction`). Otherwise a transaction that reads
+/// first fails at once if the relay has written meanwhile, whatever its `busy_timeout`.
 ///
 /// ```
 /// use diesel_outbox::store::SqliteStore;
@@ -82,11 +82,11 @@ pub type SqliteStore<P> = SqlStore<Sqlite, P>;
 const BEGIN: &str = "BEGIN IMMEDIATE";
 
 impl SqlStore<Sqlite, OwnConnections> {
-    /// An outbox in this file, with connections of the relay's own: two of Diesel's at most. Nothing is opened yet: the relay's start is the
-    /// first to try.
+    /// A store in this file that opens its own connections when they are needed, at most two of Diesel's. The relay's start opens the
+    /// first one.
     ///
     /// # Errors
-    /// It is no file that several connections can share, as `:memory:`.
+    /// The path names no file that several connections can share, as `:memory:` does.
     pub fn connect(path: impl Into<Arc<str>>) -> Result<Self, StoreUrlError> {
         Ok(Self::new(OwnConnections::to_file(path)?))
     }

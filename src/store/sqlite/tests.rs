@@ -60,11 +60,11 @@ fn no_statement_reads_a_whole_table() {
         &live.dead_letter,
     ];
     let of_claims = [&claims.claim, &claims.lease, &claims.settle_claimed, &claims.lease_in_flight, &claims.release];
-    let of_looks = [&due.poll, &due.poll_with_pauses, &due.backlog, &lanes.first_from, &lanes.read, &lanes.write];
+    let of_polls = [&due.poll, &due.poll_with_pauses, &due.backlog, &lanes.first_from, &lanes.read, &lanes.write];
     let of_lanes = [&lane_rows.rows, &lane_rows.fail_in_lanes, &lane_rows.dead_letter_from_lanes];
-    let mut asked = texts(of_live.into_iter().chain(of_claims).chain(of_looks).chain(of_lanes));
-    asked.push(lane_rows.entries.steps()[1].sql.clone());
-    for text in asked {
+    let mut all = texts(of_live.into_iter().chain(of_claims).chain(of_polls).chain(of_lanes));
+    all.push(lane_rows.entries.steps()[1].sql.clone());
+    for text in all {
         let plan = database.plan(&text);
         let scans = |step: &String| ["SCAN m", "SCAN l", "SCAN outbox_"].iter().any(|scan| step.starts_with(scan));
         // The recursions over topics, which jump from one to the next in the index.

@@ -47,7 +47,7 @@ macro_rules! __store_cases {
             extend_requires_its_epoch,
             extend_skips_locked_rows,
             fail_counts_and_backs_off,
-            fail_spends_an_attempt_only_if_asked,
+            fail_spends_an_attempt_only_if_requested,
             fail_records_each_row_separately,
             fail_bounds_the_wait,
             fail_keeps_the_last_errors,
@@ -63,7 +63,7 @@ macro_rules! __store_cases {
             poll_reports_delays_of_years,
             poll_reports_the_next_row_not_due,
             poll_stays_in_its_range,
-            poll_goes_back_as_far_as_asked,
+            poll_goes_back_as_far_as_requested,
             poll_watermark_hides_no_locked_row,
             poll_watermark_hides_no_late_commit,
             backlog_counts_each_topic,
@@ -97,7 +97,7 @@ macro_rules! __store_cases {
             lanes_are_shared_fairly,
             concurrent_balances_share_no_lane,
             lane_is_taken_over_when_its_lease_ends,
-            owned_lanes_are_leased_anew_by_each_balance,
+            owned_lanes_are_renewed_by_each_balance,
             leaving_node_is_no_longer_counted,
             lane_entries_come_by_id,
             lane_horizon_follows_open_transactions,
@@ -148,10 +148,10 @@ macro_rules! __store_cases {
             concurrent_prunes_share_the_work,
             ensure_partitions_can_be_repeated,
             old_dead_letters_are_pruned,
-            processed_mark_is_set_once,
-            processed_mark_waits_for_its_message,
-            processed_mark_concurrent_with_a_settle_is_not_lost,
-            old_processed_marks_are_applied_to_their_messages,
+            processed_report_is_recorded_once,
+            processed_report_waits_for_its_message,
+            processed_report_concurrent_with_a_settle_is_not_lost,
+            old_processed_reports_are_applied_to_their_messages,
             unprocessed_comes_in_pages,
             resend_requeues_messages,
             resend_survives_a_late_settle,
@@ -178,7 +178,7 @@ macro_rules! __store_tests {
 /// Creates a `#[test]` for every case of the store conformance suite, in the current module.
 ///
 /// Takes the function that opens a store over empty tables: an `async fn() -> Option<impl StoreUnderTest>`. It is called for each
-/// test. `None` skips the test; the function should then say so loudly.
+/// test. `None` skips the test; the function should then print why.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! store_conformance_tests {

@@ -73,7 +73,7 @@ pub trait StoreUnderTest: Send + Sync {
         panic!("this store keeps marks, and the suite has no way to write one: {marking:?} of {message}")
     }
 
-    /// Makes time pass for the rows: moves the clock forward, or every `due_at` and the age of every mark back. Never called while
+    /// Makes time pass for the rows: moves the clock forward, or every `due_at` and the age of every mark and report back. Never called while
     /// a transaction or a claim is open, nor between getting and using a watermark.
     async fn advance(&self, by: Duration);
 }

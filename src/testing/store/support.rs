@@ -123,7 +123,7 @@ pub(super) fn failed(held: Held, error: impl Into<String>) -> Failed {
     Failed { held, wait, spends_attempt: true, class: "temporary", error: error.into() }
 }
 
-pub(super) fn dead(held: Held) -> NewDeadLetter {
+pub(super) fn to_dead_letter(held: Held) -> NewDeadLetter {
     NewDeadLetter { held, reason: "attempts".to_owned() }
 }
 
@@ -181,8 +181,8 @@ pub(super) struct WriteWindow {
 impl WriteWindow {
     pub(super) async fn of<T>(under_test: &dyn StoreUnderTest, call: impl Future<Output = T>) -> (Self, T) {
         let began_at = under_test.now().await;
-        let answer = call.await;
-        (Self { began_at, ended_at: under_test.now().await }, answer)
+        let result = call.await;
+        (Self { began_at, ended_at: under_test.now().await }, result)
     }
 
     /// Asserts that a moment is in it.
@@ -201,8 +201,8 @@ impl WriteWindow {
 pub(super) async fn eventually<T>(what: &str, mut attempt: impl AsyncFnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + TIMEOUT;
     loop {
-        if let Some(answer) = attempt().await {
-            return answer;
+        if let Some(result) = attempt().await {
+            return result;
         }
         assert!(Instant::now() < deadline, "not within {TIMEOUT:?}: {what}");
         sleep(Duration::from_millis(10)).await;

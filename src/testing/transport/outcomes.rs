@@ -52,7 +52,7 @@ impl OutcomeRecorder {
         transport.send(envelope, self.receipt(id));
     }
 
-    /// The receipt of message `id`, for whoever sends it otherwise.
+    /// The receipt of message `id`, for a caller that sends it itself.
     pub fn receipt(self: &Arc<Self>, id: i64) -> Receipt {
         let outcomes = Arc::clone(self);
         Receipt::new(move |outcome| outcomes.note(id, outcome))

@@ -34,7 +34,7 @@ struct TargetConfig {
     health_url: Option<String>,
 }
 
-/// The builder's methods are the fields; `url`, or `url_header` in its place, is required. `sign` is a list of secrets, `success` one of
+/// The fields are the builder's methods. Either `url` or `url_header` is required. `sign` is a list of secrets, `success` a list of
 /// statuses, and `classify_status` a table of classes by status. Not serializable, because it holds secrets.
 impl<'de> Deserialize<'de> for HttpTarget {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -42,7 +42,7 @@ impl<'de> Deserialize<'de> for HttpTarget {
         let mut target = match (config.url, config.url_header) {
             (Some(url), None) => Self::new(url),
             (None, Some(header)) => Self::from_header(header),
-            _ => return Err(D::Error::custom("a target has either url or url_header: give one of them")),
+            _ => return Err(D::Error::custom("a target needs either url or url_header: give one of them")),
         };
         target.method = config.method.unwrap_or(target.method);
         target.headers = config.headers.into_iter().collect();
@@ -98,7 +98,7 @@ struct RefusalsConfig {
     waits: Option<RetryConfig>,
 }
 
-/// The builder's methods are the fields: `topics` is a table of targets by topic, `private_addresses` is `"allow"` or `"deny"`, and
+/// The fields are the builder's methods: `topics` is a table of targets by topic, `private_addresses` is `"allow"` or `"deny"`, and
 /// `root_certificates` a list of PEM texts. Not serializable, because it holds secrets.
 impl<'de> Deserialize<'de> for HttpTransportBuilder {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused_by_name() {
+    fn impossible_values_are_refused_by_name() {
         for (json, names) in [
             (r#"{"topics": {"orders": {"method": "PUT"}}}"#, "url_header"),
             (r#"{"topics": {"orders": {"url": "https://a", "treat": {"teapot": "record"}}}}"#, "teapot"),

@@ -85,7 +85,7 @@ pub(super) enum HttpFailure {
     Client { origin: Arc<str>, text: String },
     #[error("{origin} was unreachable a moment ago; it is tried again soon")]
     HostDown { origin: Arc<str> },
-    #[error("{origin} asks to be left alone for {wait:?}")]
+    #[error("{origin} asks for a pause of {wait:?}")]
     HostPaused { origin: Arc<str>, wait: Duration },
     #[error("too many messages wait for {origin}")]
     HostFull { origin: Arc<str> },

@@ -40,16 +40,16 @@ impl Health {
     /// Asks to send one message. A host that is down lets one message through after each pause. A message that never
     /// gets its answer therefore does not block the host.
     pub(super) fn admit(&mut self, now: Instant) -> Admission {
-        let asked = self.paused_for(now);
+        let pause = self.paused_for(now);
         if let Some(down) = &mut self.down {
-            let wait = asked.max(down.until.saturating_duration_since(now));
+            let wait = pause.max(down.until.saturating_duration_since(now));
             if !wait.is_zero() {
                 return Admission::Down(wait);
             }
             down.until = now + down.pause;
             return Admission::Allowed;
         }
-        if asked.is_zero() { Admission::Allowed } else { Admission::Paused(asked) }
+        if pause.is_zero() { Admission::Allowed } else { Admission::Paused(pause) }
     }
 
     /// How long the pause that the host asked for still lasts.
@@ -215,16 +215,16 @@ mod tests {
     /// Two requests were in flight: one answer asked for a pause, the other lost its connection.
     #[tokio::test(start_paused = true)]
     async fn a_down_host_also_respects_its_pause() {
-        const ASKED: Duration = Duration::from_secs(120);
+        const PAUSE: Duration = Duration::from_secs(120);
         let (mut health, began) = (Health::default(), Instant::now());
-        health.pause(ASKED, began);
+        health.pause(PAUSE, began);
         assert!(health.failed(FailureKind::Unreachable, Scope::Topic, began));
         for seconds in [0, 1, 2, 4, 119] {
             let passed = Duration::from_secs(seconds);
-            assert_eq!(health.admit(began + passed), Admission::Down(ASKED - passed));
+            assert_eq!(health.admit(began + passed), Admission::Down(PAUSE - passed));
             assert!(!health.is_pause_over(began + passed));
         }
-        let now = began + ASKED;
+        let now = began + PAUSE;
         assert_eq!(health.admit(now), Admission::Allowed, "one message may try");
         assert_eq!(health.admit(now), Admission::Down(HTTP_HOST_BACK_OFF_MIN), "no other message may");
         assert!(health.failed(FailureKind::Unreachable, Scope::Topic, now));

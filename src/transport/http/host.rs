@@ -292,15 +292,15 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_down_host_is_not_probed_during_its_pause() {
-        const ASKED: Duration = Duration::from_secs(120);
+        const PAUSE: Duration = Duration::from_secs(120);
         let (host, now) = (Host::new("http://shop.example".into()), Instant::now());
-        host.pause(ASKED, now);
+        host.pause(PAUSE, now);
         assert!(host.probe_refusal(now).is_none(), "the host is up");
         host.failed(FailureKind::Unreachable, Scope::Transport, None, now);
         let refused = |after: Duration| host.probe_refusal(now + after).map(|error| error.class());
-        for after in [Duration::ZERO, ASKED - Duration::from_millis(1)] {
+        for after in [Duration::ZERO, PAUSE - Duration::from_millis(1)] {
             assert_eq!(refused(after), Some(FailureClass::Connection));
         }
-        assert_eq!(refused(ASKED), None);
+        assert_eq!(refused(PAUSE), None);
     }
 }

@@ -36,9 +36,9 @@ impl Hosts {
     /// each do not scan every host each time. Hosts that it skipped move to the end, so that the next call checks
     /// others.
     fn evict_one(&mut self, now: Instant) {
-        let looks = self.oldest.len().min(HTTP_EVICTION_CANDIDATES_MAX);
+        let candidates = self.oldest.len().min(HTTP_EVICTION_CANDIDATES_MAX);
         let (mut is_over, mut is_in_pause) = (None, None);
-        for (place, origin) in self.oldest.iter().take(looks).enumerate() {
+        for (place, origin) in self.oldest.iter().take(candidates).enumerate() {
             let Some(host) = self.known.get(origin).filter(|host| is_unused(host)) else { continue };
             if host.is_pause_over(now) {
                 is_over = Some(place);
@@ -48,7 +48,7 @@ impl Hosts {
         }
         match is_over.or(is_in_pause).and_then(|place| self.oldest.remove(place)) {
             Some(origin) => drop(self.known.remove(&origin)),
-            None => self.oldest.rotate_left(looks),
+            None => self.oldest.rotate_left(candidates),
         }
     }
 
@@ -102,7 +102,7 @@ mod tests {
         get(&mut hosts, HTTP_HOSTS_MAX, now);
         assert!(is_known(&hosts, 0) && !is_known(&hosts, 3));
         get(&mut hosts, HTTP_HOSTS_MAX + 1, now);
-        assert!(!is_known(&hosts, 0), "if no pause is over, the oldest goes");
+        assert!(!is_known(&hosts, 0), "if every pause still runs, the oldest is dropped");
     }
 
     /// However many are in use, the unused ones are found.

@@ -147,9 +147,9 @@ impl Targets {
     /// A probe for each target of the only host.
     pub(super) fn probes(&self) -> Vec<Request> {
         // One for each URL: topics often share one.
-        let mut asked = HashSet::new();
+        let mut seen = HashSet::new();
         let probes = self.all().filter_map(|target| target.probe());
-        probes.filter(|probe| asked.insert(probe.url().clone())).collect()
+        probes.filter(|probe| seen.insert(probe.url().clone())).collect()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-/// How long a receiver asks to be left alone; `None` if the value has neither form. A date in the past asks for no
+/// How long a receiver asks its senders to wait; `None` if the value has neither form. A date in the past asks for no
 /// pause.
 pub(super) fn parse(value: &str, now: SystemTime) -> Option<Duration> {
     let value = value.trim();

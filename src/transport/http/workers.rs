@@ -99,9 +99,9 @@ impl WorkerPool {
 
     /// Asks a host whether it is up. Nearly any answer counts, also one that refuses the probe or asks for a pause.
     pub(super) async fn probe(&self, origin: &Origin, probe: Request) -> Result<(), TransportError> {
-        let asked = timeout(HTTP_PROBE_TIMEOUT, self.client.execute(probe)).await;
+        let probed = timeout(HTTP_PROBE_TIMEOUT, self.client.execute(probe)).await;
         let fails = |class, failure: HttpFailure| Err(failure.into_error(class, None));
-        match asked {
+        match probed {
             Err(_) => {
                 let failure = HttpFailure::TimedOut { origin: Arc::clone(origin), within: HTTP_PROBE_TIMEOUT };
                 fails(FailureClass::Connection, failure)
@@ -180,11 +180,11 @@ impl RequestSender {
             if let Some(ends_at) = Instant::now().checked_add(self.timeout) {
                 timer.as_mut().reset(ends_at);
             }
-            let answer = self.deliver(&worker.host, job, timer.as_mut()).await;
+            let response = self.deliver(&worker.host, job, timer.as_mut()).await;
             drop(turn);
-            if let Some(answer) = answer {
+            if let Some(response) = response {
                 // An answer that lasts longer costs its connection and nothing else.
-                let _ = timeout(HTTP_DRAIN_TIMEOUT, drain(answer, HTTP_RESPONSE_BYTES_MAX)).await;
+                let _ = timeout(HTTP_DRAIN_TIMEOUT, drain(response, HTTP_RESPONSE_BYTES_MAX)).await;
             }
         }
     }
@@ -261,7 +261,7 @@ impl RequestSender {
     }
 }
 
-/// Classifies an answer that is no success. Returns how long the receiver asks to be left alone.
+/// Classifies an answer that is not a success. Returns how long the receiver asks its senders to wait.
 fn classify_response(response: &Response, status_classes: Option<FailureClass>) -> (FailureKind, Option<Duration>) {
     let status = response.status().as_u16();
     let by_status = match status {
@@ -269,8 +269,8 @@ fn classify_response(response: &Response, status_classes: Option<FailureClass>) 
         _ => FailureKind::of_status(status),
     };
     let kind = status_classes.map_or(by_status, FailureKind::Class);
-    let asked = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
-    let pause = asked.and_then(|value| retry_after::parse(value, system_now())).filter(|wait| !wait.is_zero());
+    let header = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+    let pause = header.and_then(|value| retry_after::parse(value, system_now())).filter(|wait| !wait.is_zero());
     match (kind, pause) {
         // The receiver says when it will be available, so it is up.
         (FailureKind::NoResponse | FailureKind::Class(FailureClass::Temporary), Some(wait)) => {

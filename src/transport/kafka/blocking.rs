@@ -6,14 +6,14 @@ use crate::transport::{FailureClass, TransportError};
 
 /// Runs a blocking network call on a thread of its own.
 ///
-/// **Rejected:** a blocking thread of the runtime. A runtime waits for those when it ends, and the client waits seconds for a broker
-/// that does not answer: an application without its broker ended three seconds late.
+/// **Rejected:** a blocking thread of the runtime. A runtime waits for such threads when it ends, and the client waits seconds for a
+/// broker that does not answer. So an application without its broker ended three seconds late.
 pub(super) async fn blocking<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> Result<T, TransportError> {
-    let (tell, told) = oneshot::channel();
-    // Where nobody waits any more, what it has found is of no use.
-    let thread = thread::Builder::new().name("outbox-kafka-wait".to_owned()).spawn(move || drop(tell.send(run())));
+    let (sender, receiver) = oneshot::channel();
+    // The caller may no longer wait. Then nobody needs the result.
+    let thread = thread::Builder::new().name("outbox-kafka-wait".to_owned()).spawn(move || drop(sender.send(run())));
     thread.map_err(|error| TransportError::new(FailureClass::Temporary, error))?;
-    told.await.map_err(|_| TransportError::new(FailureClass::Temporary, Panicked))
+    receiver.await.map_err(|_| TransportError::new(FailureClass::Temporary, Panicked))
 }
 
 #[derive(Debug, thiserror::Error)]

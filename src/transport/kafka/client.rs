@@ -82,7 +82,7 @@ impl Client {
             let (error, record) = producer.inner().send(record).err()?;
             let code = error.rdkafka_error_code().unwrap_or(Code::InvalidArgument);
             if class_of(code) == FailureClass::Topic {
-                self.lookups.ask(LookupRequest::Topic(Arc::clone(&record.delivery_opaque.topic)));
+                self.lookups.request(LookupRequest::Topic(Arc::clone(&record.delivery_opaque.topic)));
             }
             Some((record.delivery_opaque, refused(code)))
         };
@@ -96,7 +96,7 @@ impl Client {
         let topic = self.known_topics().into_iter().next();
         let ends_at = Instant::now() + KAFKA_PROBE_TIMEOUT;
         loop {
-            let Err(error) = producer.answers(topic.as_ref(), KAFKA_PROBE_POLL_TIMEOUT) else { return Ok(()) };
+            let Err(error) = producer.fetch_metadata(topic.as_ref(), KAFKA_PROBE_POLL_TIMEOUT) else { return Ok(()) };
             let outage = producer.health.outage();
             let is_settled = outage.as_ref().is_some_and(|outage| outage.class() != FailureClass::Connection);
             if is_settled || Instant::now() >= ends_at {
@@ -128,7 +128,7 @@ impl Client {
     /// Whether a broker is connected; asks for metadata if none is. Blocks up to `within`.
     pub(super) fn is_reachable(&self, within: Duration) -> bool {
         let producer = Arc::clone(&self.producer());
-        !producer.health.is_all_down() || producer.answers(self.known_topics().first(), within).is_ok()
+        !producer.health.is_all_down() || producer.fetch_metadata(self.known_topics().first(), within).is_ok()
     }
 
     pub(super) fn known_topics(&self) -> Vec<Arc<str>> {
@@ -191,7 +191,7 @@ impl Producer {
     }
 
     /// Fetches the metadata of one topic, which keeps the answer small, or of the whole cluster.
-    fn answers(&self, topic: Option<&Arc<str>>, within: Duration) -> Result<(), KafkaError> {
+    fn fetch_metadata(&self, topic: Option<&Arc<str>>, within: Duration) -> Result<(), KafkaError> {
         self.inner().client().fetch_metadata(topic.map(|topic| &**topic), within)?;
         self.health.answered();
         Ok(())

@@ -100,7 +100,7 @@ impl KafkaConfig {
         client.extend(self.settings.clone());
         // The subscriber filters the lines. The client logs nothing at level debug unless `debug` is set.
         client.set_log_level(RDKafkaLogLevel::Debug);
-        self.refuse_what_is_not_built_in(cfg!(feature = "kafka-ssl"))?;
+        self.refuse_settings_without_their_feature(cfg!(feature = "kafka-ssl"))?;
         let invalid = |error| KafkaConfigError::from_client(error, &self.secrets());
         let native = client.create_native_config().map_err(invalid)?;
         self.check_guarantees(&native)?;
@@ -109,13 +109,13 @@ impl KafkaConfig {
         Ok(CheckedConfig { client, delivery_timeout: Duration::from_millis(timeout_ms) + KAFKA_TIMEOUT_SLACK })
     }
 
-    /// Names the feature that is missing, where the client would say how librdkafka is compiled.
-    fn refuse_what_is_not_built_in(&self, has_ssl: bool) -> Result<(), KafkaConfigError> {
+    /// Names the missing feature. The client's own error would only say how librdkafka was compiled.
+    fn refuse_settings_without_their_feature(&self, has_ssl: bool) -> Result<(), KafkaConfigError> {
         let needs_ssl = |(name, value): &(&String, &String)| {
             let value = value.to_ascii_uppercase();
             match name.as_str() {
                 "security.protocol" => value.contains("SSL"),
-                // PLAIN is in the client itself, and Kerberos in no feature of ours.
+                // The client always has PLAIN, and no feature of this crate has Kerberos.
                 "sasl.mechanisms" => value.contains("SCRAM") || value.contains("OAUTHBEARER"),
                 name => name.starts_with("ssl.") || name.starts_with("sasl.oauthbearer."),
             }
@@ -208,7 +208,7 @@ pub enum KafkaConfigError {
         /// What the client library says about it.
         problem: String,
     },
-    /// The setting needs a part of the client library that is not built in.
+    /// The setting needs a part of the client library that was not compiled.
     #[error(
         "the Kafka setting {name}={value} needs the feature `{feature}` of diesel-outbox: add it to the dependency in Cargo.toml; \
          it needs OpenSSL's headers to build"
@@ -251,7 +251,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_built_in_is_refused_with_the_feature_that_has_it() {
+    fn a_setting_without_its_feature_is_refused_with_the_feature() {
         let config = || KafkaConfig::new("kafka:9093");
         for (name, value) in [
             ("security.protocol", "SASL_SSL"),
@@ -261,11 +261,11 @@ mod tests {
             ("ssl.key.password", "swordfish"),
         ] {
             let config = config().set(name, value);
-            let error = config.refuse_what_is_not_built_in(false).expect_err("not built in").to_string();
+            let error = config.refuse_settings_without_their_feature(false).expect_err("not built in").to_string();
             assert!(error.contains("`kafka-ssl`") && !error.contains("swordfish"), "{error}");
-            assert!(config.refuse_what_is_not_built_in(true).is_ok());
+            assert!(config.refuse_settings_without_their_feature(true).is_ok());
         }
         let plain = config().set("security.protocol", "SASL_PLAINTEXT").set("sasl.mechanisms", "PLAIN");
-        assert!(plain.refuse_what_is_not_built_in(false).is_ok(), "the client has it by itself");
+        assert!(plain.refuse_settings_without_their_feature(false).is_ok(), "the client has it by itself");
     }
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::{KafkaConfig, KafkaTopic};
 
-/// A setting, or a table of those whose names begin alike: what TOML and YAML make of `sasl.username = ..` without quotes.
+/// A setting, or a table of settings with the same prefix: TOML and YAML make a table of `sasl.username = ..` without quotes.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Value {
@@ -36,8 +36,8 @@ impl Value {
     }
 }
 
-/// A table of the client's settings by their names, `bootstrap.servers` among them; the defaults of [`KafkaConfig`] apply. Not
-/// serializable, because it holds secrets.
+/// A table of the client's settings by name, including `bootstrap.servers`. The defaults of [`KafkaConfig`] apply. Not serializable,
+/// because it holds secrets.
 impl<'de> Deserialize<'de> for KafkaConfig {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut settings = BTreeMap::new();
@@ -62,7 +62,7 @@ struct TopicConfig {
     config: BTreeMap<String, Value>,
 }
 
-/// `name`, and what else it is to be like: `partitions`, `replication`, and a table `config`.
+/// `name` is required; `partitions`, `replication` and a table `config` are optional.
 impl<'de> Deserialize<'de> for KafkaTopic {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let TopicConfig { name, partitions, replication, config } = TopicConfig::deserialize(deserializer)?;

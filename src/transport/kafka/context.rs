@@ -62,7 +62,7 @@ impl Context {
         }
         if class == FailureClass::Topic {
             // The client repeats a topic's refusal until it refreshes its metadata, which it does every five minutes.
-            self.lookups.ask(LookupRequest::Topic(Arc::clone(topic)));
+            self.lookups.request(LookupRequest::Topic(Arc::clone(topic)));
         }
         TransportError::new(class, BrokerError { code })
     }
@@ -97,7 +97,7 @@ impl ClientContext for Context {
         if let Some(code) = error.rdkafka_error_code() {
             self.health.record_error(code, &self.secrets.scrub(reason));
             if code == Code::AllBrokersDown {
-                self.lookups.ask(LookupRequest::Reachability);
+                self.lookups.request(LookupRequest::Reachability);
             }
         }
     }

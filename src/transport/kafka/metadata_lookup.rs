@@ -27,26 +27,26 @@ pub(super) struct MetadataLookups {
 
 impl MetadataLookups {
     pub(super) fn new() -> (Self, Receiver<LookupRequest>) {
-        let (requests, asked) = channel();
-        (Self { requests, requested_at: Arc::default() }, asked)
+        let (requests, receiver) = channel();
+        (Self { requests, requested_at: Arc::default() }, receiver)
     }
 
     /// Requests a look-up, unless it is queued already, or the topic was looked up a moment ago: its next message asks
     /// again.
-    pub(super) fn ask(&self, ask: LookupRequest) {
-        let rest = if ask == LookupRequest::Reachability { Duration::ZERO } else { KAFKA_LOOKUP_INTERVAL_MIN };
+    pub(super) fn request(&self, request: LookupRequest) {
+        let rest = if request == LookupRequest::Reachability { Duration::ZERO } else { KAFKA_LOOKUP_INTERVAL_MIN };
         let is_due = |at: &Option<Instant>| at.is_some_and(|at| at.elapsed() >= rest);
         let mut requested_at = self.requested_at();
-        if requested_at.get(&ask).is_none_or(is_due) {
-            requested_at.insert(ask.clone(), None);
+        if requested_at.get(&request).is_none_or(is_due) {
+            requested_at.insert(request.clone(), None);
             // The reader ends only with the transport.
-            let _ = self.requests.send(ask);
+            let _ = self.requests.send(request);
         }
     }
 
     /// Marks a request as done.
-    pub(super) fn done(&self, ask: LookupRequest) {
-        self.requested_at().insert(ask, Some(Instant::now()));
+    pub(super) fn done(&self, request: LookupRequest) {
+        self.requested_at().insert(request, Some(Instant::now()));
     }
 
     fn requested_at(&self) -> MutexGuard<'_, HashMap<LookupRequest, Option<Instant>>> {
@@ -60,10 +60,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn lookups_of_a_topic_are_rate_limited() {
-        let (lookups, asked) = MetadataLookups::new();
-        let requests = |ask: fn() -> LookupRequest| {
-            (0..1_000).for_each(|_| lookups.ask(ask()));
-            asked.try_iter().count()
+        let (lookups, receiver) = MetadataLookups::new();
+        let requests = |request: fn() -> LookupRequest| {
+            (0..1_000).for_each(|_| lookups.request(request()));
+            receiver.try_iter().count()
         };
         let orders: fn() -> LookupRequest = || LookupRequest::Topic("orders".into());
         assert_eq!(requests(orders), 1, "the second request joins the first");

@@ -38,7 +38,7 @@ impl Partitioner {
             return Ok((None, None));
         }
         let Some(slots) = self.client.partitions.of(topic) else {
-            self.client.lookups.ask(LookupRequest::Topic(Arc::clone(topic)));
+            self.client.lookups.request(LookupRequest::Topic(Arc::clone(topic)));
             return match self.partition_with {
                 // Sent anywhere else, consumers would look for the message in the wrong partition.
                 Some(_) => Err(not_sent(FailureClass::Temporary, NotSent::CountUnknown { topic: Arc::clone(topic) })),
@@ -66,7 +66,7 @@ impl Partitioner {
         };
         let (admission, place) = slot.enter();
         if admission != Admission::Open {
-            self.client.lookups.ask(LookupRequest::Topic(Arc::clone(topic)));
+            self.client.lookups.request(LookupRequest::Topic(Arc::clone(topic)));
         }
         if admission == Admission::Closed {
             let error = NotSent::Stalled { topic: Arc::clone(topic), partition };

@@ -28,7 +28,7 @@ pub(super) struct Partition {
     /// When the broker last answered for it, or when the first waiting message was added.
     progressed_at: AtomicU64,
     /// Whether the last outcome was an answer of the broker.
-    answers: AtomicBool,
+    is_answering: AtomicBool,
     /// Whether it had a leader at the last metadata lookup.
     has_leader: AtomicBool,
 }
@@ -38,7 +38,7 @@ pub(super) struct Partition {
 pub(super) struct PartitionPermit(Arc<Partition>);
 
 impl PartitionPermit {
-    /// Records whether the broker answered for the message (true) or the client gave up waiting (false).
+    /// Records whether the broker answered for the message (true) or the client stopped waiting (false).
     pub(super) fn answered(&self, answered: bool) {
         self.0.answered(answered);
     }
@@ -136,7 +136,7 @@ impl Partition {
             activity,
             waiting: AtomicU32::new(0),
             progressed_at: AtomicU64::new(0),
-            answers: AtomicBool::new(true),
+            is_answering: AtomicBool::new(true),
             has_leader: AtomicBool::new(true),
         }
     }
@@ -170,7 +170,7 @@ impl Partition {
         let is_suspicious = !has_leader || self.activity.is_suspicious(now);
         let bound = if is_suspicious { KAFKA_PARTITION_STALL_SUSPECT } else { KAFKA_PARTITION_STALL };
         let still = since(progressed_at, now);
-        if still >= bound || !self.answers.load(Ordering::Relaxed) {
+        if still >= bound || !self.is_answering.load(Ordering::Relaxed) {
             Admission::Closed
         } else if still >= KAFKA_PARTITION_STALL_SUSPECT {
             Admission::Suspect
@@ -180,7 +180,7 @@ impl Partition {
     }
 
     fn answered(&self, answered: bool) {
-        self.answers.store(answered, Ordering::Relaxed);
+        self.is_answering.store(answered, Ordering::Relaxed);
         if answered {
             let now = self.activity.now();
             self.progressed_at.store(now, Ordering::Relaxed);

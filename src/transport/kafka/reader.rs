@@ -11,16 +11,16 @@ use crate::limits::{KAFKA_LOOKUP_INTERVAL_MIN, KAFKA_LOOKUP_TIMEOUT, KAFKA_PARTI
 ///
 /// While no broker is connected it keeps asking for one. The client does not report when it is connected again, and
 /// without messages it does not even try.
-pub(super) fn start(client: Weak<Client>, asked: Receiver<LookupRequest>) -> Result<(), KafkaConfigError> {
+pub(super) fn start(client: Weak<Client>, requests: Receiver<LookupRequest>) -> Result<(), KafkaConfigError> {
     let run = move || {
         let mut is_down = false;
         loop {
             let within = if is_down { KAFKA_LOOKUP_INTERVAL_MIN } else { KAFKA_PARTITION_COUNT_INTERVAL };
-            let ask = asked.recv_timeout(within);
+            let request = requests.recv_timeout(within);
             let Some(client) = client.upgrade() else { return };
             let look_up = |topic: &Arc<str>| client.refresh_partitions(topic, KAFKA_LOOKUP_TIMEOUT);
             // After a failed look-up, the next message asks again. Other topics would fail as well.
-            let _ = match &ask {
+            let _ = match &request {
                 Ok(LookupRequest::Topic(topic)) => look_up(topic),
                 Ok(LookupRequest::Reachability) => Ok(()),
                 Err(RecvTimeoutError::Timeout) if is_down => Ok(()),
@@ -28,7 +28,7 @@ pub(super) fn start(client: Weak<Client>, asked: Receiver<LookupRequest>) -> Res
                 Err(RecvTimeoutError::Disconnected) => return,
             };
             // Marked as done before the brokers are checked, so that a later request is not lost.
-            ask.into_iter().for_each(|ask| client.lookups.done(ask));
+            request.into_iter().for_each(|request| client.lookups.done(request));
             is_down = !client.is_reachable(KAFKA_LOOKUP_TIMEOUT);
         }
     };

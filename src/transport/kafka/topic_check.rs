@@ -82,12 +82,12 @@ async fn compare(
 /// Asks until a broker knows the topic; `None` if none did in time.
 async fn retry_until_known<T>(
     ends_at: Instant,
-    ask: impl AsyncFn() -> Result<Option<T>, TransportError>,
+    look_up: impl AsyncFn() -> Result<Option<T>, TransportError>,
 ) -> Result<Option<T>, TransportError> {
     loop {
-        let answer = ask().await?;
-        if answer.is_some() || Instant::now() >= ends_at {
-            return Ok(answer);
+        let found = look_up().await?;
+        if found.is_some() || Instant::now() >= ends_at {
+            return Ok(found);
         }
         sleep(KAFKA_ADMIN_POLL_INTERVAL).await;
     }
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_broker_that_does_not_know_the_topic_yet_is_asked_again() {
+    async fn the_look_up_is_repeated_if_a_broker_does_not_know_the_topic_yet() {
         for (shape, settings) in [(1, 0), (0, 1), (7, 0), (0, 7), (3, 3)] {
             assert_eq!(text_of(&Propagating::new(shape, settings)).await, None, "{shape} {settings}");
         }

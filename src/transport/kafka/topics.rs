@@ -30,7 +30,7 @@ pub(super) async fn prepare(client: &Arc<Client>, specs: &[TopicSpec]) -> Result
     }
     let specs = specs.to_vec();
     let client = Arc::clone(client);
-    // Dropping the admin client waits for its thread, so all of this runs outside the runtime's own threads; and on a runtime of its own,
+    // Dropping the admin client waits for its thread, so all of this runs outside the runtime's threads. It has its own runtime,
     // because the caller's may end meanwhile.
     blocking(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
@@ -144,7 +144,7 @@ fn options() -> AdminOptions {
 
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "topic {topic:?} cannot be made: the cluster knows no CreateTopics. librdkafka's mock cluster is such a one: make the topic with \
+    "topic {topic:?} cannot be created: the cluster does not support CreateTopics, like librdkafka's mock cluster: create the topic with \
      MockCluster::create_topic, and give .check_topic(..) in place of .create_topic(..), or neither"
 )]
 struct NoCreateTopics {

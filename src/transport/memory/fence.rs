@@ -23,11 +23,11 @@ impl Fence {
     }
 
     /// Why a message that arrives now is refused.
-    pub(super) fn refuses(&self, run: &KeySequence, fences: &HashMap<LaneName, u64>) -> Option<TransportError> {
+    pub(super) fn refuses(&self, sequence: &KeySequence, fences: &HashMap<LaneName, u64>) -> Option<TransportError> {
         if fences.get(&self.lane) != Some(&self.number) {
             return Some(TransportError::new(FailureClass::Fenced, FenceError::FencedByLater));
         }
-        (!self.is_open() || run.has_failed())
+        (!self.is_open() || sequence.has_failed())
             .then(|| TransportError::new(FailureClass::Aborted, FenceError::EarlierFailed))
     }
 

@@ -25,8 +25,8 @@ impl MemoryLane {
 
 impl FencedLane for MemoryLane {
     fn send_all(&self, messages: Vec<FencedMessage>) {
-        for FencedMessage { envelope, receipt, sequence: run } in messages {
-            Inner::take(&self.inner, Sent { envelope, receipt, lane: Some((self.fence.clone(), run)) });
+        for FencedMessage { envelope, receipt, sequence } in messages {
+            Inner::take(&self.inner, Sent { envelope, receipt, lane: Some((self.fence.clone(), sequence)) });
         }
     }
 

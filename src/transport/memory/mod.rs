@@ -129,13 +129,13 @@ impl MemoryTransport {
 /// The script decides the outcome of messages. Rules are checked in the order they were added; the first match decides.
 impl MemoryTransport {
     /// Answers the next `count` messages that no earlier rule matches.
-    pub fn respond_next(&self, count: usize, answer: ScriptedResponse) {
-        self.inner.state().script.next(count, answer);
+    pub fn respond_next(&self, count: usize, response: ScriptedResponse) {
+        self.inner.state().script.next(count, response);
     }
 
     /// Answers every message that `applies` matches, until [`clear_responses`](Self::clear_responses).
-    pub fn respond_when(&self, answer: ScriptedResponse, applies: impl FnMut(&Envelope) -> bool + Send + 'static) {
-        self.inner.state().script.matching(answer, applies);
+    pub fn respond_when(&self, response: ScriptedResponse, applies: impl FnMut(&Envelope) -> bool + Send + 'static) {
+        self.inner.state().script.matching(response, applies);
     }
 
     /// Drops every rule; the broker accepts everything again.

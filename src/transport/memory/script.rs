@@ -27,38 +27,38 @@ struct Rule {
     applies: Box<dyn FnMut(&Envelope) -> bool + Send>,
     /// How many more messages it answers; `None` means no limit.
     left: Option<usize>,
-    answer: ScriptedResponse,
+    response: ScriptedResponse,
 }
 
 impl Script {
-    pub(super) fn next(&mut self, count: usize, answer: ScriptedResponse) {
-        self.0.push(Rule { applies: Box::new(|_| true), left: Some(count), answer });
+    pub(super) fn next(&mut self, count: usize, response: ScriptedResponse) {
+        self.0.push(Rule { applies: Box::new(|_| true), left: Some(count), response });
     }
 
     pub(super) fn matching(
         &mut self,
-        answer: ScriptedResponse,
+        response: ScriptedResponse,
         applies: impl FnMut(&Envelope) -> bool + Send + 'static,
     ) {
-        self.0.push(Rule { applies: Box::new(applies), left: None, answer });
+        self.0.push(Rule { applies: Box::new(applies), left: None, response });
     }
 
     pub(super) fn clear(&mut self) {
         self.0.clear();
     }
 
-    pub(super) fn answer(&mut self, envelope: &Envelope) -> ScriptedResponse {
+    pub(super) fn response(&mut self, envelope: &Envelope) -> ScriptedResponse {
         self.0.retain(|rule| rule.left != Some(0));
         let Some(rule) = self.0.iter_mut().find_map(|rule| (rule.applies)(envelope).then_some(rule)) else {
             return ScriptedResponse::Deliver;
         };
         rule.left = rule.left.map(|left| left - 1);
-        rule.answer
+        rule.response
     }
 }
 
 impl fmt::Debug for Script {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.0.iter().map(|rule| (rule.left, rule.answer))).finish()
+        f.debug_list().entries(self.0.iter().map(|rule| (rule.left, rule.response))).finish()
     }
 }

@@ -82,25 +82,25 @@ impl State {
     /// Decides a message's outcome; `None` means that it is never answered.
     fn decide(&mut self, sent: Sent) -> Option<(Receipt, Outcome)> {
         let lane = sent.lane.clone();
-        let refused = lane.as_ref().and_then(|(fence, run)| fence.refuses(run, &self.fences));
+        let refused = lane.as_ref().and_then(|(fence, sequence)| fence.refuses(sequence, &self.fences));
         let answered = match refused {
             Some(error) => Some((sent.receipt, Outcome::Failed(error))),
-            None => self.answer(sent),
+            None => self.respond(sent),
         };
         let outcome = answered.as_ref().map(|(_, outcome)| outcome);
-        if let Some((fence, run)) = lane.filter(|_| !matches!(outcome, Some(Outcome::Delivered))) {
-            run.fail();
+        if let Some((fence, sequence)) = lane.filter(|_| !matches!(outcome, Some(Outcome::Delivered))) {
+            sequence.fail();
             outcome.into_iter().for_each(|outcome| fence.observe(outcome));
         }
         answered
     }
 
-    fn answer(&mut self, sent: Sent) -> Option<(Receipt, Outcome)> {
+    fn respond(&mut self, sent: Sent) -> Option<(Receipt, Outcome)> {
         if let Some(class) = self.down {
             return Some((sent.receipt, down(class)));
         }
         let Sent { envelope, receipt, lane } = sent;
-        let outcome = match self.script.answer(&envelope) {
+        let outcome = match self.script.response(&envelope) {
             ScriptedResponse::Deliver => {
                 self.stored.push(envelope);
                 Outcome::Delivered
@@ -136,8 +136,8 @@ impl Inner {
             if state.in_flight() >= state.queue_max {
                 drop(state);
                 this.notify();
-                if let Some((_, run)) = &sent.lane {
-                    run.fail();
+                if let Some((_, sequence)) = &sent.lane {
+                    sequence.fail();
                 }
                 return sent.receipt.complete(Outcome::Busy);
             }

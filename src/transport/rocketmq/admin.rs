@@ -89,7 +89,7 @@ pub(super) async fn prepare(client: &Client, wanted: &[TopicSpec]) -> Result<(),
         if nodes.is_empty() {
             differences.push(Difference::new(topic, "the cluster", "cluster", "to have brokers", None));
         }
-        let (wire_name, mut answers) = (client.config.wire_name(&topic.name), 0);
+        let (wire_name, mut responses) = (client.config.wire_name(&topic.name), 0);
         for node in &nodes {
             // Each broker that is down costs its time-out once, not once for every topic.
             if gone.contains_key(&node.name) {
@@ -97,7 +97,7 @@ pub(super) async fn prepare(client: &Client, wanted: &[TopicSpec]) -> Result<(),
             }
             match prepare_on(&*connection, node, &wire_name, wanted).await.map_err(CallError::into_outage) {
                 Ok(difference) => {
-                    answers += 1;
+                    responses += 1;
                     differences.extend(difference);
                 }
                 Err(call_error) if call_error.class == FailureClass::Connection => {
@@ -107,7 +107,7 @@ pub(super) async fn prepare(client: &Client, wanted: &[TopicSpec]) -> Result<(),
                 Err(call_error) => return Err(call_error.error()),
             }
         }
-        if answers == 0
+        if responses == 0
             && let Some(call_error) = nodes.iter().find_map(|node| gone.get(&node.name))
         {
             return Err(call_error.error());
@@ -135,8 +135,9 @@ async fn prepare_on(
 }
 
 async fn read_topic(connection: &dyn Connection, node: &Node, wire_name: &str) -> Result<Option<Found>, CallError> {
-    let asked = connection.ask(&node.address, GET_TOPIC_CONFIG, &[("topic", wire_name.to_owned())], Vec::new()).await;
-    let Some(body) = asked? else { return Ok(None) };
+    let response =
+        connection.request(&node.address, GET_TOPIC_CONFIG, &[("topic", wire_name.to_owned())], Vec::new()).await;
+    let Some(body) = response? else { return Ok(None) };
     let unread = |_| CallError::new(FailureClass::Topic, "the broker's settings of the topic cannot be read");
     serde_json::from_slice(&body).map(Some).map_err(unread)
 }
@@ -162,7 +163,7 @@ async fn create_topic_on(
         ("order", "false".to_owned()),
         ("attributes", attributes.join(",")),
     ];
-    connection.ask(&node.address, UPDATE_AND_CREATE_TOPIC, &fields, Vec::new()).await.map(drop)
+    connection.request(&node.address, UPDATE_AND_CREATE_TOPIC, &fields, Vec::new()).await.map(drop)
 }
 
 fn compare(topic: &RocketMqTopic, node: &Node, found: &Found) -> Vec<Difference> {

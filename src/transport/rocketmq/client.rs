@@ -136,9 +136,9 @@ impl Client {
     /// Records what a request's result says about its broker.
     async fn record_result<T>(&self, sent: Result<T, CallError>, queue: &Queue) -> Result<T, CallError> {
         match sent {
-            Ok(answer) => {
+            Ok(response) => {
                 self.health.answered(&queue.broker);
-                Ok(answer)
+                Ok(response)
             }
             Err(call_error) => {
                 let call_error = self.diagnose(call_error, &queue.broker).await;
@@ -232,18 +232,18 @@ impl Client {
 
     /// Sends a request to a broker. If nobody answers at the known address, and the name servers report another one, it
     /// is sent there.
-    pub(super) async fn ask(&self, broker: &str, code: i32, fields: Fields<'_>) -> Result<(), CallError> {
+    pub(super) async fn request(&self, broker: &str, code: i32, fields: Fields<'_>) -> Result<(), CallError> {
         let (before, mut failed) = (self.address(broker), None);
         if let Some(address) = &before {
-            match self.connection().await?.ask(address, code, fields, Vec::new()).await {
+            match self.connection().await?.request(address, code, fields, Vec::new()).await {
                 Err(call_error) if call_error.got_no_response() => failed = Some(call_error),
-                answer => return answer.map(drop),
+                response => return response.map(drop),
             }
         }
         let read = self.masters().await;
         let now = self.address(broker).filter(|now| before.as_ref() != Some(now));
         match (now, failed) {
-            (Some(address), _) => self.connection().await?.ask(&address, code, fields, Vec::new()).await.map(drop),
+            (Some(address), _) => self.connection().await?.request(&address, code, fields, Vec::new()).await.map(drop),
             (None, Some(call_error)) => Err(call_error),
             (None, None) => Err(read.err().unwrap_or_else(nodes::none_known)),
         }

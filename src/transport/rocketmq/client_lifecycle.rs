@@ -124,7 +124,7 @@ impl Connection for LibraryConnection {
         Ok(Box::pin(self.lookup_client.topic_route(topic, millis(self.request_timeout))).await?)
     }
 
-    async fn ask(
+    async fn request(
         &self,
         address: &str,
         code: i32,
@@ -138,10 +138,10 @@ impl Connection for LibraryConnection {
             request.set_body_mut_ref(body);
         }
         let address = text(address);
-        let answer =
+        let response =
             Box::pin(self.lookup_client.invoke_remoting(&address, request, millis(self.request_timeout))).await?;
-        match answer.code() {
-            0 => Ok(Some(answer.body().map(|body| body.to_vec()).unwrap_or_default())),
+        match response.code() {
+            0 => Ok(Some(response.body().map(|body| body.to_vec()).unwrap_or_default())),
             TOPIC_NOT_EXIST => Ok(None),
             code => Err(CallError::answered(code)),
         }

@@ -35,8 +35,8 @@ enum Servers {
     List(Vec<String>),
 }
 
-/// The builder's methods are the fields, but for `access_key` and `secret_key`, and `broker_delays` by topic; `name_servers` is required.
-/// Not serializable, because it holds a secret.
+/// The fields are the builder's methods, except `access_key` and `secret_key`, and `broker_delays`, a table by topic. `name_servers` is
+/// required. Not serializable, because it holds a secret.
 impl<'de> Deserialize<'de> for RocketMqConfig {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let given = Config::deserialize(deserializer)?;
@@ -47,7 +47,7 @@ impl<'de> Deserialize<'de> for RocketMqConfig {
         config.group = given.group.unwrap_or(config.group);
         config.namespace = given.namespace;
         if given.access_key.is_some() || given.secret_key.is_some() {
-            // Where one of them is missing, the transport says so.
+            // If one of them is missing, the transport reports it.
             let (access_key, secret_key) = (given.access_key.unwrap_or_default(), given.secret_key.unwrap_or_default());
             config.credentials = Some(Credentials { access_key, secret_key });
         }
@@ -72,7 +72,7 @@ struct TopicConfig {
     attributes: BTreeMap<String, String>,
 }
 
-/// `name`, and what else it is to be like: `cluster`, `queues`, and a table `attributes`.
+/// `name` is required; `cluster`, `queues` and a table `attributes` are optional.
 impl<'de> Deserialize<'de> for RocketMqTopic {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let TopicConfig { name, cluster, queues, attributes } = TopicConfig::deserialize(deserializer)?;

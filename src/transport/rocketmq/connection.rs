@@ -28,7 +28,7 @@ pub(super) trait Connection: Send + Sync {
     async fn route(&self, topic: &str) -> Result<Option<TopicRouteData>, CallError>;
 
     /// Sends a request to the node at `address`. Returns the answer's body; `None` if there is no such topic.
-    async fn ask(
+    async fn request(
         &self,
         address: &str,
         code: i32,
@@ -82,14 +82,14 @@ impl Connection for GuardedConnection {
         call_guarded(self.inner.route(topic), self.call_timeout).await
     }
 
-    async fn ask(
+    async fn request(
         &self,
         address: &str,
         code: i32,
         fields: Fields<'_>,
         body: Vec<u8>,
     ) -> Result<Option<Vec<u8>>, CallError> {
-        call_guarded(self.inner.ask(address, code, fields, body), self.call_timeout).await
+        call_guarded(self.inner.request(address, code, fields, body), self.call_timeout).await
     }
 
     async fn close(&self) {

@@ -42,10 +42,10 @@ pub(crate) struct CheckRequest {
 }
 
 /// The answer to the broker; `None` if the outcome is unknown, and then the broker asks again.
-pub(crate) type CheckAnswer = Option<bool>;
+pub(crate) type CheckResponse = Option<bool>;
 
 /// Answers the broker's requests.
-type Check = Arc<dyn Fn(CheckRequest) -> BoxFuture<'static, CheckAnswer> + Send + Sync>;
+type Check = Arc<dyn Fn(CheckRequest) -> BoxFuture<'static, CheckResponse> + Send + Sync>;
 
 /// Sends half messages, ends them, and answers the broker's requests about them.
 pub(crate) struct HalfProducer {
@@ -166,7 +166,7 @@ impl HalfProducer {
             ("transactionId", stored.transaction_id.clone()),
             ("bname", half.broker.to_string()),
         ];
-        let ended = self.client.ask(&half.broker, END_TRANSACTION, &fields).await;
+        let ended = self.client.request(&half.broker, END_TRANSACTION, &fields).await;
         ended.map_err(|call_error| call_error.error())
     }
 
@@ -284,8 +284,8 @@ impl TransactionListener for Listener {
         let (Some(message_id), Some(topic)) = (id, self.topics.get(message.topic().as_str())) else {
             return LocalTransactionState::Unknown;
         };
-        let asked = CheckRequest { message_id, topic: Arc::clone(topic) };
-        match self.runtime.block_on((self.check)(asked)) {
+        let request = CheckRequest { message_id, topic: Arc::clone(topic) };
+        match self.runtime.block_on((self.check)(request)) {
             Some(true) => LocalTransactionState::CommitMessage,
             Some(false) => LocalTransactionState::RollbackMessage,
             None => LocalTransactionState::Unknown,

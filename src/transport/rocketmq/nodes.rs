@@ -48,8 +48,8 @@ pub(super) async fn masters(
     let begin = first.load(Ordering::Relaxed);
     for at in (begin..begin + servers.len()).map(|at| at % servers.len()) {
         first.store(at + 1, Ordering::Relaxed);
-        let asked = connection.ask(servers[at], GET_BROKER_CLUSTER_INFO, &[], Vec::new()).await;
-        match asked.and_then(|body| parse(&String::from_utf8_lossy(&body.unwrap_or_default()))) {
+        let response = connection.request(servers[at], GET_BROKER_CLUSTER_INFO, &[], Vec::new()).await;
+        match response.and_then(|body| parse(&String::from_utf8_lossy(&body.unwrap_or_default()))) {
             Ok(none) if none.is_empty() => answered = true,
             Ok(nodes) => {
                 first.store(at, Ordering::Relaxed);
@@ -71,7 +71,7 @@ pub(super) async fn greet(connection: &dyn Connection, node: &Node, group: &str)
         "producerDataSet": [{ "groupName": format!("{group}{PROBE_SUFFIX}") }],
         "consumerDataSet": [],
     });
-    connection.ask(&node.address, HEART_BEAT, &[], body.to_string().into_bytes()).await.map(drop)
+    connection.request(&node.address, HEART_BEAT, &[], body.to_string().into_bytes()).await.map(drop)
 }
 
 pub(super) fn none_known() -> CallError {

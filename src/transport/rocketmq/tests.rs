@@ -71,7 +71,7 @@ impl Connection for Scripted {
         Ok(Some(route_of(names)))
     }
 
-    async fn ask(&self, _: &str, code: i32, _: Fields<'_>, _: Vec<u8>) -> Result<Option<Vec<u8>>, CallError> {
+    async fn request(&self, _: &str, code: i32, _: Fields<'_>, _: Vec<u8>) -> Result<Option<Vec<u8>>, CallError> {
         const HEART_BEAT: i32 = 34;
         match self.1 {
             Asking::Hangs if code == HEART_BEAT => std::future::pending().await,
@@ -222,8 +222,8 @@ async fn waiting_messages_are_abandoned_at_shutdown() {
         client.capacity.taken()
     };
     let (outcomes, in_request) = tokio::join!(seen.after(&client, 3_000), closes);
-    let given_up = outcomes.iter().filter(|class| **class == Some(FailureClass::Temporary)).count();
-    assert_eq!(given_up, 3_000 - in_request, "all but those in a request");
+    let timed_out = outcomes.iter().filter(|class| **class == Some(FailureClass::Temporary)).count();
+    assert_eq!(timed_out, 3_000 - in_request, "all but those in a request");
     assert!(outcomes.iter().all(Option::is_some));
 }
 

@@ -120,7 +120,7 @@ pub(crate) async fn a_wrong_password_spends_nothing(broker: &SecuredBroker) {
     ids.extend(commit(&shop, &outbox, messages()).await);
     ids.sort_unstable();
 
-    until("everything is due, and was for some looks", async || {
+    until("every row has been due for some polls", async || {
         let is_long = not_let_in_for(&relay.status()) >= Some(Duration::from_secs(6));
         is_long && relay.backlog().await.unwrap().due() == ids.len()
     })
@@ -133,7 +133,7 @@ pub(crate) async fn a_wrong_password_spends_nothing(broker: &SecuredBroker) {
     shown += &format!("{status:?} {relay:?}");
     assert!(!shown.contains(&wrong.password), "{shown}");
     let report = relay.shutdown(Duration::from_secs(10)).await;
-    assert!(report.is_clean(), "nothing is under way: {report:?}");
+    assert!(report.is_clean(), "nothing is in flight: {report:?}");
 
     let relay = shop.relay(&outbox, kafka(broker, &broker.sasl().owner)).start().await.unwrap();
     shop.wait_until_drained().await;

@@ -43,7 +43,7 @@ async fn owner_is_killed(on: Database) {
     let bound = LANE_LEASE + Duration::from_secs(1);
     tracing::info!(?waited, ?bound, "the last message of a killed owner's lanes was settled");
     assert!(waited < bound + Duration::from_secs(3), "{waited:?}");
-    assert!(never_committed(&ordered.shop).await > 0, "it had nothing under way");
+    assert!(never_committed(&ordered.shop).await > 0, "nothing was in flight, so the test shows nothing");
     ordered.audit().await;
     assert!(relay.shutdown(Duration::from_secs(20)).await.is_clean());
 }
@@ -60,11 +60,11 @@ async fn owner_is_stopped(on: Database) {
     ordered.place(&mut connection, &outbox, 60..100).await;
     ordered.shop.wait_until_drained().await;
     until_all_owned(&relay).await;
-    assert!(never_committed(&ordered.shop).await > 0, "it had nothing under way");
+    assert!(never_committed(&ordered.shop).await > 0, "nothing was in flight, so the test shows nothing");
     let before = stored(&ordered.shop).await;
     other.resume();
     until_shared(&relay).await;
-    assert_eq!(stored(&ordered.shop).await, before, "what it had under way arrived");
+    assert_eq!(stored(&ordered.shop).await, before, "a message in flight arrived after the fence");
     ordered.place(&mut connection, &outbox, 100..150).await;
     other.end_and_wait().await;
     ordered.shop.wait_until_drained().await;

@@ -123,7 +123,7 @@ async fn owner_is_killed(on: Database) {
     // Lane lease, poll, delivery time-out with what the client takes beyond it, and the margin; and some for the machine.
     let bound = LANE_LEASE + Duration::from_secs(1 + 2 + 2) + Duration::from_millis(500);
     assert!(killed.elapsed() < bound + Duration::from_secs(5), "{:?}", killed.elapsed());
-    assert!(ordered.audit().await.duplicates > 0, "it had nothing under way");
+    assert!(ordered.audit().await.duplicates > 0, "nothing was in flight, so the test shows nothing");
 }
 
 /// Stopped at an acknowledgement, it goes on when others have sent that message and more.
@@ -147,7 +147,7 @@ async fn owner_is_stopped(on: Database) {
         other.end_and_wait().await;
     }
     ordered.shop.wait_until_drained().await;
-    assert!(ordered.audit().await.duplicates > 0, "it had nothing under way");
+    assert!(ordered.audit().await.duplicates > 0, "nothing was in flight, so the test shows nothing");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -28,7 +28,7 @@ pub(super) struct Script {
     pub(super) bootstrap: String,
     pub(super) topic: String,
     pub(super) is_fenced: bool,
-    /// Where it finds what it is told; known when it is spawned.
+    /// The folder with its instructions. Known when it is spawned.
     pub(super) folder: PathBuf,
     /// Orders placed before its relay starts.
     pub(super) backlog: Range<i32>,
@@ -48,7 +48,7 @@ pub(super) struct Script {
 /// When an owner leaves its lanes to others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Ends {
-    WhenTold,
+    OnRequest,
     WhenDrained,
     /// As soon as its orders are placed.
     AtOnce,
@@ -71,7 +71,7 @@ impl Script {
             refusals: 0,
             dead_letters_at_once: false,
             acknowledged_after_ms: 0,
-            ends: Ends::WhenTold,
+            ends: Ends::OnRequest,
         }
     }
 
@@ -166,7 +166,7 @@ async fn run(script: Script) {
     }
     place_all(&shop, &outbox, script.orders).await;
     match script.ends {
-        Ends::WhenTold => {
+        Ends::OnRequest => {
             while !end_file(&folder).exists() {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }

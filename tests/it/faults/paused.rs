@@ -17,7 +17,7 @@ async fn stopped_at(step: &str, backlog: i32, orders: i32) {
     let relay = shop.start_relay(&shop.outbox()).await;
     shop.wait_until_drained().await;
     process.resume(&resume_file);
-    assert!(process.wait_for_exit().await.success(), "it goes on as if nothing had been");
+    assert!(process.wait_for_exit().await.success(), "the process goes on and ends cleanly");
     shop.wait_until_drained().await;
     drop(relay);
     let audit = audit(&shop).await;

@@ -1,4 +1,4 @@
-//! Stores that make their own connections: few, no more than the relay has calls at once, and a login that is refused is said plainly.
+//! Stores that open their own connections: no more than the relay makes calls at once. A refused login is reported at start.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use super::logged::Log;
 use super::{order, outbox};
 
 const DEADLINE: Duration = Duration::from_secs(60);
-/// What a relay with one transport has at once.
+/// The connections of a relay with one transport.
 const CALLS: i64 = 6;
 /// Enough for every worker.
 const MESSAGES: i64 = 3_000;
@@ -55,10 +55,10 @@ where
     }
 }
 
-async fn all_arrive(broker: &MemoryTransport, relay: Relay, looked_at: impl FnOnce()) {
+async fn all_arrive(broker: &MemoryTransport, relay: Relay, check: impl FnOnce()) {
     let count = usize::try_from(MESSAGES).expect("few");
     broker.wait_for_delivered(count, DEADLINE).await.expect("all arrive");
-    looked_at();
+    check();
     assert!(relay.shutdown(DEADLINE).await.is_clean());
     assert_eq!(broker.delivered().len(), count);
 }
@@ -122,7 +122,7 @@ fn other(url: &str, login: &str, database: &str) -> String {
     format!("{scheme}://{login}@{host}/{database}")
 }
 
-/// The start fails at once, with what is to be corrected and without the password, and nothing is repeated in the log.
+/// The start fails at once. The error says what to correct and does not contain the password. Nothing is logged.
 async fn is_refused(store: impl OutboxStore, says: &[&str]) {
     let (log, _logging) = Log::begin();
     let began = std::time::Instant::now();
@@ -170,7 +170,7 @@ async fn a_file_that_cannot_be_opened_is_named_at_start() {
 }
 
 #[test]
-fn what_is_no_address_is_refused_before_anything_is_connected() {
+fn a_wrong_address_is_refused_before_anything_is_connected() {
     let tls =
         PostgresStore::connect("postgres://shop:swordfish@db/shop?sslmode=require").expect_err("no TLS").to_string();
     assert!(tls.contains("without TLS") && tls.contains("PostgresStore::new") && !tls.contains("swordfish"), "{tls}");

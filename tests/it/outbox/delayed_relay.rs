@@ -88,7 +88,7 @@ async fn survives_a_restart_and_can_be_taken_back<C, S: Store>(
 {
     let soon = outbox.enqueue(&mut conn, &order(2).delay(Duration::from_secs(1))).expect("enqueue");
     let later = outbox.enqueue(&mut conn, &order(3).delay(Duration::from_secs(3_600))).expect("enqueue");
-    assert!(relay.shutdown(DEADLINE).await.is_clean(), "what is not due is nobody's");
+    assert!(relay.shutdown(DEADLINE).await.is_clean(), "a row that is not due is left to no one");
     let relay = start(&outbox, store(), &broker).await;
     deliveries(&broker, MESSAGES + 1).await;
     assert_eq!(broker.delivered().last().map(|envelope| envelope.message_id), Some(soon));

@@ -59,17 +59,17 @@ fn rows_hold_the_message_as_it_is() {
 }
 
 #[derive(QueryableByName)]
-struct Answer {
+struct Condition {
     #[diesel(sql_type = Bool)]
     yes: bool,
 }
 
-fn ask(conn: &mut PgConnection, sql: &str) -> bool {
-    diesel::sql_query(sql).get_result::<Answer>(conn).expect("an answer").yes
+fn holds(conn: &mut PgConnection, sql: &str) -> bool {
+    diesel::sql_query(sql).get_result::<Condition>(conn).expect("an answer").yes
 }
 
-fn ask_mariadb(conn: &mut MysqlConnection, sql: &str) -> bool {
-    diesel::sql_query(sql).get_result::<Answer>(conn).expect("an answer").yes
+fn holds_on_mariadb(conn: &mut MysqlConnection, sql: &str) -> bool {
+    diesel::sql_query(sql).get_result::<Condition>(conn).expect("an answer").yes
 }
 
 /// T7: the lease counts from the INSERT, not from BEGIN.
@@ -84,18 +84,18 @@ fn a_lease_counts_from_the_insert_on_postgres() {
         outbox.enqueue_all(conn, [order(2), order(3)])
     });
     transaction.expect("commit");
-    assert!(ask(
+    assert!(holds(
         &mut conn,
         "SELECT bool_and(due_at >= made_at + interval '3 s' AND created_at >= made_at) AS yes FROM outbox_messages, mark"
     ));
-    assert!(ask(
+    assert!(holds(
         &mut conn,
         "SELECT count(*) = 3 AND max(due_at) < clock_timestamp() + interval '3 s' AS yes FROM outbox_messages"
     ));
     drop(test_hook);
     outbox.enqueue(&mut conn, &order(4)).expect("without a relay");
     assert!(
-        ask(&mut conn, "SELECT min(due_at) <= clock_timestamp() AS yes FROM outbox_messages"),
+        holds(&mut conn, "SELECT min(due_at) <= clock_timestamp() AS yes FROM outbox_messages"),
         "due at once, for others"
     );
 }
@@ -116,10 +116,10 @@ fn a_lease_counts_from_the_insert_on_mariadb() {
     transaction.expect("commit");
     let lease = "SELECT COUNT(*) = 3 AND MIN(due_at) >= MAX(made_at) + INTERVAL 3 SECOND \
                  AND MAX(due_at) < UTC_TIMESTAMP(6) + INTERVAL 3 SECOND AS yes FROM outbox_messages, mark";
-    assert!(ask_mariadb(&mut conn, lease));
+    assert!(holds_on_mariadb(&mut conn, lease));
     drop(test_hook);
     outbox.enqueue(&mut conn, &order(4)).expect("without a relay");
-    assert!(ask_mariadb(&mut conn, "SELECT MIN(due_at) <= UTC_TIMESTAMP(6) AS yes FROM outbox_messages"));
+    assert!(holds_on_mariadb(&mut conn, "SELECT MIN(due_at) <= UTC_TIMESTAMP(6) AS yes FROM outbox_messages"));
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn tables_may_have_other_names() {
         .expect("table");
     let outbox = Outbox::builder().topic(Topic::new("orders")).tables(names).build().expect("build");
     conn.transaction(|conn| outbox.enqueue(conn, &order(1))).expect("enqueue");
-    assert!(ask(&mut conn, "SELECT count(*) = 1 AS yes FROM events.shop_messages"));
+    assert!(holds(&mut conn, "SELECT count(*) = 1 AS yes FROM events.shop_messages"));
 }
 
 /// The statements that were sent, and those that were prepared for the cache.

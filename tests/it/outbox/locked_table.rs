@@ -1,5 +1,5 @@
-//! A table that somebody holds locked for long: what relays take of the server meanwhile is what their pools have, with what they have
-//! given up; and everything flows when it is over.
+//! Somebody holds a table locked for long. Meanwhile relays have no more server connections than their pools allow, including those of
+//! abandoned calls. Afterwards all messages are sent.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -23,11 +23,11 @@ use super::{order, outbox};
 /// Of each call: while the table is held, many of them are over.
 const DEADLINE: Duration = Duration::from_millis(300);
 const LOCK_DURATION: Duration = Duration::from_secs(5);
-/// What each relay's pool has.
+/// The size of each relay's pool.
 const PLACES: usize = 6;
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How a server is asked who is connected, and how its table is held.
+/// How a server reports its connections, and how its table is locked.
 trait LockableTable: LoadConnection + Sized + Send + 'static {
     /// The server's connections to this database.
     const CONNECTIONS: &'static str;
@@ -120,8 +120,8 @@ async fn delivered(broker: &MemoryTransport, messages: &[MessageId]) {
     }
 }
 
-/// The most connections of others at once while `LOCK_DURATION` goes by. One that the client has closed is seen for a moment longer, so that
-/// only those count which two looks in a row have seen.
+/// The most connections of others at once during `LOCK_DURATION`. The server reports a closed one for a moment longer, so only those
+/// count that two consecutive polls report.
 async fn most_connections<C: LockableTable>(side: &mut C, ours: &HashSet<i64>) -> usize {
     let end = Instant::now() + LOCK_DURATION;
     let (mut most, mut before) = (0, HashSet::new());

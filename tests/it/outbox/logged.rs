@@ -1,4 +1,4 @@
-//! What a test's thread logs.
+//! Captures the logs of a test's thread.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl Log {
-    /// As long as the guard lives.
+    /// Captures logs while the guard lives.
     pub(crate) fn begin() -> (Self, DefaultGuard) {
         let log = Self::default();
         let writer = log.clone();

@@ -52,7 +52,7 @@ fn assert_missing<T: std::fmt::Debug>(enqueued: Result<T, Error>, missing: &str,
     }
 }
 
-fn makes_what_is_missing<C>(url: Option<String>)
+fn makes_missing_tables<C>(url: Option<String>)
 where
     C: Connection + MigrationHarness<C::Backend>,
     C::Backend: OutboxBackend<C> + EmbeddedMigrations,
@@ -75,7 +75,7 @@ where
     }
 }
 
-async fn makes_what_is_missing_async<C>(mut conn: C)
+async fn makes_missing_tables_async<C>(mut conn: C)
 where
     C: AsyncConnection + 'static,
     C::Backend: AsyncOutboxBackend<C> + EmbeddedMigrations,
@@ -92,35 +92,35 @@ where
 }
 
 #[test]
-fn makes_what_is_missing_on_sqlite() {
-    makes_what_is_missing::<SqliteConnection>(empty_sqlite());
+fn makes_missing_tables_on_sqlite() {
+    makes_missing_tables::<SqliteConnection>(empty_sqlite());
 }
 
 #[test]
-fn makes_what_is_missing_on_postgres() {
-    makes_what_is_missing::<PgConnection>(empty_postgres());
+fn makes_missing_tables_on_postgres() {
+    makes_missing_tables::<PgConnection>(empty_postgres());
 }
 
 #[test]
-fn makes_what_is_missing_on_mariadb() {
-    makes_what_is_missing::<MysqlConnection>(empty_mariadb());
+fn makes_missing_tables_on_mariadb() {
+    makes_missing_tables::<MysqlConnection>(empty_mariadb());
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn makes_what_is_missing_on_sqlite_async() {
-    makes_what_is_missing_async(AsyncSqlite::establish(":memory:").await.expect("open")).await;
+async fn makes_missing_tables_on_sqlite_async() {
+    makes_missing_tables_async(AsyncSqlite::establish(":memory:").await.expect("open")).await;
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn makes_what_is_missing_on_postgres_async() {
+async fn makes_missing_tables_on_postgres_async() {
     let Some(url) = empty_postgres() else { return };
-    makes_what_is_missing_async(AsyncPgConnection::establish(&url).await.expect("connect")).await;
+    makes_missing_tables_async(AsyncPgConnection::establish(&url).await.expect("connect")).await;
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn makes_what_is_missing_on_mariadb_async() {
+async fn makes_missing_tables_on_mariadb_async() {
     let Some(url) = empty_mariadb() else { return };
-    makes_what_is_missing_async(AsyncMysqlConnection::establish(&url).await.expect("connect")).await;
+    makes_missing_tables_async(AsyncMysqlConnection::establish(&url).await.expect("connect")).await;
 }
 
 /// The messages and their COMMIT travel together, and nobody waits for the first's answer.

@@ -26,7 +26,7 @@ fn pool(file: &str) -> Pool<ConnectionManager<SqliteConnection>> {
 /// Two outboxes in one database: the relay of one takes its own rows, and leaves those of the other. Its store was told
 /// no names, and would look at the default ones.
 #[test]
-fn a_relay_looks_where_its_outbox_writes_on_sqlite() {
+fn a_relay_reads_where_its_outbox_writes_on_sqlite() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("shop.db").to_str().expect("a plain path").to_owned();
     let mut conn = SqliteConnection::establish(&file).expect("open");

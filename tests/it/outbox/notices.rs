@@ -169,7 +169,7 @@ async fn wake(mut processes: Processes) {
         assert!(!texts.iter().any(|text| text.contains("notify")), "{texts:?}");
     }
 
-    // A process that tells nobody.
+    // A process that sends no notices.
     let silent = self::outbox(16);
     let store = PostgresStore::new(pool::<PgConnection>(&processes.url));
     let _relay = relay(&silent, store, &processes.broker).await;
@@ -178,7 +178,7 @@ async fn wake(mut processes: Processes) {
     all.push(processes.outbox.enqueue(&mut conn, &message("a")).expect("enqueue"));
     processes.sent(&all).await;
 
-    // Who listens anew looks for what it did not hear.
+    // A relay that reconnects polls for the commits whose notices it missed.
     for pid in listening(&mut processes.side) {
         processes.side.batch_execute(&format!("SELECT pg_terminate_backend({pid})")).expect("terminate");
     }
@@ -219,7 +219,7 @@ async fn an_async_commit_wakes_too() {
 /// What is said on the channel of the lanes, by anybody.
 struct NoticeLog {
     conn: PgConnection,
-    said: Vec<String>,
+    texts: Vec<String>,
 }
 
 impl NoticeLog {
@@ -228,14 +228,14 @@ impl NoticeLog {
         let sql = "SELECT 'outbox_lanes_' || 'outbox_lanes'::regclass::oid AS name";
         let channel = diesel::sql_query(sql).get_result::<Name>(&mut conn).expect("its channel").name;
         conn.batch_execute(&format!("LISTEN {channel}")).expect("listen");
-        Self { conn, said: Vec::new() }
+        Self { conn, texts: Vec::new() }
     }
 
     /// All but what relays say to themselves.
     fn so_far(&mut self) -> &[String] {
-        let heard = self.conn.notifications_iter().map(|heard| heard.expect("a notification").payload);
-        self.said.extend(heard.filter(|text| !text.starts_with('=')));
-        &self.said
+        let received = self.conn.notifications_iter().map(|received| received.expect("a notification").payload);
+        self.texts.extend(received.filter(|text| !text.starts_with('=')));
+        &self.texts
     }
 }
 
@@ -257,9 +257,9 @@ async fn many_commits_are_few_notices() {
     processes.broker.wait_for_delivered(COMMITS, DEADLINE).await.expect("in time");
     // One at the beginning and one for each interval, which none of them cuts short; those of the end included.
     let most = began.elapsed().as_millis() / limits::NOTICE_INTERVAL.as_millis() + 2;
-    let said = overheard.so_far().len();
-    assert!(said > 0 && (said as u128) <= most, "{said} notices of {COMMITS} commits in {took:?}");
-    assert!(said * 10 < COMMITS, "{said} notices of {COMMITS} commits in {took:?}");
+    let count = overheard.so_far().len();
+    assert!(count > 0 && (count as u128) <= most, "{count} notices of {COMMITS} commits in {took:?}");
+    assert!(count * 10 < COMMITS, "{count} notices of {COMMITS} commits in {took:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -275,12 +275,13 @@ async fn a_burst_of_more_lanes_than_one_notice_holds_is_notified() {
     let outbox = &processes.outbox;
     let sent = conn.transaction(|conn| outbox.enqueue_all(conn, &messages)).expect("commit");
     processes.broker.wait_for_delivered(sent.len(), DEADLINE).await.expect("in time");
-    let said = overheard.so_far();
-    assert!(said.len() >= 2 && said.len() < 20, "{} notices", said.len());
-    assert!(said.iter().all(|text| text.len() <= limits::NOTICE_BYTES_MAX));
-    let told = said.iter().flat_map(|text| text.lines()).filter_map(|line| line.split_once(' '));
-    let told = told.flat_map(|(lanes, _)| lanes.split(',')).filter_map(|lane| lane.split(':').next()?.parse().ok());
-    assert_eq!(told.collect::<BTreeSet<u16>>(), lanes);
+    let texts = overheard.so_far();
+    assert!(texts.len() >= 2 && texts.len() < 20, "{} notices", texts.len());
+    assert!(texts.iter().all(|text| text.len() <= limits::NOTICE_BYTES_MAX));
+    let notified = texts.iter().flat_map(|text| text.lines()).filter_map(|line| line.split_once(' '));
+    let notified =
+        notified.flat_map(|(lanes, _)| lanes.split(',')).filter_map(|lane| lane.split(':').next()?.parse().ok());
+    assert_eq!(notified.collect::<BTreeSet<u16>>(), lanes);
 }
 
 /// Sends by the poll alone, and says so once, until `enough`.
@@ -290,7 +291,7 @@ async fn polls(url: &str, notices: NoticeConnection, reason: &str, enough: impl 
     let limits = Limits { poll_interval: Duration::from_millis(50), ..Limits::default() };
     let relay = outbox.relay().store(sync_store(url, notices)).transport(broker.clone()).limits(limits);
     let relay = relay.start().await.expect("it starts");
-    // By hand, of which nobody is told.
+    // By hand, without a notice.
     let mut conn = PgConnection::establish(url).expect("connect");
     let lane = diesel_outbox::lane_of("a", 4);
     let insert = format!(
@@ -303,9 +304,9 @@ async fn polls(url: &str, notices: NoticeConnection, reason: &str, enough: impl 
     }
     until("it was tried often enough", enough).await;
     until("the log says why", || log.times(reason) > 0).await;
-    let said = log.text();
-    assert_eq!(log.times("notices are not received"), 1, "{said}");
-    assert_eq!(log.times("swordfish"), 0, "{said}");
+    let texts = log.text();
+    assert_eq!(log.times("notices are not received"), 1, "{texts}");
+    assert_eq!(log.times("swordfish"), 0, "{texts}");
     assert!(relay.shutdown(DEADLINE).await.is_clean());
 }
 
@@ -354,7 +355,7 @@ async fn libpq_opens_one_connection_at_a_time() {
     let notices = NoticeConnection::libpq(format!("postgres://u@{address}/db?sslmode=disable&gssencmode=disable"));
     let store = sync_store(&url, notices);
     let store = store.notices().expect("it passes notices on");
-    silent.set_nonblocking(true).expect("it is asked");
+    silent.set_nonblocking(true).expect("a socket option");
     let listen = || tokio::time::timeout(Duration::from_millis(200), store.listen());
     let connected = async || {
         let end = Instant::now() + DEADLINE;
@@ -367,7 +368,7 @@ async fn libpq_opens_one_connection_at_a_time() {
     };
     let first = connected().await;
     for _ in 0..3 {
-        assert!(listen().await.is_err(), "nobody answers");
+        assert!(listen().await.is_err(), "no server answers");
     }
     assert_eq!(silent.accept().map(drop).map_err(|error| error.kind()), Err(io::ErrorKind::WouldBlock));
 

@@ -164,7 +164,7 @@ where
             let mut side = C::establish(&url).expect("connect");
             let end = std::time::Instant::now() + Duration::from_secs(20);
             while !is_waiting(&mut side) {
-                assert!(std::time::Instant::now() < end, "nobody waits for the key");
+                assert!(std::time::Instant::now() < end, "no transaction waits for the key");
                 thread::yield_now();
             }
             Ok::<_, diesel::result::Error>(second)

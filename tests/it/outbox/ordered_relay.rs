@@ -130,7 +130,7 @@ where
     until("each of the others was refused", || broker.sends() >= 1_200).await;
     enqueue_keys(&outbox, &mut conn, &free, 2, &mut of_free);
     until("the free keys are sent behind them", || broker.delivered().len() == 300).await;
-    assert_eq!(by_key(&broker), of_free, "each once, in order, and none of the held ones");
+    assert_eq!(by_key(&broker), of_free, "each free row once, in order, and no held row");
     broker.clear_responses();
     until("the held keys go on", || broker.delivered().len() == 3_300).await;
     assert!(relay.flush(DEADLINE).await.is_settled());

@@ -85,13 +85,13 @@ where
 }
 
 #[derive(QueryableByName)]
-struct Answer {
+struct Condition {
     #[diesel(sql_type = Bool)]
     yes: bool,
 }
 
-async fn ask(conn: &mut AsyncPgConnection, sql: &str) -> bool {
-    diesel::sql_query(sql).get_result::<Answer>(conn).await.expect("an answer").yes
+async fn holds(conn: &mut AsyncPgConnection, sql: &str) -> bool {
+    diesel::sql_query(sql).get_result::<Condition>(conn).await.expect("an answer").yes
 }
 
 /// The message belongs to the business data's transaction, whatever the state of the statement cache. A COMMIT that
@@ -112,8 +112,11 @@ async fn the_insert_goes_before_the_commit() {
             transaction.await.expect("commit");
             let together =
                 "SELECT count(*) > 0 AND bool_and(m.xmin = o.xmin) AS yes FROM outbox_messages m, shop_orders o";
-            assert!(ask(&mut conn, together).await, "{rows} rows, {cache:?}");
-            assert!(test_hook.take().iter().all(|captured| captured.inline.is_some()), "proven, so not read again");
+            assert!(holds(&mut conn, together).await, "{rows} rows, {cache:?}");
+            assert!(
+                test_hook.take().iter().all(|captured| captured.inline.is_some()),
+                "the commit is verified, so the row is not read again"
+            );
         }
     }
 }

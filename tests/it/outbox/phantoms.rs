@@ -59,7 +59,7 @@ impl Shop {
         let sent = self.broker.wait_for_delivered(1, Duration::from_secs(30)).await.expect("the last is sent");
         assert_eq!(sent.iter().map(|envelope| envelope.message_id).collect::<Vec<_>>(), [last]);
         assert!(self.relay.shutdown(Duration::from_secs(30)).await.is_clean());
-        assert_eq!(self.broker.sends(), 1, "nor while it shut down");
+        assert_eq!(self.broker.sends(), 1, "nothing is sent during shutdown");
     }
 
     /// `trace` begins in a transaction with one message, and its COMMIT answers "ok".
@@ -183,7 +183,7 @@ async fn an_enqueue_outside_a_transaction_is_sent_once() {
     shop.sent_only(sent).await;
 }
 
-/// Without confirm, because the COMMIT is proven: sent and settled.
+/// A row whose COMMIT is verified is sent and settled without confirm.
 #[tokio::test]
 async fn a_transaction_of_the_outbox_is_sent_without_a_read() {
     let Some(shop) = Shop::on_postgres().await else { return };

@@ -1,4 +1,5 @@
-//! Relay and application on one pool. A store keeps what it takes, so a small pool had nothing left for the application after one burst.
+//! A relay and an application on one pool. A store keeps its connections. Before it left one free, a small pool had none for the
+//! application after one burst.
 
 use std::time::{Duration, Instant};
 
@@ -31,7 +32,7 @@ fn deadpool(url: &str, size: usize) -> Deadpool {
     deadpool::Pool::builder(manager(url)).max_size(size).build().expect("a pool")
 }
 
-/// Many tasks that take a connection for each transaction.
+/// Runs many tasks that take a connection for each transaction.
 async fn burst(outbox: &Outbox, pool: &Deadpool) {
     let tasks = (0..TASKS).map(|_| {
         let (outbox, pool) = (outbox.clone(), pool.clone());
@@ -62,7 +63,7 @@ async fn the_smallest_pool_for_both_starves_neither() {
     starves_neither(NEEDED).await;
 }
 
-/// While a connection may be had at all, the application gets one.
+/// The application always gets a connection in the end.
 async fn starves_neither(size: usize) {
     let Some(url) = fresh_postgres() else { return };
     let (outbox, pool, broker) = (outbox(), deadpool(&url, size), MemoryTransport::new());
@@ -79,18 +80,18 @@ async fn starves_neither(size: usize) {
     assert!(relay.shutdown(DEADLINE).await.is_clean());
 }
 
-/// And somebody is told.
+/// The log has a warning.
 #[tokio::test]
-async fn a_pool_that_others_use_is_told_once() {
+async fn a_pool_that_others_use_is_warned_about_once() {
     let Some(url) = fresh_postgres() else { return };
     let (log, _logging) = Log::begin();
-    let warnings = || log.times("is used by others, too");
+    let warnings = || log.times("others use the pool of the relay's store");
     let (outbox, pool, broker) = (outbox(), deadpool(&url, CALLS), MemoryTransport::new());
     let held = pool.get().await.expect("a connection");
     let relay = start(&outbox, &pool, &broker).await.expect("start");
     let end = Instant::now() + DEADLINE;
     while warnings() == 0 {
-        assert!(Instant::now() < end, "nothing is said: {}", log.text());
+        assert!(Instant::now() < end, "no warning is logged: {}", log.text());
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     burst(&outbox, &pool).await;
@@ -103,7 +104,7 @@ async fn a_pool_that_others_use_is_told_once() {
     let relay = start(&outbox, &own, &broker).await.expect("start");
     burst(&outbox, &application).await;
     assert!(outbox.flush(DEADLINE).await.is_settled());
-    assert_eq!(log.times("is used by others, too"), 0, "{}", log.text());
+    assert_eq!(log.times("others use the pool of the relay's store"), 0, "{}", log.text());
     assert!(relay.shutdown(DEADLINE).await.is_clean());
 }
 

@@ -100,7 +100,7 @@ where
     rolled_back.expect_err("rolled back");
     outbox.transaction(&mut conn, |tx| tx.enqueue(&Placed { order: 6 })).expect("release");
     assert_eq!(orders(&sent), [1, 2, 4, 6]);
-    assert!(handed_over(&test_hook).is_empty(), "a relay would look for rows that never commit");
+    assert!(handed_over(&test_hook).is_empty(), "rows that never commit are not handed over");
 }
 
 async fn in_a_test_transaction_async<C: AsyncDatabase + TransactionConnection<Inner = C>>()
@@ -217,7 +217,7 @@ fn an_enum_is_found_by_the_kind_of_each_variant() {
 }
 
 #[test]
-fn what_was_not_enqueued_is_asserted_too() {
+fn absent_messages_are_asserted_too() {
     let mut conn = SqliteConnection::fresh().expect("in memory");
     let outbox = outbox();
     let sent = outbox.testing();

@@ -1,4 +1,4 @@
-//! A process that enqueues, and nobody who sends: said in the log, once.
+//! A process enqueues and no relay sends: it logs one warning.
 
 use std::time::{Duration, Instant};
 
@@ -16,9 +16,9 @@ use super::databases::{Database, SqliteFile, fresh_mariadb, fresh_postgres};
 use super::logged::Log;
 use super::{order, outbox};
 
-const WARNING: &str = "messages are enqueued, and nobody sends them";
+const WARNING: &str = "messages are enqueued, and no relay seems to send them";
 const DEADLINE: Duration = Duration::from_secs(60);
-/// Longer than a message may lie.
+/// Longer than a message may stay without a warning.
 const LONG: Duration = Duration::from_secs(12);
 
 fn enqueue<C>(outbox: &Outbox, conn: &mut C, key: i64)
@@ -44,10 +44,14 @@ where
         if log.times(WARNING) > 0 {
             break;
         }
-        assert!(began.elapsed() < DEADLINE, "nothing is said after {DEADLINE:?}");
+        assert!(began.elapsed() < DEADLINE, "no warning is logged within {DEADLINE:?}");
         std::thread::sleep(Duration::from_millis(50));
     }
-    assert!(began.elapsed() >= LONG - Duration::from_secs(2), "a relay may be on its way: {:?}", began.elapsed());
+    assert!(
+        began.elapsed() >= LONG - Duration::from_secs(2),
+        "the warning came while a relay may still start: {:?}",
+        began.elapsed()
+    );
     for key in 0..100 {
         connections.iter_mut().for_each(|conn| enqueue(&outbox, conn, key));
     }
@@ -55,14 +59,14 @@ where
 }
 
 #[test]
-fn on_postgres_nobody_sends_and_that_is_said_once() {
+fn a_missing_relay_is_warned_about_once_on_postgres() {
     if let Some(url) = fresh_postgres() {
         is_warned(vec![PgConnection::establish(&url).expect("connect")]);
     }
 }
 
 #[test]
-fn on_mariadb_nobody_sends_and_that_is_said_once() {
+fn a_missing_relay_is_warned_about_once_on_mariadb() {
     if let Some(url) = fresh_mariadb() {
         is_warned(vec![
             MysqlConnection::establish(&url).expect("connect"),
@@ -72,19 +76,19 @@ fn on_mariadb_nobody_sends_and_that_is_said_once() {
 }
 
 #[test]
-fn on_sqlite_nobody_sends_and_that_is_said_once() {
+fn a_missing_relay_is_warned_about_once_on_sqlite() {
     is_warned(vec![SqliteConnection::fresh().expect("a database")]);
 }
 
-/// Where the messages travel with their COMMIT.
+/// For messages that are sent with their COMMIT.
 #[tokio::test]
-async fn what_a_transaction_of_the_outbox_writes_is_watched_as_well() {
+async fn transactions_of_the_outbox_are_watched_too() {
     let Some(url) = fresh_postgres() else { return };
     let (log, _logging) = Log::begin();
     let (outbox, mut conn) = (outbox(), AsyncPgConnection::establish(&url).await.expect("connect"));
     let began = Instant::now();
     while log.times(WARNING) == 0 {
-        assert!(began.elapsed() < DEADLINE, "nothing is said after {DEADLINE:?}");
+        assert!(began.elapsed() < DEADLINE, "no warning is logged within {DEADLINE:?}");
         let written = outbox.transaction_async(&mut conn, async |tx| {
             tx.enqueue(&order(1))?;
             diesel::QueryResult::Ok(())
@@ -95,7 +99,7 @@ async fn what_a_transaction_of_the_outbox_writes_is_watched_as_well() {
     assert!(began.elapsed() >= LONG - Duration::from_secs(2), "{:?}", began.elapsed());
 }
 
-/// As of a batch: what it has written is there for itself, and committed for nobody.
+/// Like a batch job: the transaction sees its own rows, which are not committed.
 #[tokio::test]
 async fn a_long_transaction_of_ones_own_is_no_sign() {
     let Some(url) = fresh_postgres() else { return };
@@ -131,7 +135,7 @@ async fn a_relay_elsewhere_is_enough() {
     assert!(relay.shutdown(DEADLINE).await.is_clean());
 }
 
-/// One that was shut down is known to somebody.
+/// A relay that was shut down counts as started.
 #[tokio::test]
 async fn a_relay_that_ran_here_is_enough() {
     let file = SqliteFile::fresh();

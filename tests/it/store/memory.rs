@@ -61,7 +61,7 @@ async fn a_close_whose_answer_is_lost_has_committed() {
     let store = MemoryStore::new();
     let key = insert(&store);
     let claim = store.claim(&spec()).await.expect("claim");
-    store.inject(Call::Close, Fault::AnswerLost(StoreError::Unreachable("reset".into())));
+    store.inject(Call::Close, Fault::ResponseLost(StoreError::Unreachable("reset".into())));
     assert!(claim.handle.close(&[key], &[]).await.is_err());
     assert!(store.live_rows().is_empty());
 }

@@ -2,7 +2,7 @@
 
 mod columns;
 mod edited;
-mod marks;
+mod half_message_marks;
 mod memory;
 mod mysql;
 mod parts;

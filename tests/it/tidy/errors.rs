@@ -1,4 +1,4 @@
-//! Errors say a thing once, and can grow: whoever prints an error with its sources reads no text twice, and a new variant breaks nobody.
+//! An error has its cause in its text or returns it as its source, never both. Public error enums are `#[non_exhaustive]`.
 
 use syn::spanned::Spanned as _;
 use syn::visit::{self, Visit};
@@ -26,7 +26,7 @@ struct Finder {
 }
 
 impl Finder {
-    /// What one `#[error(..)]` says, and which of its fields thiserror returns as its source.
+    /// The text of one `#[error(..)]`, and the fields that thiserror returns as the source.
     fn error(&mut self, name: &syn::Ident, attributes: &[Attribute], fields: &Fields) {
         let Some(text) = text_of(attributes) else { return };
         for (index, field) in fields.iter().enumerate() {

@@ -12,7 +12,7 @@ const EXEMPT_LAYERS: &[&str] = &["limits", "testing"];
 /// Units and resolutions, which nobody would ever choose otherwise, and what is computed from other bounds.
 const EXEMPT_CONSTANTS: &[(&str, &str)] = &[
     ("admin::dead_letters", "CLOCK_TICK"),
-    ("admin::redrive_pace", "SECOND"),
+    ("admin::redrive_rate", "SECOND"),
     ("relay::topics::claim_size", "HALVINGS_MAX"),
     ("retention", "DAY"),
     ("store::postgres::instants", "EPOCH_OFFSET"),

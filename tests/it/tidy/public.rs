@@ -1,6 +1,6 @@
-//! The names that the library shows, compared with a list: a new one is a decision, and so is one that goes.
+//! Compares the public names of the library with a list, so that adding or removing one is a decision.
 //!
-//! Read from the sources, because rustdoc tells them to nightly compilers only. A name is an item that users can write: `module::Item`
+//! It reads the sources, because rustdoc lists names only with a nightly compiler. A name is an item that users can write: `module::Item`
 //! from the crate's root, whatever features it needs. Methods and fields are not names.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,11 +10,11 @@ use syn::{Item, Visibility};
 use super::Source;
 use super::module_tree::{Segments, child, is_test_only, leaves, module_of};
 
-/// All names together, and those that an ordinary application meets.
+/// The most public names in all, and the most that an ordinary application uses.
 const NAMES_MAX: usize = 200;
 const MET_MAX: usize = 40;
 
-/// Complains about names that are not in `list`, names in it that are none, and too many of them.
+/// Reports names that are missing in `list`, listed names that are not public, and too many names.
 pub(super) fn check(sources: &[Source], list: &str) -> Vec<String> {
     let is_reexport = Crate::of(sources).names();
     let lines = || list.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
@@ -78,7 +78,7 @@ impl Crate {
         names
     }
 
-    /// Adds what users find in `module`, which they call `prefix`.
+    /// Adds the public names of `module`, whose path for users is `prefix`.
     fn shown_in(&self, module: &Segments, prefix: &str, names: &mut BTreeSet<String>) {
         for item in self.modules.get(module).into_iter().flatten() {
             let Some((name, visibility, attributes)) = parts(item) else { continue };
@@ -141,12 +141,12 @@ fn parts(item: &Item) -> Option<(String, &Visibility, &[syn::Attribute])> {
     })
 }
 
-/// Whether users see a macro.
+/// Whether a macro is public.
 fn is_shown(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| attribute.path().is_ident("macro_export")) && !is_hidden(attributes)
 }
 
-/// Whether users do not see it: it is for tests, for the documentation or for a feature of our own, or is called hidden.
+/// Whether an item is hidden from users: by `doc(hidden)`, or by a `cfg` for tests, documentation or one of our own features.
 fn is_hidden(attributes: &[syn::Attribute]) -> bool {
     is_test_only(attributes)
         || attributes.iter().any(|attribute| {
@@ -193,7 +193,7 @@ mod tests {
     const LIST: &str = "# what is is_reexport\ncases!\nError\n* Failure\nIn\nstore\nstore::MAX\nstore::Sql\nthing\n";
 
     #[test]
-    fn what_users_can_write_is_the_list() {
+    fn the_public_names_are_those_of_the_list() {
         assert_eq!(check(&library(), LIST), [""; 0]);
         assert_one_violation(
             &check(&library(), &LIST.replace("store::Sql\n", "")),

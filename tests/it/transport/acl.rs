@@ -25,8 +25,8 @@ pub(crate) fn allow(port: u16, user: &str, operation: Operation, topic: &str) {
     text(&mut body, "*");
     body.extend([operation as u8, ALLOW]);
     // throttle, count, error
-    let answer = ask(port, CREATE_ACLS, 1, &body);
-    assert_eq!(&answer[8..10], &[0, 0], "the broker refuses the access list: {answer:?}");
+    let response = request(port, CREATE_ACLS, 1, &body);
+    assert_eq!(&response[8..10], &[0, 0], "the broker refuses the access list: {response:?}");
 }
 
 /// Takes back everything that a user was allowed.
@@ -39,8 +39,8 @@ pub(crate) fn forget(port: u16, user: &str) {
     text(&mut body, &format!("User:{user}"));
     nothing(&mut body);
     body.extend([ANY, ANY]);
-    let answer = ask(port, DELETE_ACLS, 1, &body);
-    assert_eq!(&answer[8..10], &[0, 0], "the broker refuses: {answer:?}");
+    let response = request(port, DELETE_ACLS, 1, &body);
+    assert_eq!(&response[8..10], &[0, 0], "the broker refuses: {response:?}");
 }
 
 fn text(body: &mut Vec<u8>, text: &str) {
@@ -53,7 +53,7 @@ fn nothing(body: &mut Vec<u8>) {
 }
 
 /// The answer's body, behind the correlation id.
-fn ask(port: u16, api: u16, version: u16, body: &[u8]) -> Vec<u8> {
+fn request(port: u16, api: u16, version: u16, body: &[u8]) -> Vec<u8> {
     let mut request = Vec::new();
     request.extend(api.to_be_bytes());
     request.extend(version.to_be_bytes());
@@ -65,7 +65,7 @@ fn ask(port: u16, api: u16, version: u16, body: &[u8]) -> Vec<u8> {
     stream.write_all(&request).expect("sent");
     let mut length = [0; 4];
     stream.read_exact(&mut length).expect("an answer");
-    let mut answer = vec![0; u32::from_be_bytes(length) as usize];
-    stream.read_exact(&mut answer).expect("an answer");
-    answer.split_off(4)
+    let mut response = vec![0; u32::from_be_bytes(length) as usize];
+    stream.read_exact(&mut response).expect("an answer");
+    response.split_off(4)
 }

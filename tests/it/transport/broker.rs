@@ -87,7 +87,7 @@ pub(crate) fn unique_name(name: &str) -> String {
     format!("{name}-{}", MessageId::new())
 }
 
-#[expect(clippy::disallowed_methods, reason = "a broker throws away what is old by its own time")]
+#[expect(clippy::disallowed_methods, reason = "a broker removes messages by its own clock")]
 pub(crate) fn envelope(topic: &str, key: Option<&str>) -> Envelope {
     let mut envelope = Envelope::new(MessageId::new(), topic.into(), SystemTime::now());
     envelope.key = key.map(str::to_owned);

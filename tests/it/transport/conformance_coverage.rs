@@ -83,7 +83,7 @@ fn every_case_runs_against_every_transport_or_is_skipped_with_a_reason() {
             let why = skipped.iter().find(|(name, _)| *name == case.name).map(|(_, why)| why);
             match (is_run(case.name), why) {
                 (true, Some(why)) => panic!("{} is run by {modules:?}, and was said not to be: {why}", case.name),
-                (false, None) => panic!("{} is run by none of {modules:?}", case.name),
+                (false, None) => panic!("no module of {modules:?} runs {}", case.name),
                 (true, None) | (false, Some(_)) => {}
             }
         }

@@ -157,7 +157,7 @@ async fn a_user_writes_only_to_its_permitted_topics(broker: &SecuredBroker) {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(TIMEOUT, allowed).await.expect("what is allowed now is taken soon");
+    tokio::time::timeout(TIMEOUT, allowed).await.expect("the topic is sent to soon after the permission");
 }
 
 /// Without any right the broker also refuses the idempotent producer its id; what is said is still about the topic.

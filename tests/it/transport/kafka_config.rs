@@ -61,7 +61,7 @@ fn names_and_values_that_the_client_does_not_know_are_named() {
     assert!(invalid.to_string().contains("linger.ms"), "{invalid}");
 }
 
-/// Nobody is asked for that, and no plain topic suffers.
+/// No broker is needed for that, and topics without fencing still work.
 #[tokio::test]
 async fn settings_a_fenced_client_refuses_are_reported_at_start() {
     let fenced = [Topic::new("ledger").ordered_by_key().fenced()];

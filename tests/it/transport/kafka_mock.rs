@@ -178,7 +178,7 @@ async fn a_fenced_message_does_not_wait_for_the_clients_poll_to_end() {
     assert!(fastest < Duration::from_millis(50), "{fastest:?}");
 }
 
-/// The client drops the messages, and tells of none why.
+/// The client drops the messages and reports no reason for any.
 #[tokio::test]
 async fn a_missing_right_to_write_to_a_fenced_topic_is_of_the_topic() {
     let mock = Mock::start(1);
@@ -198,17 +198,17 @@ async fn a_missing_right_to_write_to_a_fenced_topic_is_of_the_topic() {
     assert_eq!(outcomes.of(2), Some(RecordedOutcome::Delivered));
 }
 
-/// The mock cluster has no CreateTopics. It is no outage that a start could wait for.
+/// The mock cluster does not support CreateTopics. That is not an outage for which a start could wait.
 #[tokio::test]
-async fn a_cluster_that_makes_no_topics_is_told_as_such() {
+async fn a_cluster_that_cannot_create_topics_is_reported() {
     let mock = Mock::start(1);
     let builder = KafkaTransport::builder(config(&mock.bootstrap())).create_topic(KafkaTopic::new("orders"));
-    let error = builder.build().expect("a transport").prepare(&[]).await.expect_err("nobody makes it");
+    let error = builder.build().expect("a transport").prepare(&[]).await.expect_err("the topic cannot be created");
     assert_eq!(error.class(), FailureClass::Topic, "{error}");
     for part in ["\"orders\"", "CreateTopics", "MockCluster::create_topic", "check_topic"] {
         assert!(error.to_string().contains(part), "{error}");
     }
     let topic = mock.topic("checked", 3);
     let builder = KafkaTransport::builder(config(&mock.bootstrap())).check_topic(KafkaTopic::new(topic).partitions(3));
-    builder.build().expect("a transport").prepare(&[]).await.expect("it is there");
+    builder.build().expect("a transport").prepare(&[]).await.expect("the topic exists");
 }

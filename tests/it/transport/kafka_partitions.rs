@@ -64,7 +64,7 @@ async fn a_partition_function_chooses_and_the_rest_is_hashed() {
     };
     send(0, "last", "too early");
     let early = outcomes.of(0).expect("an outcome at once");
-    assert_eq!(early.class(), Some(FailureClass::Temporary), "nobody knows yet how many there are: {early:?}");
+    assert_eq!(early.class(), Some(FailureClass::Temporary), "the number of partitions is not known yet: {early:?}");
 
     kafka.prepare(&[Topic::new(&*topic)]).await.expect("prepared");
     send(1, "last", "b");

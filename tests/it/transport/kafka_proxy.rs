@@ -54,13 +54,13 @@ struct Shared {
     broker: Mutex<Option<u16>>,
     held: Mutex<Option<HeldConnection>>,
     /// The broker's answer to what was held.
-    answer: Mutex<Option<i16>>,
+    response: Mutex<Option<i16>>,
 }
 
 struct HeldConnection {
     frame: Vec<u8>,
     broker: TcpStream,
-    answers: Receiver<Vec<u8>>,
+    responses: Receiver<Vec<u8>>,
 }
 
 impl RequestProxy {
@@ -72,7 +72,7 @@ impl RequestProxy {
             rule: Mutex::new(Box::new(rule)),
             broker: Mutex::default(),
             held: Mutex::default(),
-            answer: Mutex::default(),
+            response: Mutex::default(),
         });
         let accepting = Arc::clone(&shared);
         thread::spawn(move || {
@@ -93,8 +93,8 @@ impl RequestProxy {
     }
 
     /// The error code of the broker's answer to what was held, once it was let go.
-    pub(super) fn answer(&self) -> Option<i16> {
-        *locked(&self.shared.answer)
+    pub(super) fn response(&self) -> Option<i16> {
+        *locked(&self.shared.response)
     }
 }
 
@@ -103,10 +103,10 @@ impl Shared {
         let Some(broker) = *locked(&self.broker) else { return };
         let Ok(broker) = TcpStream::connect((Ipv4Addr::LOCALHOST, broker)) else { return };
         let is_held = Arc::new(AtomicBool::new(false));
-        let (sender, answers) = channel();
+        let (sender, responses) = channel();
         let back = (broker.try_clone().expect("a handle"), client.try_clone().expect("a handle"));
         let passing = Arc::clone(&is_held);
-        thread::spawn(move || pass_answers(&back.0, &back.1, &passing, &sender));
+        thread::spawn(move || forward_responses(&back.0, &back.1, &passing, &sender));
         while let Some(frame) = read_frame(client) {
             let act = locked(&self.rule)(&Request(&frame[4..]));
             match act {
@@ -114,7 +114,7 @@ impl Shared {
                 ProxyAction::LetGoBefore => self.let_go(),
                 ProxyAction::Hold | ProxyAction::HoldAndBreak => {
                     is_held.store(true, Ordering::Release);
-                    *locked(&self.held) = Some(HeldConnection { frame, broker, answers });
+                    *locked(&self.held) = Some(HeldConnection { frame, broker, responses });
                     if act == ProxyAction::Hold {
                         // Whatever else comes on it is behind what is held.
                         while read_frame(client).is_some() {}
@@ -131,18 +131,18 @@ impl Shared {
     }
 
     fn let_go(&self) {
-        let Some(HeldConnection { frame, broker, answers }) = locked(&self.held).take() else { return };
+        let Some(HeldConnection { frame, broker, responses }) = locked(&self.held).take() else { return };
         (&broker).write_all(&frame).expect("the broker keeps the connection");
-        let answer = answers.recv_timeout(TIMEOUT).expect("an answer");
+        let response = responses.recv_timeout(TIMEOUT).expect("an answer");
         // Length, correlation id, throttle time, error code.
-        *locked(&self.answer) = answer.get(12..14).map(|code| i16::from_be_bytes([code[0], code[1]]));
+        *locked(&self.response) = response.get(12..14).map(|code| i16::from_be_bytes([code[0], code[1]]));
     }
 }
 
-fn pass_answers(broker: &TcpStream, mut client: &TcpStream, is_held: &AtomicBool, answers: &Sender<Vec<u8>>) {
+fn forward_responses(broker: &TcpStream, mut client: &TcpStream, is_held: &AtomicBool, responses: &Sender<Vec<u8>>) {
     while let Some(frame) = read_frame(broker) {
         let passed = match is_held.load(Ordering::Acquire) {
-            true => answers.send(frame).is_ok(),
+            true => responses.send(frame).is_ok(),
             false => client.write_all(&frame).is_ok(),
         };
         if !passed {

@@ -53,12 +53,12 @@ async fn fencing_respects_its_timeout() {
 async fn probes_respect_their_timeout() {
     let silent = Silent::start();
     let began = Instant::now();
-    let refused = silent.kafka.probe().await.expect_err("nobody answers");
+    let refused = silent.kafka.probe().await.expect_err("no server answers");
     assert_eq!(refused.class(), FailureClass::Connection, "{refused}");
     assert_within(KAFKA_PROBE_TIMEOUT, began);
 }
 
-/// From the shutdown until the runtime is gone, as at the end of a main function.
+/// The time from the shutdown to the end of the runtime, as at the end of a main function.
 fn end_of_a_relay_on(bootstrap: &str) -> (Duration, Duration) {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let outbox = Outbox::builder().topic(Topic::new("orders")).build().expect("build");
@@ -66,7 +66,7 @@ fn end_of_a_relay_on(bootstrap: &str) -> (Duration, Duration) {
     let began = Instant::now();
     let relay = runtime.block_on(outbox.relay().store(MemoryStore::new()).transport(kafka).start()).expect("start");
     let started = began.elapsed();
-    // In the middle of a probe, where the broker says nothing.
+    // In the middle of a probe, while the broker sends nothing.
     std::thread::sleep(Duration::from_millis(500));
     let began = Instant::now();
     let report = runtime.block_on(relay.shutdown(TIMEOUT));

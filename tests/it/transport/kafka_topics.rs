@@ -78,7 +78,7 @@ fn every_difference_is_named() {
     ] {
         assert!(text.contains(&difference), "{difference} is not in: {text}");
     }
-    assert!(!text.contains("partitions wanted 1"), "what is as wanted is not listed: {text}");
+    assert!(!text.contains("partitions wanted 1"), "a topic that fits is not listed: {text}");
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn a_topic_the_cluster_cannot_create_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_topic_that_nobody_registered_may_be_missing() {
+async fn an_unregistered_topic_may_be_missing() {
     let Some(broker) = SharedBroker::open() else { return };
     broker.transport().prepare(&[Topic::new(unique_name("unknown"))]).await.expect("its messages will say so");
 }

@@ -32,7 +32,7 @@ struct Paced {
     outcomes: Arc<OutcomeRecorder>,
     /// When each was sent first, by id.
     sent: Vec<Instant>,
-    answered: usize,
+    completed: usize,
     delivered: usize,
     slowest: Duration,
 }
@@ -50,7 +50,7 @@ impl Paced {
             topic: topic.to_owned(),
             outcomes: OutcomeRecorder::new(),
             sent: Vec::new(),
-            answered: 0,
+            completed: 0,
             delivered: 0,
             slowest: Duration::ZERO,
         }
@@ -71,9 +71,9 @@ impl Paced {
     }
 
     /// Looks at what came since the last look.
-    fn look(&mut self) {
+    fn poll(&mut self) {
         let seen = self.outcomes.seen();
-        for (id, seen) in &seen[self.answered..] {
+        for (id, seen) in &seen[self.completed..] {
             let since = self.sent[usize::try_from(*id).expect("an index")];
             match seen.class() {
                 None if *seen == RecordedOutcome::Delivered => self.delivered += 1,
@@ -82,17 +82,17 @@ impl Paced {
             }
             self.slowest = self.slowest.max(since.elapsed());
         }
-        self.answered = seen.len();
+        self.completed = seen.len();
     }
 
     async fn ends(mut self, what: &str) {
         let ended_at = Instant::now();
         let mut tick = tokio::time::interval(PACE);
-        while self.answered < self.sent.len() {
-            assert!(ended_at.elapsed() < BOUND, "{what}: {} of {}", self.answered, self.sent.len());
+        while self.completed < self.sent.len() {
+            assert!(ended_at.elapsed() < BOUND, "{what}: {} of {}", self.completed, self.sent.len());
             // What is put off at once is not sent again as fast as it can be.
             tick.tick().await;
-            self.look();
+            self.poll();
         }
         let again = self.sent.len() - self.delivered;
         tracing::info!(what, self.delivered, again, slowest = ?self.slowest, "all were delivered");
@@ -186,7 +186,7 @@ async fn an_under_replicated_topic_blocks_no_other_and_recovers() {
         {
             cold.send();
         }
-        [&mut to_warm, &mut to_fenced].into_iter().chain(&mut to_cold).for_each(Paced::look);
+        [&mut to_warm, &mut to_fenced].into_iter().chain(&mut to_cold).for_each(Paced::poll);
     }
     to_warm.ends("warm").await;
     to_fenced.ends("fenced").await;

@@ -124,10 +124,10 @@ async fn dies_under_load(flush: Flush) {
         };
         // On a busy machine the broker may let all of the first ones time out.
         let is_delivered = |(_, seen): &(i64, RecordedOutcome)| *seen == RecordedOutcome::Delivered;
-        for asked in 1..=5 {
+        for sent in 1..=5 {
             send(2_000);
             let seen =
-                outcomes.wait_until(|seen| seen.len() == asked * 2_000 || seen.iter().any(is_delivered), TIMEOUT).await;
+                outcomes.wait_until(|seen| seen.len() == sent * 2_000 || seen.iter().any(is_delivered), TIMEOUT).await;
             if seen.iter().any(is_delivered) {
                 break;
             }

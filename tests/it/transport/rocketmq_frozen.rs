@@ -44,12 +44,12 @@ async fn a_frozen_broker_is_an_outage_until_it_resumes() {
     assert_eq!(seen.len(), others.len(), "one outcome each");
     assert!(taken < rocketmq.delivery_timeout(), "{taken:?}");
     let other = seen.iter().find(|(_, seen)| seen.class() != Some(FailureClass::Connection));
-    assert_eq!(other, None, "nobody answers a heartbeat either");
+    assert_eq!(other, None, "a heartbeat gets no response either");
     assert_eq!(rocketmq.outage(), Some(FailureClass::Connection));
     assert_eq!(rocketmq.probe().await.map_err(|error| error.class()), Err(FailureClass::Connection));
     own.go_on();
     let back = async { while rocketmq.probe().await.is_err() {} };
-    tokio::time::timeout(own.max_wait(), back).await.expect("it goes on and no probe succeeds");
+    tokio::time::timeout(own.max_wait(), back).await.expect("the broker runs again, and no probe succeeds");
     assert_eq!(rocketmq.outage(), None);
     let seen = send(others).wait_for(others.len(), TIMEOUT).await;
     assert!(seen.iter().all(|(_, seen)| *seen == RecordedOutcome::Delivered), "{:?}", seen.last());
@@ -89,7 +89,7 @@ async fn a_frozen_broker_under_load_only_delays_a_relay() {
     own.hang();
     committed.extend(commit(500));
     until("the breaker is open", || is_down(&relay), TIMEOUT).await;
-    assert!(live() >= 500, "what nobody answered for stays");
+    assert!(live() >= 500, "rows without an outcome stay");
     let attempts: u32 = store.live_rows().iter().map(|row| row.attempts).sum();
     assert_eq!(attempts, 0, "an outage spends no attempt");
     own.go_on();

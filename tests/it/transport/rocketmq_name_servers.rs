@@ -40,7 +40,7 @@ async fn a_name_server_that_hangs_is_an_outage() {
     let within = rocketmq.delivery_timeout() + Duration::from_secs(1);
     let seen = outcomes.wait_for(100, within).await;
     assert!(seen.iter().all(|(_, seen)| seen.class() == Some(FailureClass::Connection)), "{:?}", seen.last());
-    let probed = rocketmq.probe().await.expect_err("nobody answers");
+    let probed = rocketmq.probe().await.expect_err("no server answers");
     assert_eq!((probed.class(), rocketmq.outage()), (FailureClass::Connection, Some(FailureClass::Connection)));
 }
 

@@ -53,7 +53,7 @@ impl ConnectionMonitor {
             async move {
                 loop {
                     // It ends with its connection, which happens whenever the database is killed.
-                    if let Err(error) = look(&url, &seen).await {
+                    if let Err(error) = poll(&url, &seen).await {
                         eprintln!("counting connections again: {error:#}");
                     }
                     sleep(POLL_INTERVAL).await;
@@ -104,7 +104,7 @@ struct Counted {
     count: i64,
 }
 
-async fn look(url: &str, seen: &Mutex<Seen>) -> Result<()> {
+async fn poll(url: &str, seen: &Mutex<Seen>) -> Result<()> {
     let mut connection = AsyncPgConnection::establish(url).await?;
     let text = format!(
         "SELECT application_name AS name, count(*) AS count FROM pg_stat_activity \

@@ -37,7 +37,7 @@ use xtask::stop::Stop;
 
 use self::environment::Environment;
 use crate::plans::{BUG_CASES, BugCase, Plan};
-use crate::run::Outcome;
+use crate::run::RunResult;
 
 /// A run with fewer messages proves nothing.
 const CONSUMED_MIN: usize = 100_000;
@@ -127,7 +127,7 @@ async fn one(
     name: &str,
     arguments: &Arguments,
     stop: &Stop,
-) -> Result<Outcome> {
+) -> Result<RunResult> {
     let outcome = run::run(environment, plan, name, &arguments.results, stop).await?;
     report::write(&outcome, plan, &arguments.results.join(name).with_extension("json"))?;
     Ok(outcome)

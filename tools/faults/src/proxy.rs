@@ -15,7 +15,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep_until};
 
 /// Chunks in flight in one direction of a connection.
-const UNDER_WAY_MAX: usize = 256;
+const IN_TRANSIT_MAX: usize = 256;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct State {
@@ -98,7 +98,7 @@ async fn pass(near: TcpStream, target: SocketAddr, state: watch::Receiver<State>
 
 /// Ends when either side ends: neither client nor server continues with half a connection.
 async fn direction(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, state: watch::Receiver<State>) -> Result<()> {
-    let (sender, mut under_way) = mpsc::channel::<(Instant, Vec<u8>)>(UNDER_WAY_MAX);
+    let (sender, mut in_transit) = mpsc::channel::<(Instant, Vec<u8>)>(IN_TRANSIT_MAX);
     let read = async {
         let mut buffer = vec![0; 32 << 10];
         loop {
@@ -113,7 +113,7 @@ async fn direction(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, state: watch
         anyhow::Ok(())
     };
     let write = async {
-        while let Some((leaves_at, bytes)) = under_way.recv().await {
+        while let Some((leaves_at, bytes)) = in_transit.recv().await {
             if leaves_at > Instant::now() {
                 sleep_until(leaves_at).await;
             }

@@ -14,7 +14,7 @@ use crate::app::{ADMIN_ACTIONS, POLICIES, TRANSACTIONS};
 use crate::audit::{Audit, Finding};
 use crate::fault_log::FaultLog;
 use crate::plans::Plan;
-use crate::run::{Outcome, PhaseOutcome};
+use crate::run::{PhaseResult, RunResult};
 use crate::schedule::{Kind, PAUSES_MIN, SERVER_KILLS_MIN};
 use crate::wire::{AGED, FENCED, ORDERED, PLAIN};
 
@@ -23,7 +23,7 @@ use crate::wire::{AGED, FENCED, ORDERED, PLAIN};
 const COUNTED_BY_EVERY_LONG_RUN: [&str; 3] = [HOOK_LOST, LANE_LOST, RESENT];
 
 /// Why a run fails; empty if it passes.
-pub(crate) fn failures(outcome: &Outcome, plan: &Plan) -> Vec<String> {
+pub(crate) fn failures(outcome: &RunResult, plan: &Plan) -> Vec<String> {
     let audit = &outcome.audit;
     let mut failures = Vec::new();
     for (finding, (count, examples)) in &audit.findings {
@@ -45,7 +45,7 @@ pub(crate) fn failures(outcome: &Outcome, plan: &Plan) -> Vec<String> {
 }
 
 /// What the load should have done but did not: a topic without commits has nothing to lose.
-fn not_exercised(outcome: &Outcome, plan: &Plan) -> Vec<String> {
+fn not_exercised(outcome: &RunResult, plan: &Plan) -> Vec<String> {
     let mut not_exercised = Vec::new();
     let committed_min = plan.consumed_min / 20;
     // One message in forty goes to the aged topic.
@@ -79,7 +79,7 @@ fn not_exercised(outcome: &Outcome, plan: &Plan) -> Vec<String> {
 }
 
 /// What the faults should have done but did not.
-fn not_reached(outcome: &Outcome, plan: &Plan) -> Vec<String> {
+fn not_reached(outcome: &RunResult, plan: &Plan) -> Vec<String> {
     let mut not_reached = Vec::new();
     let is_counted = |metric: &&str| outcome.metrics.get(*metric).is_some_and(|count| *count > 0);
     for metric in COUNTED_BY_EVERY_LONG_RUN.iter().filter(|metric| !is_counted(metric)) {
@@ -98,7 +98,7 @@ fn not_reached(outcome: &Outcome, plan: &Plan) -> Vec<String> {
     not_reached
 }
 
-fn by_kind(outcome: &Outcome) -> BTreeMap<&'static str, usize> {
+fn by_kind(outcome: &RunResult) -> BTreeMap<&'static str, usize> {
     let mut counts = BTreeMap::new();
     for window in &outcome.windows {
         *counts.entry(window.name).or_default() += 1;
@@ -119,11 +119,11 @@ fn in_steady_state(audit: &Audit, is_held: bool) -> Duration {
     Duration::from_millis(audit.steady_state.get(&is_held).map_or(0, |(_, longest_ms)| *longest_ms))
 }
 
-fn recovery(outcome: &Outcome) -> (Duration, Duration) {
+fn recovery(outcome: &RunResult) -> (Duration, Duration) {
     extremes(outcome.phases.iter().filter_map(|phase| phase.recovery))
 }
 
-fn phase(phase: &PhaseOutcome) -> Value {
+fn phase(phase: &PhaseResult) -> Value {
     json!({
         "rows": phase.rows,
         "running_seconds": phase.running.map(|took| took.as_secs_f64()),
@@ -135,7 +135,7 @@ fn phase(phase: &PhaseOutcome) -> Value {
 }
 
 /// The final table.
-pub(crate) fn table(outcome: &Outcome, plan: &Plan) -> String {
+pub(crate) fn table(outcome: &RunResult, plan: &Plan) -> String {
     let mut text = String::new();
     let mut section = |title: &str, rows: Vec<(String, String)>| {
         let _ = writeln!(text, "\n{title}");
@@ -199,7 +199,7 @@ pub(crate) fn table(outcome: &Outcome, plan: &Plan) -> String {
 }
 
 /// Writes the figures of a run, with its schedule, to a file.
-pub(crate) fn write(outcome: &Outcome, plan: &Plan, file: &Path) -> Result<()> {
+pub(crate) fn write(outcome: &RunResult, plan: &Plan, file: &Path) -> Result<()> {
     let audit = &outcome.audit;
     let (median, longest) = recovery(outcome);
     let of_steady_state = |is_held| audit.steady_state.get(&is_held).copied().unwrap_or_default();

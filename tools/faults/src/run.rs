@@ -29,13 +29,13 @@ const YEAR: usize = 1900;
 
 /// The outcome of a run.
 #[derive(Debug)]
-pub(crate) struct Outcome {
+pub(crate) struct RunResult {
     pub(crate) audit: Audit,
     pub(crate) windows: Vec<FaultWindow>,
     pub(crate) transactions: BTreeMap<String, u64>,
     /// The library's counters over all applications, by metric.
     pub(crate) metrics: BTreeMap<String, u64>,
-    pub(crate) phases: Vec<PhaseOutcome>,
+    pub(crate) phases: Vec<PhaseResult>,
     /// The most connections that a relay had at once.
     pub(crate) connections: i64,
     pub(crate) took: Duration,
@@ -43,7 +43,7 @@ pub(crate) struct Outcome {
 
 /// The outcome of a phase.
 #[derive(Debug, Clone)]
-pub(crate) struct PhaseOutcome {
+pub(crate) struct PhaseResult {
     /// Unsettled when everything healed.
     pub(crate) rows: i64,
     /// The time until every application ran; `None` if one did not.
@@ -55,13 +55,13 @@ pub(crate) struct PhaseOutcome {
     pub(crate) took: Duration,
 }
 
-impl PhaseOutcome {
+impl PhaseResult {
     pub(crate) fn committed_per_second(&self) -> f64 {
         self.committed as f64 / self.took.as_secs_f64().max(0.001)
     }
 }
 
-impl fmt::Display for PhaseOutcome {
+impl fmt::Display for PhaseResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} rows at its end, ", self.rows)?;
         match (self.running, self.recovery) {
@@ -87,7 +87,7 @@ pub(crate) async fn run(
     name: &str,
     results: &Path,
     stop: &Stop,
-) -> Result<Outcome> {
+) -> Result<RunResult> {
     let started = Instant::now();
     environment.heal();
     environment.new_database(name).await?;
@@ -136,13 +136,13 @@ pub(crate) async fn run(
     }
     let (windows, transactions, metrics) = (fault_log.windows(), fleet.transactions(), fleet.metrics());
     let connections = connections.most();
-    Ok(Outcome { audit, windows, transactions, metrics, phases, connections, took: started.elapsed() })
+    Ok(RunResult { audit, windows, transactions, metrics, phases, connections, took: started.elapsed() })
 }
 
 /// The outcomes of a plan's phases.
 #[derive(Debug, Default)]
 struct PhaseResults {
-    phases: Vec<PhaseOutcome>,
+    phases: Vec<PhaseResult>,
     steady_states: Vec<SteadyState>,
     /// What was stuck after the last of them.
     stuck: Option<String>,
@@ -178,7 +178,7 @@ async fn run_phases(
         };
         let (before, begin) = (committed, since);
         (committed, since) = (truth::count(&mut context.connect().await?).await?, Instant::now());
-        let one = PhaseOutcome {
+        let one = PhaseResult {
             rows,
             running: running.ok(),
             recovery: recovered.as_ref().ok().copied(),
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn a_phase_says_how_it_ended() {
-        let mut passed = PhaseOutcome {
+        let mut passed = PhaseResult {
             rows: 120,
             running: Some(Duration::from_millis(2_140)),
             recovery: Some(Duration::from_secs(5)),

@@ -329,7 +329,7 @@ mod tests {
         assert_eq!(Origin::default().when(), "at an unknown commit on an unknown day");
         let new = Origin { date: Some("2026-02-03".to_owned()), ..old };
         assert_eq!(new.when(), "at commit abc1234 on 2026-02-03");
-        assert_eq!(new.doubts(Some("abc1234")), "", "a day is no doubt");
+        assert_eq!(new.doubts(Some("abc1234")), "", "an age of one day raises no doubt");
         let text = serde_json::to_string(&new).expect("JSON");
         assert_eq!(serde_json::from_str::<Origin>(&text).expect("its own JSON"), new);
     }

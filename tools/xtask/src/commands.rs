@@ -1,11 +1,11 @@
 //! Runs Cargo and other programs with visible output.
 
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -48,9 +48,8 @@ pub(crate) fn watch(
     stop: &Stop,
     mut see: impl FnMut(Option<&str>) -> Result<()>,
 ) -> Result<bool> {
-    let line: Vec<_> = command.get_args().map(|argument| argument.to_string_lossy()).collect();
-    let program = Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy().into_owned();
-    println!("\n$ {program} {}", line.join(" "));
+    let program = program(command);
+    println!("{}", command_line(command));
     // In its own process group, so that stopping it also reaches its compilers and tests.
     let mut child = command
         .process_group(0)
@@ -59,18 +58,7 @@ pub(crate) fn watch(
         .spawn()
         .with_context(|| format!("start {program}"))?;
     let output = child.stdout.take().context("the output is piped")?;
-    let (sender, lines) = mpsc::channel();
-    thread::spawn(move || {
-        let mut output = BufReader::new(output);
-        let mut line = Vec::new();
-        while output.read_until(b'\n', &mut line).is_ok_and(|bytes| bytes > 0) {
-            let text = String::from_utf8_lossy(&line).trim_end().to_owned();
-            if sender.send(text).is_err() {
-                return;
-            }
-            line.clear();
-        }
-    });
+    let lines = lines(output);
     loop {
         let seen = match lines.recv_timeout(Duration::from_millis(100)) {
             Ok(line) => {
@@ -86,6 +74,77 @@ pub(crate) fn watch(
             return Err(error);
         }
     }
+}
+
+/// The lines of `output`, as they arrive.
+fn lines(output: impl Read + Send + 'static) -> Receiver<String> {
+    let (sender, lines) = mpsc::channel();
+    thread::spawn(move || {
+        let mut output = BufReader::new(output);
+        let mut line = Vec::new();
+        while output.read_until(b'\n', &mut line).is_ok_and(|bytes| bytes > 0) {
+            let text = String::from_utf8_lossy(&line).trim_end().to_owned();
+            if sender.send(text).is_err() {
+                return;
+            }
+            line.clear();
+        }
+    });
+    lines
+}
+
+/// What a command in the background came to.
+#[derive(Debug)]
+pub(crate) struct Captured {
+    pub(crate) succeeded: bool,
+    /// Its command line and all it printed, errors included.
+    pub(crate) output: String,
+}
+
+/// Runs `command` to its end and shows nothing; only idle processors work on it.
+///
+/// # Errors
+///
+/// As [`run`].
+pub(crate) fn run_in_background(command: &Command, stop: &Stop) -> Result<Captured> {
+    let (program, shown) = (program(command), command_line(command));
+    let (reader, writer) = std::io::pipe().context("make a pipe")?;
+    let mut nice = Command::new("nice");
+    nice.args(["-n", "19"]).arg(command.get_program()).args(command.get_args());
+    if let Some(folder) = command.get_current_dir() {
+        nice.current_dir(folder);
+    }
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => nice.env(name, value),
+            None => nice.env_remove(name),
+        };
+    }
+    nice.process_group(0).stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
+    let mut child = nice.spawn().with_context(|| format!("start {program}"))?;
+    // The command has copies of the writing end, and the output would never end.
+    drop(nice);
+    let (lines, mut output) = (lines(reader), shown);
+    loop {
+        match lines.recv_timeout(Duration::from_millis(100)) {
+            Ok(line) => output += &format!("\n{line}"),
+            Err(RecvTimeoutError::Disconnected) => return Ok(Captured { succeeded: child.wait()?.success(), output }),
+            Err(RecvTimeoutError::Timeout) if stop.requested() => {
+                end_group(&mut child)?;
+                return Err(anyhow!("stopped by a signal"));
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+    }
+}
+
+fn program(command: &Command) -> String {
+    Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn command_line(command: &Command) -> String {
+    let arguments: Vec<_> = command.get_args().map(|argument| argument.to_string_lossy()).collect();
+    format!("\n$ {} {}", program(command), arguments.join(" "))
 }
 
 #[expect(clippy::disallowed_methods, reason = "another process is watched by polling, with a deadline")]

@@ -4,6 +4,7 @@
 
 mod apt;
 mod bench;
+mod builds;
 mod checkers;
 mod commands;
 mod commit;

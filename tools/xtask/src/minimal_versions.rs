@@ -37,8 +37,8 @@ mod tests {
     use super::*;
     use crate::commands::workspace;
 
-    /// Cargo's resolver chooses versions that an older Rust builds, unless we pin one. Of the pinned ones only RocketMQ's client needs a
-    /// newer Rust: the README says which one that feature needs.
+    /// Cargo's resolver chooses versions that an older Rust builds, except for pinned ones. Of those only RocketMQ's client needs a
+    /// newer Rust, which the README names.
     #[test]
     fn the_readme_says_which_rust_the_pinned_dependencies_need() {
         let platform = "--filter-platform=x86_64-unknown-linux-gnu";

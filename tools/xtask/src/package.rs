@@ -19,9 +19,9 @@ pub(crate) fn offline() -> Command {
 /// Whether the registry is reachable: without it a dry run fails, and says nothing about the packages.
 pub(crate) fn has_registry() -> bool {
     // Not `cargo search`, which mirrors lack. A crate of ours would be answered locally.
-    let mut ask = cargo(&["info", "diesel_derives@2.3"]);
-    ask.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    ask.status().is_ok_and(|status| status.success())
+    let mut info = cargo(&["info", "diesel_derives@2.3"]);
+    info.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    info.status().is_ok_and(|status| status.success())
 }
 
 #[cfg(test)]

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn crates_that_ask_for_an_older_one_of_ours_are_named() {
+    fn crates_that_require_an_older_one_of_ours_are_named() {
         let manifest = "a = { path = \".\", version = \"0.1.0\" }\nserde = { version = \"1.0\" }";
         assert_eq!(versions(manifest, "0.1.0"), Ok(()));
         assert!(versions(manifest, "0.2.0").unwrap_err().contains("a = "));

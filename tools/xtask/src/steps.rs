@@ -3,6 +3,7 @@
 use std::fs;
 use std::num::NonZeroUsize;
 use std::process::{Command, Stdio};
+use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,7 @@ use crate::libtest::Output;
 use crate::report::{Report, TestRun};
 use crate::shared_servers::SharedServers;
 use crate::test_args::{Only, TestArgs};
-use crate::{apt, checkers, features, package};
+use crate::{apt, checkers};
 
 /// Runs what was requested.
 pub(crate) fn test(args: &TestArgs, stop: &Stop) -> Result<Report> {
@@ -67,8 +68,8 @@ const RERUNS_MAX: usize = 3;
 #[derive(Debug)]
 pub(crate) struct Steps<'a> {
     pub(crate) report: Report,
-    shared: &'a SharedServers,
-    stop: &'a Stop,
+    pub(crate) shared: &'a SharedServers,
+    pub(crate) stop: &'a Stop,
 }
 
 impl<'a> Steps<'a> {
@@ -93,23 +94,9 @@ impl<'a> Steps<'a> {
             let arguments = ["clippy", "--workspace", "--all-targets", "--features", "_test", "--", "-D", "warnings"];
             self.component("clippy", "clippy", &arguments)?;
         }
-        if args.wants(Only::Features) {
-            for choice in features::CHOICES {
-                let suite = format!("features: {}", if choice.is_empty() { "none" } else { choice });
-                self.component(&suite, "clippy", &features::check(choice))?;
-            }
-            self.component("features: injected bugs", "clippy", features::INJECTED_BUGS)?;
-        }
         if args.wants(Only::Deny) {
             // Hundreds of lines that nobody reads each time; a release shows them.
             self.deny(&["--allow", "duplicate"])?;
-        }
-        if args.wants(Only::Package) {
-            match package::has_registry() {
-                true => self.check("package", &mut package::dry_run())?,
-                // No failure, in CI neither: nothing of ours is wrong. The packages are created all the same.
-                false => self.check("package: without the registry, unbuilt", &mut package::offline())?,
-            }
         }
         Ok(())
     }
@@ -118,8 +105,10 @@ impl<'a> Steps<'a> {
         if args.wants(Only::Unit) {
             self.tests("unit", &["--lib", "--bins", "--example", "axum_service", "--example", "own_transport"])?;
         }
-        if let Some(filter) = args.integration() {
-            self.integration("it", &filter)?;
+        let builds = self.builds(args)?;
+        match args.integration() {
+            Some(filter) => self.integration_beside("it", &filter, builds)?,
+            None => builds.into_iter().try_for_each(|build| self.check_build(build))?,
         }
         if args.wants(Only::Model) {
             self.tests("model", &["--test", "model"])?;
@@ -129,8 +118,6 @@ impl<'a> Steps<'a> {
         }
         if args.wants(Only::Docs) {
             self.tests("doctests", &["--doc"])?;
-            let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--all-features"]);
-            self.check("docs", doc.env("RUSTDOCFLAGS", "-D warnings"))?;
         }
         if args.wants(Only::Examples) {
             self.examples()?;
@@ -149,17 +136,25 @@ impl<'a> Steps<'a> {
 
     /// A check by a component that a toolchain may lack.
     fn component(&mut self, suite: &str, component: &str, arguments: &[&str]) -> Result<()> {
+        if !self.has_component(suite, component, arguments[0]) {
+            return Ok(());
+        }
+        self.check(suite, &mut cargo(arguments))
+    }
+
+    /// Whether the toolchain has a component, or could add it. `suite` is skipped without it.
+    pub(crate) fn has_component(&mut self, suite: &str, component: &str, subcommand: &str) -> bool {
         let present = || {
-            let mut version = cargo(&[arguments[0], "--version"]);
+            let mut version = cargo(&[subcommand, "--version"]);
             version.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
         };
         let mut add = Command::new("rustup");
         add.args(["component", "add", component]);
-        if !present() && (run(&mut add, self.stop).is_err() || !present()) {
+        let is_there = present() || (run(&mut add, self.stop).is_ok() && present());
+        if !is_there {
             self.report.skip(suite, &format!("{component} is missing: rustup component add {component}"), in_ci());
-            return Ok(());
         }
-        self.check(suite, &mut cargo(arguments))
+        is_there
     }
 
     /// A check by a fetched program; returns whether it could be fetched.
@@ -206,24 +201,25 @@ impl<'a> Steps<'a> {
     /// Tests without a server.
     fn tests(&mut self, suite: &str, targets: &[&str]) -> Result<()> {
         let start = Instant::now();
-        let (output, succeeded) = self.cargo_test(targets, &[])?;
+        let (output, succeeded) = self.cargo_test(targets, &[], None)?;
         let skips = self.shared.take_skips()?;
         self.report.tests(suite, false, &TestRun { output: &output, skips: &skips, succeeded, took: start.elapsed() });
         Ok(())
     }
 
     /// Runs the integration tests that `filter` selects.
-    pub(crate) fn integration(&mut self, suite: &str, filter: &[&str]) -> Result<()> {
+    /// Sends on `started` once the first of them run.
+    pub(crate) fn integration(&mut self, suite: &str, filter: &[&str], started: Option<&Sender<()>>) -> Result<()> {
         let (targets, start) = (["--test", "it"], Instant::now());
         let threads = format!("--test-threads={}", test_threads());
         let arguments: Vec<_> = [threads.as_str()].into_iter().chain(filter.iter().copied()).collect();
-        let (mut output, mut succeeded) = self.cargo_test(&targets, &arguments)?;
+        let (mut output, mut succeeded) = self.cargo_test(&targets, &arguments, started)?;
         let skips = self.shared.take_skips()?;
         let failed = output.named_failures().filter(|failed| (1..=RERUNS_MAX).contains(&failed.len()));
         if let Some(failed) = failed {
             println!("running again: {}", failed.join(", "));
             let exact: Vec<_> = ["--exact"].into_iter().chain(failed.iter().map(String::as_str)).collect();
-            let (rerun, has_succeeded) = self.cargo_test(&targets, &exact)?;
+            let (rerun, has_succeeded) = self.cargo_test(&targets, &exact, None)?;
             output.merge_rerun(&rerun);
             succeeded = has_succeeded;
             // Discarded: only the first run's skips count.
@@ -234,13 +230,20 @@ impl<'a> Steps<'a> {
     }
 
     /// `cargo test`, always over the whole workspace with the same features: other features are another build.
-    fn cargo_test(&self, targets: &[&str], filter: &[&str]) -> Result<(Output, bool)> {
+    /// Sends on `started` once the tests run.
+    fn cargo_test(&self, targets: &[&str], filter: &[&str], started: Option<&Sender<()>>) -> Result<(Output, bool)> {
         let arguments =
             [&["test", "--no-fail-fast", "--workspace", "--features", "_test"], targets, &["--"], filter].concat();
         let mut command = cargo(&arguments);
         self.shared.set_env(&mut command);
         let mut output = Output::default();
-        let watched = watch(&mut command, self.stop, |line| output.watch(line));
+        let watched = watch(&mut command, self.stop, |line| {
+            if line.is_some_and(|line| line.starts_with("running ")) {
+                // An error means that nobody waits for it.
+                let _ = started.map(|started| started.send(()));
+            }
+            output.watch(line)
+        });
         if output.hangs {
             println!("stopped: nothing was printed for too long{}", output.unfinished());
             output.fail_unfinished()?;

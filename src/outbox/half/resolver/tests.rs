@@ -28,7 +28,7 @@ struct Marks {
 }
 
 impl Marks {
-    fn ask(&self, is_down: bool, group: usize) -> Result<(), StoreError> {
+    fn record(&self, is_down: bool, group: usize) -> Result<(), StoreError> {
         self.groups.lock().unwrap().push(group);
         if is_down { Err(StoreError::TimedOut { after: Duration::ZERO }) } else { Ok(()) }
     }
@@ -41,7 +41,7 @@ impl HalfStore for Marks {
     }
 
     async fn marked(&self, messages: &[MessageId]) -> Result<Vec<MessageId>, StoreError> {
-        self.ask(self.is_down, messages.len())?;
+        self.record(self.is_down, messages.len())?;
         Ok(if self.is_undecided { Vec::new() } else { messages.to_vec() })
     }
 
@@ -50,7 +50,7 @@ impl HalfStore for Marks {
     }
 
     async fn remove_marks(&self, messages: &[MessageId]) -> Result<usize, StoreError> {
-        self.ask(self.is_down, messages.len())?;
+        self.record(self.is_down, messages.len())?;
         Ok(messages.len())
     }
 
@@ -181,7 +181,7 @@ fn half_messages_above_the_queue_limit_are_unreported() {
     drop(waiting);
     assert_eq!(outcomes(&counted), all("unreported", HALF_ENDED_MAX), "nor is one that waits at the end");
     end(&ended, 1);
-    assert_eq!(outcomes(&counted), all("unreported", 1), "nor one that comes later");
+    assert_eq!(outcomes(&counted), all("unreported", 1), "a later report is not counted either");
 }
 
 #[tokio::test(start_paused = true)]
@@ -233,5 +233,5 @@ async fn old_marks_are_pruned_in_bounded_statements_and_periodically() {
     let pruned = store.pruned.lock().unwrap();
     assert!(pruned.iter().all(|(_, age, rows)| (*age, *rows) == (HALF_MARK_AGE_MAX, HALF_PRUNE_ROWS_MAX)));
     let after: Vec<u64> = pruned.iter().map(|(at, _, _)| at.duration_since(began).as_secs()).collect();
-    assert_eq!(after, [0, 0, 0, HALF_PRUNE_INTERVAL.as_secs()], "and no more once the handle is gone");
+    assert_eq!(after, [0, 0, 0, HALF_PRUNE_INTERVAL.as_secs()], "nothing is pruned once the handle is dropped");
 }

@@ -56,7 +56,7 @@ fn a_row_that_waited_for_half_its_staleness_is_left_to_the_sweeper_as_stale() {
         let (hasty_row, patient_row) = (hasty.row, patient.row);
         queue.push(vec![hasty, patient]);
         clock.advance(STALENESS / 2);
-        assert_eq!(take(&queue), [patient_row], "each by the staleness of its own topic");
+        assert_eq!(take(&queue), [patient_row], "each row is kept for the staleness of its own topic");
         assert_eq!(queue.deferred.of(|topic| topic == "orders"), [hasty_row], "a flush waits for it");
         assert_eq!(queue.len(), 0);
     });

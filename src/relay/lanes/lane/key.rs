@@ -13,7 +13,7 @@ pub(crate) struct Key {
     /// In flight: being read, sent, or their failure is being written. One row, or several on a fenced lane.
     in_flight: Vec<WaitingRow>,
     /// The sequence of the rows in flight, if there may be several. A new one begins once the last of them is done.
-    run: Option<KeySequence>,
+    sequence: Option<KeySequence>,
     /// The failed row, and until when the rows behind it wait.
     blocked: Option<(WaitingRow, BootInstant)>,
     /// By id. None is behind a failed row, nor behind a row that was seen and not kept: it would overtake that row.
@@ -31,7 +31,7 @@ impl Key {
         let next = *self.waiting.front()?;
         let is_free = self.blocked.is_none_or(|(head, _)| next.row.id < head.row.id);
         // After a failure nothing goes until every row in flight with it is back in its place.
-        let has_failed = || self.run.as_ref().is_some_and(KeySequence::has_failed);
+        let has_failed = || self.sequence.as_ref().is_some_and(KeySequence::has_failed);
         let has_room = self.in_flight.is_empty() || (self.in_flight.len() < depth && !has_failed());
         (is_free && has_room).then_some(next)
     }
@@ -41,8 +41,8 @@ impl Key {
         let next = self.next(depth)?;
         self.waiting.pop_front();
         self.in_flight.push(next);
-        let run = (depth > 1).then(|| self.run.get_or_insert_default().clone());
-        Some((next, run))
+        let sequence = (depth > 1).then(|| self.sequence.get_or_insert_default().clone());
+        Some((next, sequence))
     }
 
     /// The row is no longer in flight; `None` if it was not.
@@ -50,7 +50,7 @@ impl Key {
         let place = self.in_flight.iter().position(|sending| sending.row == row)?;
         let back = self.in_flight.remove(place);
         if self.in_flight.is_empty() {
-            self.run = None;
+            self.sequence = None;
         }
         Some(back)
     }
@@ -201,17 +201,17 @@ mod tests {
     }
 
     /// A key with three rows in flight.
-    fn under_way() -> (Key, [WaitingRow; 3]) {
+    fn in_flight() -> (Key, [WaitingRow; 3]) {
         let (mut key, rows) = (Key::default(), [10, 20, 30].map(row));
         for row in rows {
             assert!(key.enter(row));
         }
-        let runs = rows.map(|row| {
-            let (taken, run) = key.take(3).unwrap();
+        let sequences = rows.map(|row| {
+            let (taken, sequence) = key.take(3).unwrap();
             assert_eq!(taken, row);
-            run.unwrap()
+            sequence.unwrap()
         });
-        runs[0].fail();
+        sequences[0].fail();
         (key, rows)
     }
 
@@ -232,8 +232,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_beside_a_failure_hides_nothing_that_comes_back_before_it() {
-        let (mut key, rows) = under_way();
+    fn rows_read_during_a_failure_hide_no_earlier_row_that_comes_back() {
+        let (mut key, rows) = in_flight();
         let [first, second, third] = rows.map(|row| key.take_back(row.row).unwrap());
         key.requeue(first);
         key.block(third, NOW);
@@ -246,8 +246,8 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_that_is_told_late_does_not_pass_what_is_to_be_read_again() {
-        let (mut key, rows) = under_way();
+    fn a_late_failure_does_not_overtake_rows_to_be_read_again() {
+        let (mut key, rows) = in_flight();
         let [first, second, third] = rows.map(|row| key.take_back(row.row).unwrap());
         key.block(second, NOW);
         key.block(first, NOW);

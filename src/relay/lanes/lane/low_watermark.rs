@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_was_asked_for_too_early_raises_nothing() {
+    fn a_page_that_was_requested_too_early_raises_nothing() {
         let mut low_watermark = LowWatermark::default();
         low_watermark.note(page(7, None, START));
         let later = START + LANE_OPEN_TRANSACTION_DURATION;
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn it_never_comes_too_soon_however_often_it_is_told() {
+    fn it_is_never_too_early_however_often_it_is_updated() {
         let mut low_watermark = LowWatermark::default();
         let tick = LANE_OPEN_TRANSACTION_DURATION / 1_000;
         let mut now = START;
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_stays_open_has_no_more_read_again_than_a_page_may_whatever_ids_others_draw() {
+    fn a_long_transaction_has_at_most_one_page_read_again() {
         let mut low_watermark = LowWatermark::default();
         let mut now = START;
         for number in 0..100_u64 {

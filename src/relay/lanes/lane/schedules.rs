@@ -30,7 +30,7 @@ type Row = (KeyHash, RowKey, BootInstant);
 #[derive(Debug)]
 struct Sent {
     key: KeyHash,
-    run: Option<KeySequence>,
+    sequence: Option<KeySequence>,
     /// Whether it failed and its failure is still to be treated.
     has_failed: bool,
 }
@@ -56,7 +56,7 @@ struct Schedule {
     last_id: i64,
     sent: BTreeMap<i64, Sent>,
     /// A page that was requested, with the rows that were visible then.
-    asked: Option<(Scan, BootInstant, Vec<Row>, bool)>,
+    requested: Option<(Scan, BootInstant, Vec<Row>, bool)>,
 }
 
 impl Schedule {
@@ -67,7 +67,7 @@ impl Schedule {
             if seed.is_multiple_of(3) { FenceState::Plain } else { FenceState::Fenced { by: Arc::new(Out), tries: 0 } };
         let lane = Lane::new(OwnedLane { lane: 0, fence: 1 }, fence_state, now + Duration::from_secs(36_000), now, now);
         let (rows, delivered, open) = (BTreeMap::new(), HashSet::new(), BTreeMap::new());
-        Self { random, now, lane, rows, delivered, open, last_id: 0, sent: BTreeMap::new(), asked: None }
+        Self { random, now, lane, rows, delivered, open, last_id: 0, sent: BTreeMap::new(), requested: None }
     }
 
     fn step(&mut self) {
@@ -81,12 +81,12 @@ impl Schedule {
                 let key = self.random.u64(..KEYS);
                 self.commit(key);
             }
-            7..10 => self.ask(),
+            7..10 => self.request(),
             10..12 => self.note(),
             12..14 => self.take(),
-            14..16 => self.answer(0.3),
+            14..16 => self.complete(0.3),
             16..18 => self.treat(),
-            18 => self.pass(),
+            18 => self.advance(),
             _ => self.settle(),
         }
     }
@@ -132,22 +132,22 @@ impl Schedule {
         }
     }
 
-    fn ask(&mut self) {
-        if self.asked.is_none() && self.random.bool() {
+    fn request(&mut self) {
+        if self.requested.is_none() && self.random.bool() {
             self.lane.forget();
         }
-        if self.asked.is_none()
+        if self.requested.is_none()
             && let Some(scan) = self.lane.next_scan(self.now)
         {
             let rows_max = scan.reread + self.random.usize(1..6) * self.random.usize(1..20);
             let page: Vec<_> = self.rows.range(scan.after + 1..).map(|(_, row)| *row).take(rows_max).collect();
             let is_full = page.len() == rows_max;
-            self.asked = Some((scan, self.now, page, is_full));
+            self.requested = Some((scan, self.now, page, is_full));
         }
     }
 
     fn note(&mut self) {
-        let Some((scan, asked_at, page, is_full)) = self.asked.take() else { return };
+        let Some((scan, requested_at, page, is_full)) = self.requested.take() else { return };
         let found = |&(key, row, since): &Row| FoundRow {
             key,
             waiting: WaitingRow { row, bytes: 1, since },
@@ -157,40 +157,42 @@ impl Schedule {
         let rows = page.iter().filter(|(_, row, _)| !self.delivered.contains(&row.id)).map(found).collect();
         let youngest = page.iter().map(|(_, _, since)| since.until(self.now)).min().unwrap_or(Duration::MAX);
         let read = page.len();
-        let page = Page { rows, read, youngest, horizon: None, last, is_full, seen: 0, read_at: (asked_at, self.now) };
+        let page =
+            Page { rows, read, youngest, horizon: None, last, is_full, seen: 0, read_at: (requested_at, self.now) };
         self.lane.note(scan, &page, self.now + Duration::from_secs(1));
     }
 
     fn take(&mut self) {
         for _ in 0..self.random.usize(1..5) {
-            let Some((key, WaitingRow { row, .. }, run)) = self.lane.take(usize::MAX) else { return };
+            let Some((key, WaitingRow { row, .. }, sequence)) = self.lane.take(usize::MAX) else { return };
             if !self.rows.contains_key(&row.id) {
                 self.lane.done(key, row);
                 continue;
             }
             let is_before = |id: &i64, of: KeyHash| of == key && *id < row.id && !self.delivered.contains(id);
             for (before, _) in self.rows.iter().filter(|(id, (of, ..))| is_before(id, *of)) {
-                let is_under_way = self.sent.get(before).is_some_and(|sent| run.is_some() && sent.run == run);
-                assert!(is_under_way, "{} goes before {before}: {:?}", row.id, self.lane.keys.get(&key));
+                let is_in_flight =
+                    self.sent.get(before).is_some_and(|sent| sequence.is_some() && sent.sequence == sequence);
+                assert!(is_in_flight, "{} goes before {before}: {:?}", row.id, self.lane.keys.get(&key));
             }
-            if run.as_ref().is_some_and(KeySequence::has_failed) {
+            if sequence.as_ref().is_some_and(KeySequence::has_failed) {
                 self.lane.requeue(key, row);
             } else {
                 self.lane.sent(key, row);
-                assert!(self.sent.insert(row.id, Sent { key, run, has_failed: false }).is_none(), "twice");
+                assert!(self.sent.insert(row.id, Sent { key, sequence, has_failed: false }).is_none(), "twice");
             }
         }
     }
 
     /// The first row of a key is delivered or fails; one whose sequence has failed may fail at any time.
-    fn answer(&mut self, failures: f64) {
+    fn complete(&mut self, failures: f64) {
         let Some(place) = (!self.sent.is_empty()).then(|| self.random.usize(..self.sent.len())) else { return };
         let Some((&id, sent)) = self.sent.iter().nth(place).filter(|(_, sent)| !sent.has_failed) else { return };
-        let (key, run) = (sent.key, sent.run.clone());
+        let (key, sequence) = (sent.key, sent.sequence.clone());
         let is_first = self.sent.iter().find(|(_, sent)| sent.key == key).is_some_and(|(first, _)| *first == id);
-        let run_has_failed = run.as_ref().is_some_and(KeySequence::has_failed);
-        if run_has_failed || (is_first && self.random.f64() < failures) {
-            run.iter().for_each(KeySequence::fail);
+        let sequence_has_failed = sequence.as_ref().is_some_and(KeySequence::has_failed);
+        if sequence_has_failed || (is_first && self.random.f64() < failures) {
+            sequence.iter().for_each(KeySequence::fail);
             self.sent.entry(id).and_modify(|sent| sent.has_failed = true);
         } else if is_first {
             self.sent.remove(&id);
@@ -212,7 +214,7 @@ impl Schedule {
     }
 
     /// Advances time. No transaction stays open longer than a lane waits for it.
-    fn pass(&mut self) {
+    fn advance(&mut self) {
         let then = self.now + Duration::from_millis(self.random.u64(1..1_200));
         let is_old = |open: &Open| open.enqueued_at + LANE_OPEN_TRANSACTION_DURATION <= then;
         let old: Vec<KeyHash> = self.open.iter().filter(|(_, open)| is_old(open)).map(|(key, _)| *key).collect();
@@ -233,12 +235,12 @@ impl Schedule {
                 return;
             }
             match self.random.u32(..6) {
-                0 => self.ask(),
+                0 => self.request(),
                 1 => self.note(),
                 2 => self.take(),
-                3 => self.answer(0.0),
+                3 => self.complete(0.0),
                 4 => self.treat(),
-                _ => self.pass(),
+                _ => self.advance(),
             }
         }
         panic!("stuck: {self:?}");

@@ -95,7 +95,11 @@ fn a_commit_without_an_id_has_the_last_ids_read_again_and_no_more() {
     lane.rewind(None);
     assert_eq!(next(&mut lane, NOW).map(|scan| scan.after), Some(last - LANE_WAKEUP_SLACK_IDS));
     lane.rewind(None);
-    assert_eq!(next(&mut lane, NOW).map(|scan| scan.after), Some(last - LANE_WAKEUP_SLACK_IDS), "however many");
+    assert_eq!(
+        next(&mut lane, NOW).map(|scan| scan.after),
+        Some(last - LANE_WAKEUP_SLACK_IDS),
+        "the number of rewinds makes no difference"
+    );
     let known = last - LANE_WAKEUP_SLACK_IDS * 2;
     lane.rewind(Some(known));
     assert_eq!(
@@ -122,7 +126,7 @@ fn so_much_is_read_again_and_after_a_pause_where_it_is_much() {
 }
 
 #[test]
-fn what_is_in_flight_from_before_is_read_again_after_a_pause() {
+fn rows_in_flight_from_an_earlier_ownership_are_read_again_after_a_pause() {
     let mut lane = lane();
     let scan = next(&mut lane, NOW).unwrap();
     note(&mut lane, scan, vec![FoundRow { in_ledger: true, ..found(7) }], (1, 7), false);
@@ -225,33 +229,33 @@ fn arrives(lane: &mut Lane, id: i64, announced_at: BootInstant) -> Option<bool> 
 }
 
 #[test]
-fn what_was_announced_takes_its_place_if_the_lane_was_read_since() {
+fn an_announced_row_takes_its_place_if_the_lane_was_read_since() {
     let mut lane = lane();
     let (before, later) = (NOW, NOW + MILLISECOND);
     assert_eq!(arrives(&mut lane, 7, before), None, "it was never read");
     read_to_the_end(&mut lane, before, 0);
-    assert_eq!(arrives(&mut lane, 7, later), None, "not since then");
+    assert_eq!(arrives(&mut lane, 7, later), None, "the lane was not read since it was announced");
     read_to_the_end(&mut lane, later, 6);
-    assert_eq!(arrives(&mut lane, 6, later), None, "a page showed it");
-    assert_eq!(arrives(&mut lane, 5, later), None, "one may have");
+    assert_eq!(arrives(&mut lane, 6, later), None, "a page has returned this row");
+    assert_eq!(arrives(&mut lane, 5, later), None, "a page may have returned this row");
     assert_eq!(arrives(&mut lane, 7, later), Some(false));
     let mut next = || lane.take(usize::MAX).map(|(_, taken, _)| taken.row.id);
     assert_eq!([next(), next(), next()], [Some(6), Some(7), None]);
     lane.rewind(Some(9));
-    assert_eq!(arrives(&mut lane, 8, later), None, "something was committed since that it may have missed");
+    assert_eq!(arrives(&mut lane, 8, later), None, "the last read may have missed a row that was committed since");
 }
 
 #[test]
-fn what_was_announced_to_an_earlier_owner_does_not() {
+fn a_row_that_was_announced_to_an_earlier_owner_does_not() {
     let mut lane = lane();
     read_to_the_end(&mut lane, NOW, 0);
     let before = BootInstant::from_boot(Duration::from_secs(8));
-    assert_eq!(arrives(&mut lane, 7, before), None, "who may have sent it when it was committed");
+    assert_eq!(arrives(&mut lane, 7, before), None, "the earlier owner may have sent it");
     assert_eq!(arrives(&mut lane, 7, NOW), Some(false));
 }
 
 #[test]
-fn what_was_announced_is_read_where_a_page_was_full_or_enough_waits() {
+fn an_announced_row_is_read_if_a_page_was_full_or_enough_rows_wait() {
     let mut lane = lane();
     read(&mut lane, 1..3);
     assert_eq!(arrives(&mut lane, 7, NOW), None, "there is more behind the page");
@@ -263,7 +267,7 @@ fn what_was_announced_is_read_where_a_page_was_full_or_enough_waits() {
 
 /// What was read of the key so far says nothing about the arrival: a full page up to it is not the end.
 #[test]
-fn what_arrived_for_a_key_that_waits_is_read_behind_a_full_page() {
+fn rows_that_arrived_for_a_waiting_key_are_read_behind_a_full_page() {
     for comes_before_the_failure in [true, false] {
         let (mut lane, later) = (lane(), NOW + MILLISECOND);
         read_to_the_end(&mut lane, NOW, 7);
@@ -284,7 +288,7 @@ fn what_arrived_for_a_key_that_waits_is_read_behind_a_full_page() {
         let (one, both) = (vec![of_key(next)], vec![of_key(next), of_key(last)]);
         for (rows, last, is_full) in [(one, 8, true), (both, 10, false)] {
             let scan = lane.next_scan(later).unwrap();
-            assert_eq!(scan.kind, ScanKind::Front, "beyond what was read");
+            assert_eq!(scan.kind, ScanKind::Front, "the scan begins behind the last row that was read");
             let read = rows.len();
             note(&mut lane, scan, rows, (read, last), is_full);
         }
@@ -319,7 +323,7 @@ fn a_key_of_which_only_more_is_to_be_read_makes_room() {
 
 /// A refill beyond the front is left to the next page from there, which is read at once.
 #[test]
-fn what_a_page_leaves_comes_with_the_next_from_the_front() {
+fn rows_left_by_a_page_come_with_the_next_from_the_front() {
     let (mut lane, later) = (lane(), NOW + MILLISECOND);
     let of_key = |id| FoundRow { key: 1, ..found(id) };
     let [five, six, nine] = [5, 6, 9].map(of_key);
@@ -333,7 +337,7 @@ fn what_a_page_leaves_comes_with_the_next_from_the_front() {
     let refill = lane.next_scan(later).unwrap();
     assert_eq!((refill.kind, refill.after, refill.is_complete), (ScanKind::Refill, 5, false));
     note(&mut lane, refill, vec![six, nine], (2, 9), false);
-    assert_eq!(goes(&mut lane), [5, 6], "one of 7 or 8 may be there by now");
+    assert_eq!(goes(&mut lane), [5, 6], "rows 7 and 8 may be visible by now, so 9 waits");
     let front = lane.next_scan(later).unwrap();
     assert_eq!((front.kind, front.after), (ScanKind::Front, 0));
     note(&mut lane, front, vec![of_key(7), nine], (4, 9), false);

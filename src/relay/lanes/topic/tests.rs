@@ -22,19 +22,19 @@ pub(in crate::relay::lanes) fn lanes_of(count: u16) -> TopicLanes {
 }
 
 #[test]
-fn lanes_beyond_what_one_read_takes_have_their_turn() {
+fn lanes_that_do_not_fit_into_one_read_have_their_turn() {
     let lanes = lanes_of(200);
     // Each lane wants to be read every time, as with a backlog.
     let mut turn = 0;
     let read: Vec<_> =
         (0..5).flat_map(|_| lanes.scans(&mut turn, 80, NOW)).map(|(ownership, _)| ownership.lane()).collect();
     assert_eq!(read.len(), 400);
-    assert_eq!(read[..200].iter().collect::<BTreeSet<_>>().len(), 200, "each once before one comes twice");
+    assert_eq!(read[..200].iter().collect::<BTreeSet<_>>().len(), 200, "every lane comes once before any comes twice");
 }
 
 /// The page that shows the row was requested before the row was settled, and its hook reports only now.
 #[test]
-fn a_row_that_was_sent_and_is_said_to_be_committed_afterwards_is_read() {
+fn a_row_whose_commit_is_reported_after_its_send_is_read() {
     let lanes = lanes_of(1);
     let ownership = lanes.owned()[&0].ownership;
     let turn = |id| {
@@ -52,7 +52,7 @@ fn a_row_that_was_sent_and_is_said_to_be_committed_afterwards_is_read() {
             valid_until: NOW + HOUR,
             key: 7,
             waiting: WaitingRow { row, bytes: 0, since: NOW },
-            run: None,
+            sequence: None,
         }
     };
     let (sent, next) = (turn(5), turn(6));
@@ -73,23 +73,23 @@ fn entry(id: i64) -> LaneEntry {
 
 /// Lost while the database still assigned it to this node, the lane is taken again under the same fence.
 #[test]
-fn what_was_asked_in_an_earlier_ownership_says_nothing_of_this_one() {
+fn a_page_requested_in_an_earlier_ownership_is_ignored() {
     let lanes = lanes_of(1);
-    let ask = || lanes.scans(&mut 0, 1, NOW)[0];
+    let next_scan = || lanes.scans(&mut 0, 1, NOW)[0];
     let note = |scan, rows: &[LaneEntry]| lanes.note(scan, rows, true, (NOW, NOW), NOW + HOUR, |_| None);
     let rows = [entry(5), entry(6), entry(7)];
-    let first = ask();
+    let first = next_scan();
     note(first, &rows[..2]);
-    let (ownership, beyond) = (first.0, ask());
+    let (ownership, beyond) = (first.0, next_scan());
     assert!(lanes.lose(ownership, NOW));
     lanes.owned().insert(0, Lane::new(ownership.held, FenceState::unfenced(NOW), NOW + HOUR, NOW, NOW));
     note(beyond, &rows[2..]);
-    assert!(!lanes.lose(ownership, NOW), "who fenced it then did not fence it now");
+    assert!(!lanes.lose(ownership, NOW), "the fence was of the earlier ownership");
     lanes.with_lane(ownership, |lane| lane.fence_state = FenceState::Plain);
-    assert!(lanes.take(&mut 0, 1, 1, NOW).is_empty(), "nor may it send by a way that was found then");
+    assert!(lanes.take(&mut 0, 1, 1, NOW).is_empty(), "a send mode of the earlier ownership is not used");
     lanes.owned().get_mut(&0).unwrap().fence_state = FenceState::Plain;
     assert!(!lanes.ready(NOW), "5 and 6 go before 7");
-    note(ask(), &rows);
+    note(next_scan(), &rows);
     assert_eq!(lanes.take(&mut 0, 1, 1, NOW)[0].waiting.row, rows[0].row);
 }
 
@@ -110,5 +110,5 @@ fn arrivals_are_kept_up_to_a_number() {
     assert_eq!(lanes.pending_reads.take().get(&0), Some(&Some(most)));
     assert_eq!(lanes.refresh(NOW), 0);
     lanes.committed(0, Some(most), NOW, row(most));
-    assert!(lanes.pending_reads.take().is_empty(), "there is room again");
+    assert!(lanes.pending_reads.take().is_empty(), "the arrival was kept, because there is room again");
 }

@@ -37,7 +37,7 @@ impl Micros {
 }
 
 impl MemorySentMessage {
-    fn message(&self, processed_marks: &BTreeMap<MessageId, Micros>) -> SentMessage {
+    fn message(&self, processed_reports: &BTreeMap<MessageId, Micros>) -> SentMessage {
         SentMessage {
             message_id: self.key.message_id,
             topic: Arc::clone(&self.envelope.topic),
@@ -51,17 +51,17 @@ impl MemorySentMessage {
             attempts: self.attempts,
             failures: self.failures,
             awaits_processing: self.awaits_processing,
-            processed_at: self.processed_at(processed_marks).map(Micros::as_system_time),
+            processed_at: self.processed_at(processed_reports).map(Micros::as_system_time),
         }
     }
 
-    /// The message may be processed by a mark that is stored separately.
-    fn processed_at(&self, processed_marks: &BTreeMap<MessageId, Micros>) -> Option<Micros> {
-        self.processed_at.or_else(|| processed_marks.get(&self.key.message_id).copied())
+    /// A report that is stored separately may say that the message is processed.
+    fn processed_at(&self, processed_reports: &BTreeMap<MessageId, Micros>) -> Option<Micros> {
+        self.processed_at.or_else(|| processed_reports.get(&self.key.message_id).copied())
     }
 
-    fn is_unprocessed(&self, processed_marks: &BTreeMap<MessageId, Micros>) -> bool {
-        self.awaits_processing && self.processed_at(processed_marks).is_none()
+    fn is_unprocessed(&self, processed_reports: &BTreeMap<MessageId, Micros>) -> bool {
+        self.awaits_processing && self.processed_at(processed_reports).is_none()
     }
 }
 
@@ -96,7 +96,7 @@ impl State {
     fn keep(&mut self, row: MemoryRow, keep: Keep) {
         let now = self.clock.now();
         let message_id = row.key.message_id;
-        let processed_at = if keep.awaits_processing { self.processed_marks.remove(&message_id) } else { None };
+        let processed_at = if keep.awaits_processing { self.processed_reports.remove(&message_id) } else { None };
         let MemoryRow { key, envelope, delayed, lane, epoch, attempts, failures, errors, poisoned, .. } = row;
         let sent = MemorySentMessage {
             key,
@@ -142,25 +142,25 @@ impl State {
         before - self.dead.len()
     }
 
-    pub(in crate::store::memory) fn apply_processed_marks(&mut self, age: Duration, rows_max: usize) -> usize {
+    pub(in crate::store::memory) fn apply_processed_reports(&mut self, age: Duration, rows_max: usize) -> usize {
         let oldest = self.clock.now().minus(age);
         let old = self
-            .processed_marks
+            .processed_reports
             .iter()
-            .filter(|(_, marked_at)| **marked_at < oldest)
+            .filter(|(_, reported_at)| **reported_at < oldest)
             .map(|(message, at)| (*message, *at));
         let old: Vec<(MessageId, Micros)> = old.take(rows_max).collect();
-        for (message, marked_at) in &old {
-            self.processed_marks.remove(message);
+        for (message, reported_at) in &old {
+            self.processed_reports.remove(message);
             if let Some(sent) = self.history.get_mut(message) {
-                sent.processed_at.get_or_insert(*marked_at);
+                sent.processed_at.get_or_insert(*reported_at);
             }
         }
         old.len()
     }
 
     pub(in crate::store::memory) fn sent(&self, message: MessageId) -> Option<SentMessage> {
-        self.history.get(&message).map(|sent| sent.message(&self.processed_marks))
+        self.history.get(&message).map(|sent| sent.message(&self.processed_reports))
     }
 
     pub(in crate::store::memory) fn sent_of_key(
@@ -184,18 +184,18 @@ impl State {
     ) -> Vec<SentMessage> {
         let latest = self.clock.now().minus(age_min);
         let is_late = |sent: &MemorySentMessage| {
-            &*sent.envelope.topic == topic && sent.is_unprocessed(&self.processed_marks) && sent.sent_at < latest
+            &*sent.envelope.topic == topic && sent.is_unprocessed(&self.processed_reports) && sent.sent_at < latest
         };
         self.page(is_late, after, rows_max)
     }
 
     pub(in crate::store::memory) fn count_sent(&self, topic: &str, count_max: usize) -> SentCount {
         let of_topic = || self.history.values().filter(|sent| &*sent.envelope.topic == topic);
-        let unprocessed = of_topic().filter(|sent| sent.is_unprocessed(&self.processed_marks)).count().min(count_max);
+        let unprocessed = of_topic().filter(|sent| sent.is_unprocessed(&self.processed_reports)).count().min(count_max);
         SentCount { sent: of_topic().count().min(count_max), unprocessed }
     }
 
-    pub(in crate::store::memory) fn mark_processed(
+    pub(in crate::store::memory) fn report_processed(
         &mut self,
         messages: &[MessageId],
     ) -> Vec<(MessageId, ProcessedOutcome)> {
@@ -203,21 +203,23 @@ impl State {
         let mut messages = messages.to_vec();
         messages.sort_unstable();
         messages.dedup();
-        let mark = |message: MessageId| {
+        let report = |message: MessageId| {
             let outcome = match self.history.get_mut(&message) {
-                Some(sent) if sent.processed_at(&self.processed_marks).is_some() => ProcessedOutcome::AlreadyProcessed,
+                Some(sent) if sent.processed_at(&self.processed_reports).is_some() => {
+                    ProcessedOutcome::AlreadyProcessed
+                }
                 Some(sent) => {
                     sent.processed_at = Some(now);
                     ProcessedOutcome::Processed
                 }
                 None => {
-                    self.processed_marks.entry(message).or_insert(now);
+                    self.processed_reports.entry(message).or_insert(now);
                     ProcessedOutcome::NotSettledYet
                 }
             };
             (message, outcome)
         };
-        messages.into_iter().map(mark).collect()
+        messages.into_iter().map(report).collect()
     }
 
     pub(in crate::store::memory) fn sent_keys(&self, messages: &[MessageId]) -> Vec<MessageKey> {
@@ -229,7 +231,7 @@ impl State {
         let now = self.clock.now();
         let lanes: HashMap<MessageId, Option<u16>> =
             requeues.iter().map(|requeue| (requeue.message_id, requeue.lane)).collect();
-        let there = self.history.values().filter(|sent| sent.processed_at(&self.processed_marks).is_none());
+        let there = self.history.values().filter(|sent| sent.processed_at(&self.processed_reports).is_none());
         let mut back: Vec<RowKey> =
             there.map(|sent| sent.key).filter(|key| lanes.contains_key(&key.message_id)).collect();
         back.sort_unstable_by_key(|key| key.id);
@@ -263,7 +265,7 @@ impl State {
     ) -> Vec<SentMessage> {
         let place = |cursor: &SentCursor| (cursor.sent_at, cursor.message_id);
         let wanted = self.history.values().filter(|sent| is_wanted(sent));
-        let mut found: Vec<SentMessage> = wanted.map(|sent| sent.message(&self.processed_marks)).collect();
+        let mut found: Vec<SentMessage> = wanted.map(|sent| sent.message(&self.processed_reports)).collect();
         found.sort_by_key(|sent| place(&sent.cursor()));
         found.retain(|sent| after.is_none_or(|after| place(&sent.cursor()) > place(after)));
         found.truncate(rows_max);

@@ -13,7 +13,7 @@ pub(crate) mod claims;
 pub(crate) mod dead_letters;
 pub(crate) mod due;
 pub(crate) mod halves;
-pub(crate) mod kept;
+pub(crate) mod history;
 pub(crate) mod lane_rows;
 pub(crate) mod lanes;
 pub(crate) mod live;
@@ -33,7 +33,7 @@ pub(crate) struct Sql {
     pub(crate) claims: claims::ClaimSql,
     pub(crate) due: due::DueSql,
     pub(crate) halves: halves::HalfSql,
-    pub(crate) history: kept::HistorySql,
+    pub(crate) history: history::HistorySql,
     pub(crate) lane_rows: lane_rows::LaneRowSql,
     pub(crate) lanes: lanes::LaneSql,
     pub(crate) dead_letters: dead_letters::DeadLetterSql,
@@ -52,7 +52,7 @@ impl Sql {
             claims: claims::ClaimSql::new(&renderer),
             due: due::DueSql::new(&renderer),
             halves: halves::HalfSql::new(&renderer),
-            history: kept::HistorySql::new(&renderer),
+            history: history::HistorySql::new(&renderer),
             lane_rows: lane_rows::LaneRowSql::new(&renderer),
             lanes: lanes::LaneSql::new(&renderer),
             dead_letters: dead_letters::DeadLetterSql::new(&renderer),

@@ -5,7 +5,7 @@ statements! {
     /// Removes expired rows. MySQL finds and locks them first.
     RetentionSql
 
-    @old_processed_marks {
+    @old_processed_reports {
         sqlite: "SELECT message_id FROM outbox_processed_marks WHERE marked_at < {now} - ?1 ORDER BY marked_at LIMIT ?2";
     }
 
@@ -85,8 +85,8 @@ statements! {
             )";
     }
 
-    /// Copies marks to their messages and removes them.
-    apply_processed_marks {
+    /// Applies processed reports to their messages and removes them.
+    apply_processed_reports {
         // By an array, of which the planner expects few elements: joined with as many as LIMIT allows, it would read the whole history.
         postgres: "
             WITH l AS MATERIALIZED (
@@ -97,7 +97,7 @@ statements! {
               WHERE h.message_id = ANY (ARRAY (SELECT message_id FROM l)) AND h.processed_at IS NULL
             )
             DELETE FROM outbox_processed_marks p USING l WHERE p.message_id = l.message_id";
-        // A mark has no id: a number in its place gives the row the usual shape.
+        // A report has no id: a number in its place gives the row the usual shape.
         mysql: "
             SELECT CAST(0 AS SIGNED), message_id FROM outbox_processed_marks FORCE INDEX (outbox_processed_marks_age)
             WHERE marked_at < TIMESTAMPADD(MICROSECOND, -?1, UTC_TIMESTAMP(6)) ORDER BY marked_at LIMIT ?2 FOR UPDATE SKIP LOCKED", "
@@ -109,8 +109,8 @@ statements! {
         sqlite: "
             UPDATE outbox_history SET processed_at = (
               SELECT p.marked_at FROM outbox_processed_marks p WHERE p.message_id = outbox_history.message_id
-            ) WHERE processed_at IS NULL AND message_id IN ({old_processed_marks})", "
-            DELETE FROM outbox_processed_marks WHERE message_id IN ({old_processed_marks}) AND NOT EXISTS (
+            ) WHERE processed_at IS NULL AND message_id IN ({old_processed_reports})", "
+            DELETE FROM outbox_processed_marks WHERE message_id IN ({old_processed_reports}) AND NOT EXISTS (
               SELECT 1 FROM outbox_history h WHERE h.message_id = outbox_processed_marks.message_id AND h.processed_at IS NULL
             )";
     }

@@ -55,7 +55,7 @@ statements! {
         sqlite: "AND (h.sent_at, h.message_id) > (?3, ?4) ORDER BY h.sent_at, h.message_id LIMIT ?5";
     }
 
-    @unmarked {
+    @unreported {
         sqlite: "NOT EXISTS (SELECT 1 FROM outbox_processed_marks p WHERE p.message_id = h.message_id)";
     }
 
@@ -102,16 +102,16 @@ statements! {
         sqlite: "
             SELECT (SELECT count(*) FROM (SELECT 1 FROM outbox_history WHERE topic = ?1 LIMIT ?2)), (
               SELECT count(*) FROM (
-                SELECT 1 FROM outbox_history h WHERE h.topic = ?1 AND h.awaits_processing = 1 AND h.processed_at IS NULL AND {unmarked}
+                SELECT 1 FROM outbox_history h WHERE h.topic = ?1 AND h.awaits_processing = 1 AND h.processed_at IS NULL AND {unreported}
                 LIMIT ?2
               )
             )";
     }
 
-    // Three cases: marked now, marked before, or not in the history yet. A settle that commits meanwhile is not seen: then the mark
+    // Three cases: processed now, processed before, or not in the history yet. A settle that commits meanwhile is not seen: then the report
     // is stored separately, where every reader also looks.
-    /// Marks messages as processed.
-    mark {
+    /// Records that consumers have processed messages.
+    report_processed {
         postgres: "
             WITH k AS MATERIALIZED (
               SELECT DISTINCT message_id FROM unnest($1) AS k(message_id)
@@ -141,10 +141,10 @@ statements! {
         sqlite: "
             WITH RECURSIVE k(place) AS (SELECT 1 UNION ALL SELECT place + 16 FROM k WHERE place + 16 <= length(?1)),
             asked(message_id) AS (SELECT DISTINCT substr(?1, place, 16) FROM k)
-            SELECT a.message_id, CASE WHEN h.message_id IS NULL THEN 2 WHEN h.processed_at IS NOT NULL THEN 1 WHEN {unmarked} THEN 0 ELSE 1 END
+            SELECT a.message_id, CASE WHEN h.message_id IS NULL THEN 2 WHEN h.processed_at IS NOT NULL THEN 1 WHEN {unreported} THEN 0 ELSE 1 END
             FROM asked a LEFT JOIN outbox_history h ON h.message_id = a.message_id", "
             UPDATE outbox_history AS h SET processed_at = {now}
-            WHERE h.message_id IN ({ids}) AND h.processed_at IS NULL AND {unmarked}", "
+            WHERE h.message_id IN ({ids}) AND h.processed_at IS NULL AND {unreported}", "
             INSERT INTO outbox_processed_marks (message_id)
             SELECT message_id FROM (
               WITH RECURSIVE k(place) AS (SELECT 1 UNION ALL SELECT place + 16 FROM k WHERE place + 16 <= length(?1))
@@ -162,7 +162,7 @@ statements! {
     }
 
     // Under a new id, in a lane or not: a late settle of the previous copy would otherwise remove this one.
-    /// Moves messages that are not marked back to the live ones.
+    /// Moves messages that are not processed back to the live ones.
     resend {
         postgres: "
             WITH l AS MATERIALIZED (
@@ -198,9 +198,9 @@ statements! {
             SELECT h.message_id, h.topic, k.value, h.key, h.kind, h.headers, h.payload, CASE WHEN k.value >= 0 THEN 0 ELSE {now} END,
               h.deliver_at, h.epoch % 2147483647 + 1, h.errors, h.created_at
             FROM json_each(?2) k CROSS JOIN outbox_history h ON h.message_id = substr(?1, 16 * k.key + 1, 16)
-            WHERE h.processed_at IS NULL AND {unmarked} ORDER BY h.id", "
+            WHERE h.processed_at IS NULL AND {unreported} ORDER BY h.id", "
             DELETE FROM outbox_history WHERE message_id IN (
-              SELECT h.message_id FROM outbox_history h WHERE h.processed_at IS NULL AND {unmarked} AND h.message_id IN ({ids})
+              SELECT h.message_id FROM outbox_history h WHERE h.processed_at IS NULL AND {unreported} AND h.message_id IN ({ids})
             ) RETURNING message_id";
     }
 }

@@ -48,7 +48,7 @@ pub async fn backlog_counts_held_rows(under_test: &dyn StoreUnderTest) {
 pub async fn backlog_reports_topics_with_dead_letters_only(under_test: &dyn StoreUnderTest) {
     for topic in ["a-first", TOPIC, "payments", "z-last"] {
         let key = under_test.insert(&message(topic), leased(LEASE)).await;
-        under_test.store().dead_letter(&[dead(Held { key, epoch: 0 })]).await.expect("dead_letter");
+        under_test.store().dead_letter(&[to_dead_letter(Held { key, epoch: 0 })]).await.expect("dead_letter");
     }
     insert_due(under_test, 1).await;
     let expected = [("a-first", 0, 0, 1), (TOPIC, 1, 1, 1), ("payments", 0, 0, 1), ("z-last", 0, 0, 1)];
@@ -62,7 +62,7 @@ pub async fn backlog_stops_at_count_max(under_test: &dyn StoreUnderTest) {
             under_test.insert(&message(topic), DUE).await;
             under_test.insert(&message(topic), leased(LEASE)).await;
             let key = under_test.insert(&message(topic), leased(LEASE)).await;
-            under_test.store().dead_letter(&[dead(Held { key, epoch: 0 })]).await.expect("dead_letter");
+            under_test.store().dead_letter(&[to_dead_letter(Held { key, epoch: 0 })]).await.expect("dead_letter");
         }
     }
     under_test.advance(Duration::from_secs(5)).await;
@@ -90,6 +90,6 @@ pub async fn backlog_counts_rows_in_lanes(under_test: &dyn StoreUnderTest) {
     under_test.insert(&message("payments"), InsertOptions::default().in_lane(1)).await;
     let topics = backlog(under_test, ALL).await;
     assert_eq!(counts(&topics), [(TOPIC, 5, 2, 0), ("payments", 1, 0, 0)]);
-    assert!(topics.iter().all(|topic| topic.overdue_by < LEASE), "1970 is no due date: {topics:?}");
+    assert!(topics.iter().all(|topic| topic.overdue_by < LEASE), "a due date of 1970 is not counted: {topics:?}");
     assert_eq!(counts(&backlog(under_test, 3).await), [(TOPIC, 3, 2, 0), ("payments", 1, 0, 0)]);
 }

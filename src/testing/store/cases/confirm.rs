@@ -71,7 +71,7 @@ pub async fn remaining_rows_are_those_still_there(under_test: &dyn StoreUnderTes
     let [fresh, gone, dead_lettered] = [rows[0], rows[1], rows[2]];
     store.settle(&[gone], crate::store::Locking::Skip).await.expect("settle");
     let letter = crate::store::Held { key: dead_lettered, epoch: 0 };
-    assert_eq!(store.dead_letter(&[dead(letter)]).await.expect("dead_letter"), [dead_lettered]);
+    assert_eq!(store.dead_letter(&[to_dead_letter(letter)]).await.expect("dead_letter"), [dead_lettered]);
     let there = [held[0].key, held[1].key, delayed, fresh];
     let refs: Vec<RowRef> = there.into_iter().chain([gone, dead_lettered, other_message(fresh)]).map(row_ref).collect();
     assert_eq!(sorted(store.remaining(&refs).await.expect("remaining")), sorted(there));

@@ -12,10 +12,10 @@ pub async fn poll_reports_each_topic(under_test: &dyn StoreUnderTest) {
     under_test.insert(&message("payments"), DUE).await;
     under_test.insert(&message("unasked"), DUE).await;
     under_test.advance(Duration::from_secs(5)).await;
-    let asked = poll_spec(&["payments", TOPIC, "empty"]);
-    let answer = under_test.store().poll(&asked).await.expect("poll").due;
-    let due: HashMap<&str, &NextDue> = answer.iter().map(|due| (&*due.topic, due)).collect();
-    assert_eq!((answer.len(), due.len()), (2, 2), "one answer for each topic with rows: {answer:?}");
+    let spec = poll_spec(&["payments", TOPIC, "empty"]);
+    let due_topics = under_test.store().poll(&spec).await.expect("poll").due;
+    let due: HashMap<&str, &NextDue> = due_topics.iter().map(|due| (&*due.topic, due)).collect();
+    assert_eq!((due_topics.len(), due.len()), (2, 2), "one answer for each topic with rows: {due_topics:?}");
 
     let order = due[TOPIC];
     assert!(order.due_in <= LEASE - Duration::from_secs(5) && order.due_in > LEASE / 2, "{order:?}");
@@ -29,8 +29,8 @@ pub async fn poll_reports_each_topic(under_test: &dyn StoreUnderTest) {
 pub async fn poll_reports_delays_of_years(under_test: &dyn StoreUnderTest) {
     let year = Duration::from_secs(365 * 24 * 3_600);
     insert(under_test, InsertOptions::default().deliver_after(year * 10)).await;
-    let answer = under_test.store().poll(&poll_spec(&[TOPIC])).await.expect("poll").due;
-    assert!(answer[0].due_in > year * 9 && answer[0].due_in <= year * 10, "{answer:?}");
+    let due_topics = under_test.store().poll(&poll_spec(&[TOPIC])).await.expect("poll").due;
+    assert!(due_topics[0].due_in > year * 9 && due_topics[0].due_in <= year * 10, "{due_topics:?}");
 }
 
 /// In addition to a due row, the next one is reported that is not due.
@@ -109,7 +109,7 @@ pub async fn successive_claims_take_every_row_once(under_test: &dyn StoreUnderTe
     assert_eq!(sorted(taken), inserted);
 }
 
-/// A claim after an open one skips its rows, and the next claim run finds them again.
+/// A claim after an open one skips its rows, and the next traversal finds them again.
 pub async fn successive_claims_may_be_open_at_once(under_test: &dyn StoreUnderTest) {
     let inserted = insert_due(under_test, 4).await;
     under_test.advance(Duration::from_secs(1)).await;

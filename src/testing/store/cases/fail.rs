@@ -27,7 +27,7 @@ pub async fn fail_counts_and_backs_off(under_test: &dyn StoreUnderTest) {
 }
 
 /// A failure that says nothing about the record spends no attempt.
-pub async fn fail_spends_an_attempt_only_if_asked(under_test: &dyn StoreUnderTest) {
+pub async fn fail_spends_an_attempt_only_if_requested(under_test: &dyn StoreUnderTest) {
     let held = insert_held(under_test, 2).await;
     let spent = failed(held[0], "too large");
     let unspent = Failed { spends_attempt: false, ..failed(held[1], "timed out") };
@@ -46,10 +46,10 @@ pub async fn fail_records_each_row_separately(under_test: &dyn StoreUnderTest) {
     let held = insert_held(under_test, 2).await;
     let first = failed(held[0], "first");
     let second = Failed { wait: first.wait * 100, ..failed(held[1], "second") };
-    let group = [first.clone(), second.clone()];
-    let (window, noted) = WriteWindow::of(under_test, under_test.store().fail(&group)).await;
+    let batch = [first.clone(), second.clone()];
+    let (window, noted) = WriteWindow::of(under_test, under_test.store().fail(&batch)).await;
     assert_eq!(sorted(noted.expect("fail")), [first.held.key, second.held.key]);
-    for failure in group {
+    for failure in batch {
         let row = live_row(under_test, failure.held.key).await;
         window.assert_due_after(&row, failure.wait);
         assert_eq!(row.errors[0].error, failure.error);
@@ -61,9 +61,9 @@ pub async fn fail_bounds_the_wait(under_test: &dyn StoreUnderTest) {
     let held = insert_held(under_test, 3).await;
     let for_ever = [Duration::MAX, Duration::from_secs(u64::MAX / 1_000_000)];
     let waits = [for_ever[0], for_ever[1], Duration::from_secs(10)];
-    let group: Vec<Failed> =
+    let batch: Vec<Failed> =
         held.iter().zip(waits).map(|(held, wait)| Failed { wait, ..failed(*held, "timed out") }).collect();
-    let (window, noted) = WriteWindow::of(under_test, under_test.store().fail(&group)).await;
+    let (window, noted) = WriteWindow::of(under_test, under_test.store().fail(&batch)).await;
     assert_eq!(noted.expect("one long wait must not fail the batch").len(), 3);
     for (held, wait) in held.iter().zip(waits) {
         window.assert_due_after(&live_row(under_test, held.key).await, wait.min(RETRY_WAIT_MAX));

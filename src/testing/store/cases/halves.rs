@@ -12,7 +12,7 @@ use crate::testing::store::support::{TOPIC, eventually};
 use crate::testing::store::{Marking, OpenTransaction, StoreUnderTest};
 
 /// How long a broker may wait that asks during a transaction: it has others to ask about.
-const ANSWER: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(3);
 
 const OLD: Duration = Duration::from_secs(60);
 
@@ -25,7 +25,7 @@ async fn halves(under_test: &dyn StoreUnderTest) -> Option<&dyn HalfStore> {
 
 async fn decide(halves: &dyn HalfStore, message: MessageId) -> Decision {
     let topic: Arc<str> = TOPIC.into();
-    let decided = timeout(ANSWER, halves.decide(message, &topic)).await.expect("an answer, and no waiting");
+    let decided = timeout(TIMEOUT, halves.decide(message, &topic)).await.expect("an answer, and no waiting");
     decided.expect("decide")
 }
 
@@ -37,7 +37,7 @@ async fn decided(halves: &dyn HalfStore, message: MessageId) -> Decision {
 async fn open(under_test: &dyn StoreUnderTest, marking: Marking) -> (MessageId, Box<dyn OpenTransaction>) {
     let message = MessageId::new();
     let marked = under_test.mark(message, marking).await;
-    (message, marked.expect("a message that nobody has asked about can be marked"))
+    (message, marked.expect("a message that no broker has asked about can be marked"))
 }
 
 async fn committed(under_test: &dyn StoreUnderTest) -> MessageId {
@@ -69,10 +69,10 @@ pub async fn half_message_of_an_open_transaction_is_open(under_test: &dyn StoreU
         for _ in 0..3 {
             assert_eq!(decide(halves, message).await, Decision::Open);
         }
-        let asked_at_once = join_all((0..4).map(|_| decide(halves, message))).await;
-        assert_eq!(asked_at_once, [Decision::Open; 4]);
+        let decided_at_once = join_all((0..4).map(|_| decide(halves, message))).await;
+        assert_eq!(decided_at_once, [Decision::Open; 4]);
         // The others are answered meanwhile.
-        let marked = timeout(ANSWER, halves.marked(&[message, before])).await.expect("it waits for nobody");
+        let marked = timeout(TIMEOUT, halves.marked(&[message, before])).await.expect("it waits for nobody");
         assert_eq!(marked.expect("marked"), [before]);
         assert_eq!(decide(halves, before).await, Decision::Committed);
         let became = if commits {
@@ -113,8 +113,8 @@ pub async fn half_message_is_decided_once_for_concurrent_checks(under_test: &dyn
     let Some(halves) = halves(under_test).await else { return };
     let (unmarked, marked) = (MessageId::new(), committed(under_test).await);
     for (message, became) in [(unmarked, Decision::RolledBack), (marked, Decision::Committed)] {
-        let answers = join_all((0..8).map(|_| decide(halves, message))).await;
-        assert!(answers.iter().all(|answer| [became, Decision::Open].contains(answer)), "{answers:?}");
+        let decisions = join_all((0..8).map(|_| decide(halves, message))).await;
+        assert!(decisions.iter().all(|decision| [became, Decision::Open].contains(decision)), "{decisions:?}");
         assert_eq!(decided(halves, message).await, became);
     }
 }
@@ -130,9 +130,10 @@ pub async fn half_message_of_a_dead_process_is_rolled_back(under_test: &dyn Stor
 /// Marks are removed when their broker knows the outcome, or when no broker asks any more.
 pub async fn half_marks_are_removed(under_test: &dyn StoreUnderTest) {
     let Some(halves) = halves(under_test).await else { return };
-    let [told, old, older] = [committed(under_test).await, committed(under_test).await, committed(under_test).await];
-    assert_eq!(halves.remove_marks(&[told, MessageId::new()]).await.expect("remove_marks"), 1);
-    assert_eq!(halves.remove_marks(&[told]).await.expect("remove_marks"), 0);
+    let [reported, old, older] =
+        [committed(under_test).await, committed(under_test).await, committed(under_test).await];
+    assert_eq!(halves.remove_marks(&[reported, MessageId::new()]).await.expect("remove_marks"), 1);
+    assert_eq!(halves.remove_marks(&[reported]).await.expect("remove_marks"), 0);
     assert_eq!(halves.remove_marks(&[]).await.expect("remove_marks"), 0);
     assert_eq!(halves.marked(&[]).await.expect("marked"), []);
     assert_eq!(halves.prune_marks(OLD, 10).await.expect("prune"), 0, "they are young");
@@ -140,5 +141,5 @@ pub async fn half_marks_are_removed(under_test: &dyn StoreUnderTest) {
     let young = committed(under_test).await;
     assert_eq!(halves.prune_marks(OLD, 1).await.expect("prune"), 1);
     assert_eq!(halves.prune_marks(OLD, 10).await.expect("prune"), 1);
-    assert_eq!(halves.marked(&[told, old, older, young]).await.expect("marked"), [young]);
+    assert_eq!(halves.marked(&[reported, old, older, young]).await.expect("marked"), [young]);
 }

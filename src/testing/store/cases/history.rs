@@ -108,13 +108,13 @@ pub async fn rows_without_history_are_deleted(under_test: &dyn StoreUnderTest) {
 pub async fn settle_dead_letters_into_history_moves_them(under_test: &dyn StoreUnderTest) {
     let Some(history) = under_test.store().history() else { return };
     let keys = insert_due(under_test, 3).await;
-    let dead: Vec<NewDeadLetter> = keys[..2].iter().map(|&key| dead(Held { key, epoch: 0 })).collect();
+    let dead: Vec<NewDeadLetter> = keys[..2].iter().map(|&key| to_dead_letter(Held { key, epoch: 0 })).collect();
     assert_eq!(under_test.store().dead_letter(&dead).await.expect("dead_letter").len(), 2);
     let settled =
         history.settle_dead_letters_into_history(&[kept(keys[0]), kept(keys[2])]).await.expect("settle_dead_letters");
     assert_eq!(settled, 1);
     assert_eq!(dead_letter_keys(under_test).await, keys[1..2]);
-    assert_eq!(live_keys(under_test).await, keys[2..], "a live row is no dead letter");
+    assert_eq!(live_keys(under_test).await, keys[2..], "a live row is not removed with the dead letters");
     let sent = history.sent(keys[0].message_id).await.expect("sent").expect("it is kept");
     assert_eq!((sent.key.as_deref(), sent.payload), (Some("42"), message(TOPIC).payload));
     // A purge is no delivery.

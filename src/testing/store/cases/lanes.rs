@@ -82,7 +82,7 @@ fn failed(row: RowKey, fence: i64) -> WithFence<Failed> {
     WithFence { fence, value }
 }
 
-fn dead(row: RowKey, fence: i64) -> WithFence<NewDeadLetter> {
+fn to_dead_letter(row: RowKey, fence: i64) -> WithFence<NewDeadLetter> {
     WithFence { fence, value: NewDeadLetter { held: Held { key: row, epoch: 0 }, reason: "attempts".to_owned() } }
 }
 
@@ -99,7 +99,7 @@ pub async fn lanes_keep_their_number(under_test: &dyn StoreUnderTest) {
             Err(StoreError::Schema(SchemaProblem::LaneCount { found: 4, configured, .. })) => {
                 assert_eq!(configured, other)
             }
-            answer => panic!("{other} lanes instead of {LANES}: {answer:?}"),
+            written => panic!("{other} lanes instead of {LANES}: {written:?}"),
         }
     }
 }
@@ -135,7 +135,7 @@ pub async fn lanes_are_checked_against_existing_rows(under_test: &dyn StoreUnder
     }
     match lanes.prepare_lanes(&[count(LANES + 1)]).await {
         Err(StoreError::Schema(SchemaProblem::LaneOfRow { configured, .. })) => assert_eq!(configured, LANES + 1),
-        answer => panic!("rows of {LANES} lanes in {}: {answer:?}", LANES + 1),
+        written => panic!("rows of {LANES} lanes in {}: {written:?}", LANES + 1),
     }
     lanes.prepare_lanes(&[count(LANES)]).await.expect("the number that they were enqueued with");
     assert!(has_ordered_rows().await);
@@ -153,7 +153,7 @@ pub async fn lanes_are_checked_against_the_last_rows_too(under_test: &dyn StoreU
     let other = key(&in_lane(LANES + 1, LANES * 2));
     let is_refused = async |wanted: u16| match lanes.prepare_lanes(&[count(wanted)]).await {
         Err(StoreError::Schema(SchemaProblem::LaneOfRow { configured, .. })) => configured == wanted,
-        answer => panic!("rows of another count in {wanted} lanes: {answer:?}"),
+        written => panic!("rows of another count in {wanted} lanes: {written:?}"),
     };
     let few = insert_keyed(under_test, &other).await;
     assert!(is_refused(LANES * 2).await, "it is in lane 1, but belongs to one beyond the old {LANES}");
@@ -179,7 +179,7 @@ pub async fn lanes_are_shared_fairly(under_test: &dyn StoreUnderTest) {
     let view = lanes.balance_lanes(&joining(second)).await.expect("take");
     let taken = owned(&view, second);
     assert_eq!(taken.iter().map(|lane| lane.lane).collect::<Vec<_>>(), [2, 3]);
-    assert!(taken.iter().zip(&held[2..]).all(|(new, old)| new.fence > old.fence), "every owner has a fence of its own");
+    assert!(taken.iter().zip(&held[2..]).all(|(new, old)| new.fence > old.fence), "every ownership has its own fence");
     assert!(
         view.lanes.iter().all(|lane| lane.quiet_for.is_zero()),
         "rows of a released lane may be sent at once: {view:?}"
@@ -223,7 +223,7 @@ pub async fn lane_is_taken_over_when_its_lease_ends(under_test: &dyn StoreUnderT
 }
 
 /// Every lane returned as a node's own was leased by that call, even one it no longer knew of or beyond its share: the node relies on it.
-pub async fn owned_lanes_are_leased_anew_by_each_balance(under_test: &dyn StoreUnderTest) {
+pub async fn owned_lanes_are_renewed_by_each_balance(under_test: &dyn StoreUnderTest) {
     let Some(lanes) = lanes(under_test).await else { return };
     let (node, _) = sole_owner(lanes).await;
     lanes.balance_lanes(&joining(NodeId::new())).await.expect("another joins");
@@ -353,16 +353,16 @@ pub async fn lane_writes_require_owner_and_fence(under_test: &dyn StoreUnderTest
     late.value.held.epoch = 1;
     let wrong = [(NodeId::new(), failed(row, fence)), (node, failed(row, fence + 1)), (node, late)];
     for (node, failed) in wrong {
-        let answer = lanes.fail_in_lanes(&topic(), node, &[failed]).await.expect("fail");
-        assert!(answer.is_empty(), "{answer:?}");
+        let written = lanes.fail_in_lanes(&topic(), node, &[failed]).await.expect("fail");
+        assert!(written.is_empty(), "{written:?}");
     }
-    for (node, dead) in [(NodeId::new(), dead(row, fence)), (node, dead(row, fence - 1))] {
-        let answer = lanes.dead_letter_from_lanes(&topic(), node, &[dead]).await.expect("dead_letter_from_lanes");
-        assert!(answer.is_empty(), "{answer:?}");
+    for (node, dead) in [(NodeId::new(), to_dead_letter(row, fence)), (node, to_dead_letter(row, fence - 1))] {
+        let written = lanes.dead_letter_from_lanes(&topic(), node, &[dead]).await.expect("dead_letter_from_lanes");
+        assert!(written.is_empty(), "{written:?}");
     }
     under_test.advance(LEASE + Duration::from_secs(1)).await;
-    let answer = lanes.fail_in_lanes(&topic(), node, &[failed(row, fence)]).await.expect("fail");
-    assert!(answer.is_empty(), "the lease is over: {answer:?}");
+    let written = lanes.fail_in_lanes(&topic(), node, &[failed(row, fence)]).await.expect("fail");
+    assert!(written.is_empty(), "the lease is over: {written:?}");
     assert_eq!(live_row(under_test, row).await.failures, 0);
 }
 
@@ -373,7 +373,7 @@ pub async fn lane_row_becomes_a_dead_letter(under_test: &dyn StoreUnderTest) {
     let row = insert_keyed(under_test, "a").await;
     let next = insert_keyed(under_test, "a").await;
     let moved = lanes
-        .dead_letter_from_lanes(&topic(), node, &[dead(row, fence_of(&held, "a"))])
+        .dead_letter_from_lanes(&topic(), node, &[to_dead_letter(row, fence_of(&held, "a"))])
         .await
         .expect("dead_letter_from_lanes");
     assert_eq!(moved, [row]);

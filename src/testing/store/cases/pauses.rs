@@ -4,20 +4,20 @@ use crate::testing::store::support::*;
 
 /// A poll reports which of its topics are paused, with or without rows, in addition to what is due.
 pub async fn pause_is_seen_by_every_poll(under_test: &dyn StoreUnderTest) {
-    let (store, asked) = (under_test.store(), topics(&[TOPIC, "invoices", "empty"]));
+    let (store, requested) = (under_test.store(), topics(&[TOPIC, "invoices", "empty"]));
     let Some(admin) = store.admin() else { return };
     insert(under_test, DUE).await;
-    assert_eq!(store.poll(&PollSpec::everything(asked.clone())).await.expect("poll").paused, topics(&[]));
+    assert_eq!(store.poll(&PollSpec::everything(requested.clone())).await.expect("poll").paused, topics(&[]));
     for topic in topics(&[TOPIC, "empty", "unasked"]) {
         admin.pause(&topic).await.expect("pause");
     }
-    let poll = store.poll(&PollSpec::everything(asked.clone())).await.expect("poll");
+    let poll = store.poll(&PollSpec::everything(requested.clone())).await.expect("poll");
     let mut paused = poll.paused;
     paused.sort();
     assert_eq!(paused, topics(&["empty", TOPIC]));
     assert_eq!(poll.due.iter().map(|due| &*due.topic).collect::<Vec<_>>(), [TOPIC], "a paused topic is still reported");
     assert!(admin.resume(&TOPIC.into()).await.expect("resume"));
-    assert_eq!(store.poll(&PollSpec::everything(asked.clone())).await.expect("poll").paused, topics(&["empty"]));
+    assert_eq!(store.poll(&PollSpec::everything(requested.clone())).await.expect("poll").paused, topics(&["empty"]));
 }
 
 /// A second pause leaves the first as it is, and a second resume finds no pause.

@@ -57,7 +57,7 @@ pub async fn poll_stays_in_its_range(under_test: &dyn StoreUnderTest) {
 }
 
 /// Rows that became due earlier are not read.
-pub async fn poll_goes_back_as_far_as_asked(under_test: &dyn StoreUnderTest) {
+pub async fn poll_goes_back_as_far_as_requested(under_test: &dyn StoreUnderTest) {
     insert(under_test, DUE).await;
     under_test.advance(SECOND * 20).await;
     assert_eq!(overdue_by(under_test, PollFrom::Past(SECOND * 10), SECOND).await, None);

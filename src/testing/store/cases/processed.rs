@@ -23,9 +23,9 @@ async fn send(under_test: &dyn StoreUnderTest, history: &dyn HistoryStore) -> Ro
     key
 }
 
-async fn mark(history: &dyn HistoryStore, key: RowKey) -> ProcessedOutcome {
-    let marked = history.mark_processed(&[key.message_id]).await.expect("mark");
-    let [(message_id, outcome)] = marked[..] else { panic!("one answer: {marked:?}") };
+async fn report(history: &dyn HistoryStore, key: RowKey) -> ProcessedOutcome {
+    let reported = history.report_processed(&[key.message_id]).await.expect("report");
+    let [(message_id, outcome)] = reported[..] else { panic!("one answer: {reported:?}") };
     assert_eq!(message_id, key.message_id);
     outcome
 }
@@ -47,77 +47,81 @@ async fn unprocessed(history: &dyn HistoryStore, age_min: Duration) -> Vec<Messa
     found.into_iter().map(|sent| sent.message_id).collect()
 }
 
-/// A mark keeps its first time, whoever repeats it.
-pub async fn processed_mark_is_set_once(under_test: &dyn StoreUnderTest) {
+/// A report keeps its first time, whoever repeats it.
+pub async fn processed_report_is_recorded_once(under_test: &dyn StoreUnderTest) {
     let Some(history) = under_test.store().history() else { return };
     let (key, other) = (send(under_test, history).await, send(under_test, history).await);
     assert_eq!(processed_at(history, key).await, None);
-    let (window, outcome) = WriteWindow::of(under_test, mark(history, key)).await;
+    let (window, outcome) = WriteWindow::of(under_test, report(history, key)).await;
     assert_eq!(outcome, ProcessedOutcome::Processed);
     let first = processed_at(history, key).await;
-    window.assert_at(first.expect("it is marked"));
-    assert_eq!(mark(history, key).await, ProcessedOutcome::AlreadyProcessed);
+    window.assert_at(first.expect("it is processed"));
+    assert_eq!(report(history, key).await, ProcessedOutcome::AlreadyProcessed);
     assert_eq!((processed_at(history, key).await, processed_at(history, other).await), (first, None));
-    let mut many = history.mark_processed(&[key.message_id, other.message_id, other.message_id]).await.expect("mark");
+    let mut many =
+        history.report_processed(&[key.message_id, other.message_id, other.message_id]).await.expect("report");
     many.sort_by_key(|(message_id, _)| *message_id);
     let mut expected =
         [(key.message_id, ProcessedOutcome::AlreadyProcessed), (other.message_id, ProcessedOutcome::Processed)];
     expected.sort_by_key(|(message_id, _)| *message_id);
     assert_eq!(many, expected);
-    assert_eq!(history.mark_processed(&[]).await.expect("mark"), []);
+    assert_eq!(history.report_processed(&[]).await.expect("report"), []);
 }
 
 /// A consumer that is faster than the settle loses nothing.
-pub async fn processed_mark_waits_for_its_message(under_test: &dyn StoreUnderTest) {
+pub async fn processed_report_waits_for_its_message(under_test: &dyn StoreUnderTest) {
     let Some(history) = under_test.store().history() else { return };
     let key = insert(under_test, DUE).await;
-    let (window, outcome) = WriteWindow::of(under_test, mark(history, key)).await;
-    assert_eq!((outcome, mark(history, key).await), (ProcessedOutcome::NotSettledYet, ProcessedOutcome::NotSettledYet));
+    let (window, outcome) = WriteWindow::of(under_test, report(history, key)).await;
+    assert_eq!(
+        (outcome, report(history, key).await),
+        (ProcessedOutcome::NotSettledYet, ProcessedOutcome::NotSettledYet)
+    );
     settle(history, key).await;
-    window.assert_at(processed_at(history, key).await.expect("it was marked before it was sent"));
+    window.assert_at(processed_at(history, key).await.expect("it was reported before it was sent"));
     assert_eq!(unprocessed(history, Duration::ZERO).await, []);
-    assert_eq!(mark(history, key).await, ProcessedOutcome::AlreadyProcessed);
-    // The settle applied the mark: nothing is left to copy to its message.
+    assert_eq!(report(history, key).await, ProcessedOutcome::AlreadyProcessed);
+    // The settle applied the report: nothing is left to copy to its message.
     under_test.advance(DAY).await;
-    assert_eq!(history.apply_processed_marks(Duration::ZERO, 100).await.expect("apply_processed_marks"), 0);
+    assert_eq!(history.apply_processed_reports(Duration::ZERO, 100).await.expect("apply_processed_reports"), 0);
 }
 
-/// Mark and settle at the same time: whichever comes first, the message is processed.
-pub async fn processed_mark_concurrent_with_a_settle_is_not_lost(under_test: &dyn StoreUnderTest) {
+/// Report and settle at the same time: whichever comes first, the message is processed.
+pub async fn processed_report_concurrent_with_a_settle_is_not_lost(under_test: &dyn StoreUnderTest) {
     let Some(history) = under_test.store().history() else { return };
     for _ in 0..20 {
         let key = insert(under_test, DUE).await;
-        let (outcome, ()) = tokio::join!(mark(history, key), settle(history, key));
+        let (outcome, ()) = tokio::join!(report(history, key), settle(history, key));
         assert_ne!(outcome, ProcessedOutcome::AlreadyProcessed);
-        assert!(processed_at(history, key).await.is_some(), "the mark was {outcome:?}, and is lost");
-        assert_eq!(mark(history, key).await, ProcessedOutcome::AlreadyProcessed);
+        assert!(processed_at(history, key).await.is_some(), "the report was {outcome:?}, and is lost");
+        assert_eq!(report(history, key).await, ProcessedOutcome::AlreadyProcessed);
     }
     assert_eq!(unprocessed(history, Duration::ZERO).await, []);
     assert_eq!(history.count_sent(&TOPIC.into(), 100).await.expect("count").unprocessed, 0);
 }
 
-/// Every read includes a mark that is still stored separately, and in time it is copied to its message.
-pub async fn old_processed_marks_are_applied_to_their_messages(under_test: &dyn StoreUnderTest) {
+/// Every read includes a report that is still stored separately, and in time it is copied to its message.
+pub async fn old_processed_reports_are_applied_to_their_messages(under_test: &dyn StoreUnderTest) {
     let Some(history) = under_test.store().history() else { return };
     let key = insert(under_test, DUE).await;
-    assert_eq!(mark(history, key).await, ProcessedOutcome::NotSettledYet);
-    // Its topic did not await processing when it was settled, so the settle did not look for marks.
+    assert_eq!(report(history, key).await, ProcessedOutcome::NotSettledYet);
+    // Its topic did not await processing when it was settled, so the settle did not look for reports.
     let keep = Keep { awaits_processing: false, ..AWAITING };
     history.settle_into_history(&[HistoryRow { key, keep }], Locking::Skip).await.expect("settle");
-    let marked_at = processed_at(history, key).await;
-    assert!(marked_at.is_some());
+    let reported_at = processed_at(history, key).await;
+    assert!(reported_at.is_some());
     assert_eq!(history.resend(&[requeue(key.message_id, None)]).await.expect("resend"), [], "it is processed");
     let never_sent = insert(under_test, DUE).await;
-    assert_eq!(mark(history, never_sent).await, ProcessedOutcome::NotSettledYet);
-    assert_eq!(history.apply_processed_marks(DAY, 100).await.expect("apply_processed_marks"), 0, "they are young");
+    assert_eq!(report(history, never_sent).await, ProcessedOutcome::NotSettledYet);
+    assert_eq!(history.apply_processed_reports(DAY, 100).await.expect("apply_processed_reports"), 0, "they are young");
     under_test.advance(DAY * 2).await;
-    assert_eq!(history.apply_processed_marks(DAY, 100).await.expect("apply_processed_marks"), 2);
-    assert_eq!(history.apply_processed_marks(DAY, 100).await.expect("apply_processed_marks"), 0);
+    assert_eq!(history.apply_processed_reports(DAY, 100).await.expect("apply_processed_reports"), 2);
+    assert_eq!(history.apply_processed_reports(DAY, 100).await.expect("apply_processed_reports"), 0);
     assert!(processed_at(history, key).await.is_some(), "it is in its message now");
-    assert_eq!(mark(history, never_sent).await, ProcessedOutcome::NotSettledYet, "what was never sent is forgotten");
+    assert_eq!(report(history, never_sent).await, ProcessedOutcome::NotSettledYet, "what was never sent is forgotten");
 }
 
-/// Messages that await processing, are not marked and were sent long enough ago; in pages.
+/// Messages that await processing, are not processed and were sent long enough ago; in pages.
 pub async fn unprocessed_comes_in_pages(under_test: &dyn StoreUnderTest) {
     let Some(history) = under_test.store().history() else { return };
     let mut late = Vec::new();
@@ -125,10 +129,10 @@ pub async fn unprocessed_comes_in_pages(under_test: &dyn StoreUnderTest) {
         late.push(send(under_test, history).await.message_id);
     }
     let processed = send(under_test, history).await;
-    mark(history, processed).await;
-    let unasked = insert(under_test, DUE).await;
+    report(history, processed).await;
+    let not_awaited = insert(under_test, DUE).await;
     let keep = Keep { awaits_processing: false, ..AWAITING };
-    history.settle_into_history(&[HistoryRow { key: unasked, keep }], Locking::Skip).await.expect("settle");
+    history.settle_into_history(&[HistoryRow { key: not_awaited, keep }], Locking::Skip).await.expect("settle");
     under_test.advance(DAY * 2).await;
     send(under_test, history).await;
     late.sort_unstable();
@@ -153,17 +157,17 @@ pub async fn unprocessed_comes_in_pages(under_test: &dyn StoreUnderTest) {
 pub async fn resend_requeues_messages(under_test: &dyn StoreUnderTest) {
     let Some(history) = under_test.store().history() else { return };
     let (key, processed) = (send(under_test, history).await, send(under_test, history).await);
-    mark(history, processed).await;
-    let asked = [key.message_id, processed.message_id, MessageId::new()].map(|message| requeue(message, None));
-    let (window, moved) = WriteWindow::of(under_test, history.resend(&asked)).await;
+    report(history, processed).await;
+    let requested = [key.message_id, processed.message_id, MessageId::new()].map(|message| requeue(message, None));
+    let (window, moved) = WriteWindow::of(under_test, history.resend(&requested)).await;
     assert_eq!(moved.expect("resend"), [key.message_id]);
     assert_eq!(history.sent(key.message_id).await.expect("sent"), None, "in one of the two at a time");
     let row = sent_again(under_test, key).await;
     window.assert_due_after(&row, Duration::ZERO);
     assert_eq!((row.epoch, row.attempts, row.failures), (1, 0, 0));
-    assert_eq!(history.resend(&asked).await.expect("resend"), [], "it is live again");
+    assert_eq!(history.resend(&requested).await.expect("resend"), [], "it is live again");
     // The first copy is processed at last, while the second is in flight.
-    assert_eq!(mark(history, key).await, ProcessedOutcome::NotSettledYet);
+    assert_eq!(report(history, key).await, ProcessedOutcome::NotSettledYet);
     let claim = claim(under_test, &crate::store::ClaimSpec { keep: Some(AWAITING), ..spec(TOPIC) }).await;
     assert_eq!(keys(&claim.rows), [row.key]);
     claim.handle.close(&[row.key], &[]).await.expect("close");

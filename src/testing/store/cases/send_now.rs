@@ -14,7 +14,7 @@ pub async fn send_now_makes_a_waiting_row_due(under_test: &dyn StoreUnderTest) {
     let soon = insert(under_test, InsertOptions::default().deliver_after(LEASE / 2)).await;
     for key in [delayed, soon] {
         assert_eq!(admin.send_now(key.message_id, LEASE).await.expect("send now"), SendNowOutcome::Due);
-        assert_eq!(live_row(under_test, key).await.epoch, 1, "an older epoch has no say any more");
+        assert_eq!(live_row(under_test, key).await.epoch, 1, "an older epoch no longer counts");
         assert_eq!(admin.cancel(key.message_id).await.expect("cancel"), CancelOutcome::AlreadyClaimed);
     }
     assert_eq!(sorted(claim_and_close(under_test, &spec(TOPIC)).await), [delayed, soon]);

@@ -58,15 +58,16 @@ pub async fn settle_waits_for_locked_rows(under_test: &dyn StoreUnderTest) {
 
 /// A message that was delivered after all is no longer a dead letter.
 pub async fn settle_dead_letters_removes_them(under_test: &dyn StoreUnderTest) {
-    let given_up = insert_held(under_test, 2).await;
-    let moved = under_test.store().dead_letter(&[dead(given_up[0]), dead(given_up[1])]).await.expect("dead_letter");
+    let dead = insert_held(under_test, 2).await;
+    let moved =
+        under_test.store().dead_letter(&[to_dead_letter(dead[0]), to_dead_letter(dead[1])]).await.expect("dead_letter");
     assert_eq!(moved.len(), 2);
     let live = insert(under_test, leased(LEASE)).await;
-    let rows = [given_up[0].key, live];
+    let rows = [dead[0].key, live];
     assert_eq!(under_test.store().settle_dead_letters(&rows).await.expect("settle_dead_letters"), 1);
     assert_eq!(under_test.store().settle_dead_letters(&rows).await.expect("settle_dead_letters"), 0);
-    assert_eq!(dead_letter_keys(under_test).await, [given_up[1].key]);
-    assert_eq!(live_keys(under_test).await, [live], "a live row is no dead letter");
+    assert_eq!(dead_letter_keys(under_test).await, [dead[1].key]);
+    assert_eq!(live_keys(under_test).await, [live], "a live row is not removed with the dead letters");
 }
 
 /// A requeued message is another row, and its dead letter has that row's id. A late acknowledgement of the first copy does not

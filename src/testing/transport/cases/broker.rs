@@ -54,7 +54,7 @@ pub async fn frozen_broker_times_out_every_message(broker: &dyn TransportUnderTe
         Some(class) => matches!(class, FailureClass::Connection | FailureClass::Temporary),
     };
     let other = seen.iter().find(|(_, seen)| !in_time(seen));
-    assert_eq!(other, None, "a message that nobody answered for");
+    assert_eq!(other, None, "a message without an outcome");
 
     broker.unfreeze().await;
     let back = async { while transport.probe().await.is_err() {} };

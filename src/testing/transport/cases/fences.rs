@@ -37,7 +37,7 @@ pub async fn fencing_a_lane_shuts_out_the_previous_owner(broker: &dyn TransportU
     outcomes.wait_for(2, broker.max_wait()).await;
     send(&earlier, 2);
     outcomes.wait_for(3, zombie.delivery_timeout() + broker.max_wait()).await;
-    assert!(!earlier.is_open(), "it goes on after it was refused");
+    assert!(!earlier.is_open(), "the lane is still open after the refusal");
     send(&earlier, 3);
     send(&later, 4);
     outcomes.wait_for(5, broker.max_wait()).await;
@@ -55,10 +55,10 @@ pub async fn fenced_lane_keeps_the_order_of_a_sequence(broker: &dyn TransportUnd
     if !transport.supports_fencing() {
         missing_capability("fenced_lane_keeps_the_order_of_a_sequence", "fences");
     }
-    let (topic, outcomes, run) = (broker.new_topic().await, OutcomeRecorder::new(), KeySequence::new());
+    let (topic, outcomes, sequence) = (broker.new_topic().await, OutcomeRecorder::new(), KeySequence::new());
     let lane = fenced(&*transport, &topic).await;
     for id in 0..200 {
-        outcomes.send_fenced(&*lane, &run, [(id, envelope(&topic, Some("key"), &id.to_string()))]);
+        outcomes.send_fenced(&*lane, &sequence, [(id, envelope(&topic, Some("key"), &id.to_string()))]);
     }
     let seen = outcomes.wait_for(200, broker.max_wait()).await;
     assert!(seen.iter().all(|(_, seen)| *seen == RecordedOutcome::Delivered), "{seen:?}");
@@ -74,13 +74,13 @@ pub async fn refused_message_stops_only_its_own_sequence(broker: &dyn TransportU
         missing_capability("refused_message_stops_only_its_own_sequence", "fences and a limit");
     };
     let (topic, outcomes) = (broker.new_topic().await, OutcomeRecorder::new());
-    let (lane, runs) = (fenced(&*transport, &topic).await, [KeySequence::new(), KeySequence::new()]);
+    let (lane, sequences) = (fenced(&*transport, &topic).await, [KeySequence::new(), KeySequence::new()]);
     let payload = |id: i64| if id == 5 { "x".repeat(bytes) } else { id.to_string() };
     // The two keys are in two of three partitions: a refused request takes only messages of its own partition with it.
     let key = |id: i64| if (10..20).contains(&id) { "another" } else { "key" };
     let message = |id: i64| (id, envelope(&topic, Some(key(id)), &payload(id)));
-    outcomes.send_fenced(&*lane, &runs[0], (0..10).map(message));
-    outcomes.send_fenced(&*lane, &runs[1], (10..20).map(message));
+    outcomes.send_fenced(&*lane, &sequences[0], (0..10).map(message));
+    outcomes.send_fenced(&*lane, &sequences[1], (10..20).map(message));
     let seen = outcomes.wait_for(20, transport.delivery_timeout() + broker.max_wait()).await;
     let delivers = |id: &i64| outcomes.of(*id) == Some(RecordedOutcome::Delivered);
     let class = |id: i64| outcomes.of(id).and_then(|seen| seen.class());
@@ -88,13 +88,17 @@ pub async fn refused_message_stops_only_its_own_sequence(broker: &dyn TransportU
     let refused = (0..10).find(|id| !delivers(id)).filter(|id| *id <= 5).expect("it is not delivered");
     assert_eq!(class(refused), Some(FailureClass::RecordRefused), "{seen:?}");
     for id in refused + 1..10 {
-        assert_eq!(class(id), Some(FailureClass::Aborted), "{id} is behind one of its run: {seen:?}");
+        assert_eq!(class(id), Some(FailureClass::Aborted), "{id} is behind a failed one of its sequence: {seen:?}");
     }
-    assert!((10..20).all(|id| delivers(&id)), "another run was kept: {seen:?}");
+    assert!((10..20).all(|id| delivers(&id)), "another sequence was held back: {seen:?}");
     let stored = payloads(broker, &topic).await;
     let delivered: Vec<i64> =
         seen.iter().filter(|(_, seen)| *seen == RecordedOutcome::Delivered).map(|(id, _)| *id).collect();
-    assert_eq!(stored.len(), delivered.len(), "what is stored was reported so: {delivered:?}, {stored:?}");
+    assert_eq!(
+        stored.len(),
+        delivered.len(),
+        "the stored messages are those reported as delivered: {delivered:?}, {stored:?}"
+    );
     assert!(lane.is_open(), "one message ended the lane");
     outcomes.send_fenced(&*lane, &KeySequence::new(), [message(20)]);
     outcomes.wait_for(21, broker.max_wait()).await;

@@ -31,8 +31,8 @@ pub(super) struct LaneContext {
 /// Makes the client log every broken connection. By default it leaves out repeated, expected and idle ones, and its
 /// error events leave out more.
 pub(super) fn log_disconnects(config: &mut ClientConfig) {
-    let asked = config.get(DEBUG).filter(|asked| !asked.is_empty());
-    let debug = asked.map_or_else(|| "broker".to_owned(), |asked| format!("{asked},broker"));
+    let configured = config.get(DEBUG).filter(|configured| !configured.is_empty());
+    let debug = configured.map_or_else(|| "broker".to_owned(), |configured| format!("{configured},broker"));
     config.set(DEBUG, debug);
 }
 
@@ -111,10 +111,10 @@ mod tests {
 
     #[test]
     fn user_debug_contexts_are_logged_beside_disconnects() {
-        for (asked, logged) in [(None, "broker"), (Some(""), "broker"), (Some("eos"), "eos,broker")] {
+        for (configured, logged) in [(None, "broker"), (Some(""), "broker"), (Some("eos"), "eos,broker")] {
             let mut config = ClientConfig::new();
-            if let Some(asked) = asked {
-                config.set(DEBUG, asked);
+            if let Some(configured) = configured {
+                config.set(DEBUG, configured);
             }
             log_disconnects(&mut config);
             assert_eq!(config.get(DEBUG), Some(logged));

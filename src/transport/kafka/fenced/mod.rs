@@ -99,11 +99,10 @@ struct KafkaLane {
 impl FencedLane for KafkaLane {
     fn send_all(&self, messages: Vec<FencedMessage>) {
         let mut jobs = Vec::with_capacity(messages.len());
-        for FencedMessage { envelope, receipt, sequence: run } in messages {
+        for FencedMessage { envelope, receipt, sequence } in messages {
             let receipt = receipt.tracked_by(&self.partitioner.client.in_flight);
             let placed = self.partitioner.place(&envelope);
-            let mut job =
-                Job { envelope, receipt, sequence: run, partition: None, place: None, precedes_failure: false };
+            let mut job = Job { envelope, receipt, sequence, partition: None, place: None, precedes_failure: false };
             match placed {
                 Ok(placed) => {
                     (job.partition, job.place) = placed;

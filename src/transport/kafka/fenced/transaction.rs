@@ -325,22 +325,22 @@ pub(super) mod tests {
         fn complete(&self, _row: RowKey, _outcome: Outcome) {}
     }
 
-    pub(in crate::transport::kafka::fenced) fn job(bytes: usize, run: &KeySequence) -> Job {
+    pub(in crate::transport::kafka::fenced) fn job(bytes: usize, sequence: &KeySequence) -> Job {
         let mut envelope = Envelope::new(MessageId::new(), "orders".into(), SystemTime::UNIX_EPOCH);
         envelope.payload = Some(vec![0; bytes]);
         let row = RowKey { id: 1, message_id: envelope.message_id };
         let receipt = Receipt::of_row(row, Arc::new(Nobody));
-        Job { envelope, receipt, sequence: run.clone(), partition: None, place: None, precedes_failure: false }
+        Job { envelope, receipt, sequence: sequence.clone(), partition: None, place: None, precedes_failure: false }
     }
 
     /// A message that is sent again, because it came before the first failure of its sequence, must not overtake a new
     /// failure.
     #[test]
     fn nothing_is_sent_after_a_refused_message_of_its_sequence() {
-        let (run, other) = (KeySequence::new(), KeySequence::new());
-        run.fail();
-        let again = |run| Job { precedes_failure: true, ..job(1, run) };
-        let jobs = [again(&run), again(&run), job(1, &run), again(&other)];
+        let (sequence, other) = (KeySequence::new(), KeySequence::new());
+        sequence.fail();
+        let again = |sequence| Job { precedes_failure: true, ..job(1, sequence) };
+        let jobs = [again(&sequence), again(&sequence), job(1, &sequence), again(&other)];
         let mut results = [MessageResult::Pending; 4];
         let refuse_first = |_: &Job, place| if place == 0 { Err(Code::QueueFull) } else { Ok(()) };
         assert_eq!(hand_over(&jobs, &mut results, refuse_first), Some(1));
@@ -357,9 +357,9 @@ pub(super) mod tests {
 
     #[test]
     fn messages_before_a_failed_one_of_their_sequence_are_sent_again() {
-        let run = KeySequence::new();
-        run.fail();
-        let jobs = [Job { precedes_failure: true, ..job(1, &run) }, job(1, &run)];
+        let sequence = KeySequence::new();
+        sequence.fail();
+        let jobs = [Job { precedes_failure: true, ..job(1, &sequence) }, job(1, &sequence)];
         let mut results = [MessageResult::Pending; 2];
         assert_eq!(hand_over(&jobs, &mut results, |_, _| Ok(())), Some(1));
         assert_eq!(results, [MessageResult::Pending, MessageResult::Skipped]);

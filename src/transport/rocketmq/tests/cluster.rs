@@ -31,17 +31,22 @@ const TOPIC: Option<&str> = Some(r#"{"readQueueNums":8,"writeQueueNums":8}"#);
 
 /// What runs at each address. The silent ones never answer; any other address has no server.
 struct Nodes {
-    answers: HashMap<&'static str, Option<&'static str>>,
-    asked: Mutex<Vec<(String, i32)>>,
+    responses: HashMap<&'static str, Option<&'static str>>,
+    requests: Mutex<Vec<(String, i32)>>,
 }
 
 impl Nodes {
-    fn new(answers: impl IntoIterator<Item = (&'static str, Option<&'static str>)>) -> Arc<Self> {
-        Arc::new(Self { answers: answers.into_iter().collect(), asked: Mutex::default() })
+    fn new(responses: impl IntoIterator<Item = (&'static str, Option<&'static str>)>) -> Arc<Self> {
+        Arc::new(Self { responses: responses.into_iter().collect(), requests: Mutex::default() })
     }
 
     fn times(&self, address: &str, code: i32) -> usize {
-        self.asked.lock().expect("no panic").iter().filter(|asked| **asked == (address.to_owned(), code)).count()
+        self.requests
+            .lock()
+            .expect("no panic")
+            .iter()
+            .filter(|requests| **requests == (address.to_owned(), code))
+            .count()
     }
 }
 
@@ -59,13 +64,13 @@ impl Connection for Nodes {
         Ok(Some(route_of(&["a"])))
     }
 
-    async fn ask(&self, address: &str, code: i32, _: Fields<'_>, _: Vec<u8>) -> Result<Option<Vec<u8>>, CallError> {
-        self.asked.lock().expect("no panic").push((address.to_owned(), code));
+    async fn request(&self, address: &str, code: i32, _: Fields<'_>, _: Vec<u8>) -> Result<Option<Vec<u8>>, CallError> {
+        self.requests.lock().expect("no panic").push((address.to_owned(), code));
         if address.starts_with("silent") {
             return std::future::pending().await;
         }
         let gone = || CallError::new(FailureClass::Connection, "gone");
-        self.answers.get(address).map(|answer| answer.map(|text| text.as_bytes().to_vec())).ok_or_else(gone)
+        self.responses.get(address).map(|response| response.map(|text| text.as_bytes().to_vec())).ok_or_else(gone)
     }
 
     async fn close(&self) {}
@@ -88,10 +93,10 @@ async fn a_topic_is_found_behind_silent_name_servers() {
     let nodes = Nodes::new([("names:1", Some(TWO_BROKERS))]);
     let client = client(&nodes, "silent:1;silent:2;silent:3;names:1");
     let topic = client.topics.of(&"orders".into(), &client.config);
-    for asked in [0, 1, 2] {
+    for requests in [0, 1, 2] {
         work::read(Arc::clone(&client), Arc::clone(&topic)).await;
         assert!(!topic.hand_over(Vec::new(), &client.health).reads, "the queues are known");
-        assert_eq!(nodes.times("names:1", LIST_BROKERS), asked);
+        assert_eq!(nodes.times("names:1", LIST_BROKERS), requests);
     }
     let silent = ["silent:1", "silent:2", "silent:3"].map(|address| nodes.times(address, LIST_BROKERS));
     assert_eq!(silent, [1, 1, 1], "each of them costs its time-out once");
@@ -116,11 +121,11 @@ async fn prepared(nodes: &Arc<Nodes>, create: bool) -> Result<(), FailureClass> 
 
 #[tokio::test]
 async fn topics_are_created_and_checked_while_a_broker_is_gone() {
-    let with_b = |answer| Nodes::new([("names:1", Some(TWO_BROKERS)), ("b:1", answer)]);
+    let with_b = |response| Nodes::new([("names:1", Some(TWO_BROKERS)), ("b:1", response)]);
     let nodes = with_b(None);
     assert_eq!(prepared(&nodes, true).await, Ok(()));
     assert_eq!(nodes.times("b:1", MAKE_TOPIC), 2, "the topics are created there");
-    assert_eq!(nodes.asked.lock().expect("no panic").iter().filter(|(address, _)| address == "a:1").count(), 1);
+    assert_eq!(nodes.requests.lock().expect("no panic").iter().filter(|(address, _)| address == "a:1").count(), 1);
     assert_eq!(prepared(&with_b(TOPIC), false).await, Ok(()));
     assert_eq!(prepared(&with_b(None), false).await, Err(FailureClass::Topic), "no broker has them");
     let other = Some(r#"{"readQueueNums":4,"writeQueueNums":4}"#);

@@ -26,12 +26,12 @@ struct MovingBroker {
     keeps: SendStatus,
     listed: Mutex<&'static str>,
     is_there: bool,
-    asked_addresses: Mutex<Vec<String>>,
+    requested_addresses: Mutex<Vec<String>>,
 }
 
 impl MovingBroker {
     fn new(keeps: SendStatus, is_there: bool) -> Arc<Self> {
-        Arc::new(Self { keeps, listed: Mutex::new("a:1"), is_there, asked_addresses: Mutex::default() })
+        Arc::new(Self { keeps, listed: Mutex::new("a:1"), is_there, requested_addresses: Mutex::default() })
     }
 
     fn move_to(&self, address: &'static str) {
@@ -54,13 +54,13 @@ impl Connection for MovingBroker {
         Ok(Some(route_of(&["a"])))
     }
 
-    async fn ask(&self, address: &str, _: i32, _: Fields<'_>, _: Vec<u8>) -> Result<Option<Vec<u8>>, CallError> {
+    async fn request(&self, address: &str, _: i32, _: Fields<'_>, _: Vec<u8>) -> Result<Option<Vec<u8>>, CallError> {
         let listed = *self.listed.lock().expect("no panic");
         if address == "names:1" {
             let list = format!(r#"{{"brokerAddrTable":{{"a":{{"brokerAddrs":{{0:"{listed}"}},"cluster":"one"}}}}}}"#);
             return Ok(Some(list.into_bytes()));
         }
-        self.asked_addresses.lock().expect("no panic").push(address.to_owned());
+        self.requested_addresses.lock().expect("no panic").push(address.to_owned());
         let gone = CallError::new(FailureClass::Connection, "gone");
         (self.is_there && address == listed).then(|| Some(Vec::new())).ok_or(gone)
     }
@@ -95,7 +95,7 @@ async fn a_broker_with_a_new_address_gets_the_decision() {
     life.move_to("a:2");
     halves.end(&half, true).await.expect("the broker has moved");
     halves.end(&half, true).await.expect("the new address is known");
-    assert_eq!(*life.asked_addresses.lock().expect("no panic"), ["a:1", "a:1", "a:2", "a:2"]);
+    assert_eq!(*life.requested_addresses.lock().expect("no panic"), ["a:1", "a:1", "a:2", "a:2"]);
 }
 
 #[tokio::test]
@@ -103,10 +103,10 @@ async fn a_broker_that_is_gone_is_tried_once() {
     let life = MovingBroker::new(SendStatus::SendOk, false);
     let halves = halves(&life, config());
     let half = halves.send(envelope()).await.expect("a broker");
-    for told in 1..3 {
+    for calls in 1..3 {
         let error = halves.end(&half, true).await.expect_err("the broker is down");
         assert_eq!(error.class(), FailureClass::Connection);
-        assert_eq!(life.asked_addresses.lock().expect("no panic").len(), told);
+        assert_eq!(life.requested_addresses.lock().expect("no panic").len(), calls);
     }
 }
 

@@ -35,8 +35,8 @@ async fn sent_messages_are_confirmed_or_sent_again(fixture: &mut Fixture) {
         is_sent(fixture, id).await;
         ids.push(id);
     }
-    assert_eq!(call!(fixture, mark_processed(ids[0])).expect("mark"), ProcessedOutcome::Processed);
-    assert_eq!(call!(fixture, mark_processed(ids[0])).expect("mark"), ProcessedOutcome::AlreadyProcessed);
+    assert_eq!(call!(fixture, report_processed(ids[0])).expect("report"), ProcessedOutcome::Processed);
+    assert_eq!(call!(fixture, report_processed(ids[0])).expect("report"), ProcessedOutcome::AlreadyProcessed);
     are_late(fixture, 2).await;
     assert_eq!(unprocessed(fixture).await, ids[1..]);
     let counted = call!(fixture, count_sent(ORDERS, 100)).expect("count");
@@ -55,7 +55,7 @@ async fn sent_messages_are_confirmed_or_sent_again(fixture: &mut Fixture) {
     fixture.delivered(&[ids[1], ids[1], ids[1], ids[2], ids[2]]).await;
     for id in [ids[1], ids[2]] {
         is_sent(fixture, id).await;
-        assert_eq!(call!(fixture, mark_processed(id)).expect("mark"), ProcessedOutcome::Processed);
+        assert_eq!(call!(fixture, report_processed(id)).expect("report"), ProcessedOutcome::Processed);
     }
     assert_eq!(unprocessed(fixture).await, []);
     let page = call!(fixture, sent_of_key(ORDERS, "2", None, 10)).expect("of its key");
@@ -69,7 +69,7 @@ async fn sent_messages_are_confirmed_or_sent_again(fixture: &mut Fixture) {
 async fn processed_may_be_reported_before_the_settle(fixture: &mut Fixture) {
     fixture.broker.hold();
     let id = fixture.enqueue(&message(ORDERS, "1"));
-    assert_eq!(call!(fixture, mark_processed(id)).expect("mark"), ProcessedOutcome::NotSettledYet);
+    assert_eq!(call!(fixture, report_processed(id)).expect("report"), ProcessedOutcome::NotSettledYet);
     fixture.broker.release();
     is_sent(fixture, id).await;
     assert!(call!(fixture, sent(id)).expect("sent").processed_at.is_some());

@@ -25,9 +25,9 @@ use crate::outbox::databases::{SqliteFile, fresh_mariadb, fresh_postgres, pool};
 
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// What it did; nothing where somebody was faster, or where the database has it asked again.
-fn done<T>(asked: Result<T, AdminError>) -> Option<T> {
-    match asked {
+/// The result; `None` if somebody was faster, or if the call must be repeated.
+fn done<T>(result: Result<T, AdminError>) -> Option<T> {
+    match result {
         Ok(did) => Some(did),
         Err(
             AdminError::NotDeadLetter { .. }
@@ -40,7 +40,7 @@ fn done<T>(asked: Result<T, AdminError>) -> Option<T> {
 }
 
 /// Asks again and again until all messages of some kinds are delivered.
-async fn until_delivered(broker: &MemoryTransport, kinds: &[&str], mut ask: impl AsyncFnMut()) {
+async fn until_delivered(broker: &MemoryTransport, kinds: &[&str], mut call: impl AsyncFnMut()) {
     let end = Instant::now() + DEADLINE;
     loop {
         let there = broker.delivered().iter().filter(|sent| kinds.contains(&&*sent.kind)).count();
@@ -48,34 +48,34 @@ async fn until_delivered(broker: &MemoryTransport, kinds: &[&str], mut ask: impl
             return;
         }
         assert!(Instant::now() < end, "{there} of {kinds:?} within {DEADLINE:?}");
-        ask().await;
+        call().await;
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
 async fn one_by_one(admin: &Admin, broker: &MemoryTransport) -> usize {
     let (mut went, dead) = (0, DeadLetterFilter::new().kind(ONE_BY_ONE));
-    let ask = async || {
+    let call = async || {
         let page = admin.dead_letters(&dead, None, 10).await.expect("letters");
         for letter in page.dead_letters {
             went += usize::from(done(admin.redrive(letter.message_id).await).is_some());
         }
     };
-    until_delivered(broker, &[ONE_BY_ONE], ask).await;
+    until_delivered(broker, &[ONE_BY_ONE], call).await;
     went
 }
 
 async fn by_filter(admin: &Admin, broker: &MemoryTransport, filter: DeadLetterFilter, kind: &str) -> usize {
     let (mut went, rate) = (0, RedriveRate::default().rows_max(7));
-    let ask = async || {
+    let call = async || {
         let mut called_back = 0;
-        let asked = admin.redrive_all(&filter, rate, |so_far| called_back = so_far).await;
-        if let Some(all) = done(asked) {
+        let result = admin.redrive_all(&filter, rate, |so_far| called_back = so_far).await;
+        if let Some(all) = done(result) {
             assert_eq!(all, called_back, "the last step tells of all");
         }
         went += called_back;
     };
-    until_delivered(broker, &[kind], ask).await;
+    until_delivered(broker, &[kind], call).await;
     went
 }
 
@@ -83,7 +83,7 @@ async fn by_filter(admin: &Admin, broker: &MemoryTransport, filter: DeadLetterFi
 async fn retried(admin: &Admin, broker: &MemoryTransport, book: &PlacedLog) -> (usize, usize) {
     let (mut redriven, mut due) = (0, 0);
     let kinds = [RETRIED, RETRIED_WAITING];
-    let ask = async || {
+    let call = async || {
         for id in book.missing(&kinds, broker) {
             match done(admin.retry_send(id).await) {
                 Some(RetryOutcome::Redriven) => redriven += 1,
@@ -92,18 +92,18 @@ async fn retried(admin: &Admin, broker: &MemoryTransport, book: &PlacedLog) -> (
             }
         }
     };
-    until_delivered(broker, &kinds, ask).await;
+    until_delivered(broker, &kinds, call).await;
     (redriven, due)
 }
 
 async fn sent_now(admin: &Admin, broker: &MemoryTransport, book: &PlacedLog) -> usize {
     let (mut due, kinds) = (0, [DELAYED, WAITING]);
-    let ask = async || {
+    let call = async || {
         for id in book.missing(&kinds, broker) {
             due += usize::from(done(admin.send_now(id).await) == Some(SendNowOutcome::Due));
         }
     };
-    until_delivered(broker, &kinds, ask).await;
+    until_delivered(broker, &kinds, call).await;
     due
 }
 
@@ -161,8 +161,8 @@ where
         retried(&admin, &broker, &book),
         sent_now(&other, &broker, &book),
     );
-    assert_eq!((one, filtered + filtered_there), (2 * EACH, 2 * EACH), "each died twice");
-    assert_eq!((retried.0, now), (2 * EACH, 2 * EACH), "each died twice, or waited once");
+    assert_eq!((one, filtered + filtered_there), (2 * EACH, 2 * EACH), "each was dead-lettered twice");
+    assert_eq!((retried.0, now), (2 * EACH, 2 * EACH), "each was dead-lettered twice, or waited once");
     // Asked twice for one, where the database had the first answer get lost in a conflict, it says that the message goes already.
     assert!((EACH / 2..=EACH).contains(&retried.1), "{retried:?}");
 
@@ -172,10 +172,10 @@ where
         by_filter(&admin, &broker, DeadLetterFilter::new(), ALL_AT_ONCE),
         by_filter(&other, &broker, DeadLetterFilter::new(), ALL_AT_ONCE),
     );
-    assert!(first.is_ok() && second.is_ok(), "what is enqueued meanwhile is in the book");
+    assert!(first.is_ok() && second.is_ok(), "every message enqueued meanwhile is recorded");
     assert_eq!(all + all_there, 2 * EACH, "two share the letters");
     audit(relays, &admin, &broker, &book).await;
-    assert_eq!(called_back.load(Ordering::Acquire), 4 * 2 * EACH, "a listener hears of each death");
+    assert_eq!(called_back.load(Ordering::Acquire), 4 * 2 * EACH, "the callback is called for each dead letter");
 }
 
 #[tokio::test(flavor = "multi_thread")]

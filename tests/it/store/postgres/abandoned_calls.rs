@@ -77,11 +77,11 @@ async fn with_callers<P: ConnectionPool<Pg>, T>(store: PostgresStore<P>, meanwhi
             })
         })
         .collect();
-    let told = meanwhile.await;
+    let result = meanwhile.await;
     for caller in &callers {
         caller.abort();
     }
-    told
+    result
 }
 
 /// The maximum that `observe` sees twice in a row during `OBSERVED_FOR`: a connection that its client has closed remains for a moment.

@@ -244,7 +244,7 @@ async fn a_claim_reads_dead_index_entries_once() {
     claim.handle.close(&[key], &[]).await.expect("close");
     let Reads { due_entries, .. } = counted.since(before).await;
     drop(snapshot);
-    assert!((GONE..GONE + GONE / 2).contains(&due_entries), "{due_entries} index entries for {GONE} that are gone");
+    assert!((GONE..GONE + GONE / 2).contains(&due_entries), "{due_entries} index entries for {GONE} removed rows");
 }
 
 /// I10: rows are found by primary key, whatever else is in the table.

@@ -94,13 +94,13 @@ async fn the_history_is_read_by_its_indexes() {
         assert_eq!(store.sent_of_key(&orders, &"5".into(), next.as_ref(), 10).await.expect("a page").len(), 10);
         let late = store.unprocessed(&orders, Duration::ZERO, None, 10).await.expect("unprocessed");
         assert_eq!(late.len(), 10);
-        assert_eq!(store.mark_processed(&[late[0].message_id]).await.expect("mark").len(), 1);
+        assert_eq!(store.report_processed(&[late[0].message_id]).await.expect("report").len(), 1);
         assert_eq!(
             store.resend(&[Requeue { message_id: late[1].message_id, lane: None }]).await.expect("resend").len(),
             1
         );
         assert_eq!(store.prune(100).await.expect("prune").rows, 0);
-        assert_eq!(store.apply_processed_marks(Duration::ZERO, 100).await.expect("apply_processed_marks"), 0);
+        assert_eq!(store.apply_processed_reports(Duration::ZERO, 100).await.expect("apply_processed_reports"), 0);
     }
     let reads = counted.since(before).await;
     assert!(reads.scanned_rows < SENT / DAYS / 10, "{} rows by scans of whole tables", reads.scanned_rows);

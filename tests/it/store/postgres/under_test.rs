@@ -18,7 +18,7 @@ use xtask::servers::ServerKind;
 use xtask::test_servers;
 
 use crate::store::columns::{DeadLetterColumns, Instant, KeyRow, LiveColumns};
-use crate::store::marks::{statement_before_mark, was_marked};
+use crate::store::half_message_marks::{statement_before_mark, was_marked};
 
 /// A store over its own schema in the shared server, which is dropped as a whole.
 pub(crate) struct PostgresUnderTest<P: ConnectionPool<Pg>> {

@@ -79,16 +79,16 @@ async fn a_broker_check_waits_for_no_writer() {
     let (marked, unmarked, topic) = (MessageId::new(), MessageId::new(), "orders".into());
     under_test.mark(marked, Marking::InTransaction).await.expect("a mark").commit().await;
     let application = under_test.begin();
-    let asked = async { (halves.decide(marked, &topic).await, halves.decide(unmarked, &topic).await) };
-    let (of_marked, of_unmarked) = tokio::time::timeout(Duration::from_secs(1), asked).await.expect("answers");
+    let decisions = async { (halves.decide(marked, &topic).await, halves.decide(unmarked, &topic).await) };
+    let (of_marked, of_unmarked) = tokio::time::timeout(Duration::from_secs(1), decisions).await.expect("answers");
     assert_eq!(of_marked.expect("decide"), Decision::Committed);
     assert_eq!(of_unmarked.expect("decide"), Decision::Open);
     drop(application);
     assert_eq!(halves.decide(unmarked, &topic).await.expect("decide"), Decision::RolledBack);
     // Only the broker's check has this short wait.
     let application = under_test.begin();
-    let told = [marked];
-    let mut removal = halves.remove_marks(&told);
+    let reported = [marked];
+    let mut removal = halves.remove_marks(&reported);
     let early = tokio::time::timeout(Duration::from_millis(500), &mut removal).await;
     assert!(early.is_err(), "it timed out as early as a broker's check: {early:?}");
     drop(application);

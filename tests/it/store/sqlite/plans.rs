@@ -93,13 +93,13 @@ async fn history(store: &SqliteStore<R2d2Pool>, test: &SqliteUnderTest<R2d2Pool>
     store.unprocessed(&orders, Duration::ZERO, None, 10).await.expect("unprocessed");
     store.unprocessed_cursors(&orders, Duration::ZERO, None, 10).await.expect("their cursors");
     store.count_sent(&orders, 10).await.expect("count");
-    store.mark_processed(&[MessageId::new()]).await.expect("mark");
+    store.report_processed(&[MessageId::new()]).await.expect("report");
     store.resend(&[Requeue { message_id: key.message_id, lane: None }]).await.expect("resend");
     store.prune(10).await.expect("prune");
     test.run("UPDATE outbox_history SET falls_on = 0");
     store.prune(10).await.expect("prune");
     store.prune_dead_letters(&orders, Duration::ZERO, 10).await.expect("prune dead letters");
-    store.apply_processed_marks(Duration::from_secs(3_600), 10).await.expect("apply_processed_marks");
+    store.apply_processed_reports(Duration::from_secs(3_600), 10).await.expect("apply_processed_reports");
 }
 
 #[tokio::test]

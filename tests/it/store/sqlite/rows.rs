@@ -33,9 +33,9 @@ async fn instants_are_utc() {
     let claim = under_test.store.claim(&spec()).await.expect("claim");
     let Some(Loaded::Row(row)) = claim.rows.first() else { panic!("no sound row: {:?}", claim.rows) };
     let is_now = |at: SystemTime| {
-        #[expect(clippy::disallowed_methods, reason = "the date is what is compared")]
+        #[expect(clippy::disallowed_methods, reason = "the test compares dates")]
         let now = SystemTime::now();
-        now.duration_since(at).or_else(|_| at.duration_since(now)).expect("one way or the other")
+        now.duration_since(at).or_else(|_| at.duration_since(now)).expect("one of the two is later")
             < Duration::from_secs(60)
     };
     assert!(is_now(row.envelope.created_at), "{:?}", row.envelope.created_at);

@@ -16,7 +16,7 @@ use diesel_outbox::{Envelope, MessageId};
 use tempfile::TempDir;
 
 use crate::store::columns::{DeadLetterColumns, Instant, KeyRow, LiveColumns};
-use crate::store::marks::{statement_before_mark, was_marked};
+use crate::store::half_message_marks::{statement_before_mark, was_marked};
 
 const NOW: &str = "CAST((julianday('now') - 2440587.5) * 86400000 AS integer)";
 

@@ -28,7 +28,7 @@ fn a_broker_asks_about_half_messages_of_a_namespace() {
     fixture.until_delivered_once();
     until("the other one is void", || fixture.marks().contains(&(other, true)));
     fixture.until_delivered_once();
-    assert!(fixture.marks().contains(&(one, false)), "the broker heard it from whom it asked");
+    assert!(fixture.marks().contains(&(one, false)), "the process that the broker asked knew the outcome");
     // And the process tells it under that name as well.
     let half = halves.send_blocking(&fixture.message(3)).unwrap();
     let id = half.message_id();
@@ -36,5 +36,9 @@ fn a_broker_asks_about_half_messages_of_a_namespace() {
     drop(half);
     assert_eq!(halves.flush_blocking(DEADLINE), 0);
     fixture.until_delivered_once();
-    assert!(fixture.marks().iter().all(|(marked, _)| *marked != id), "told, and not asked: {:?}", fixture.marks());
+    assert!(
+        fixture.marks().iter().all(|(marked, _)| *marked != id),
+        "the broker was told and did not ask: {:?}",
+        fixture.marks()
+    );
 }

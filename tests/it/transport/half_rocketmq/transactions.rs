@@ -44,7 +44,7 @@ fn a_committed_message_is_delivered_and_no_other<S: TestDatabase>() {
     assert_eq!(halves.flush_blocking(DEADLINE), 0);
     assert_eq!(fixture.committed().len(), if S::ERROR_ABORTS { 18 } else { 24 });
     fixture.until_delivered_once();
-    assert!(fixture.marks().iter().all(|(_, is_void)| *is_void), "the broker was told of all of them");
+    assert!(fixture.marks().iter().all(|(_, is_void)| *is_void), "the broker was told of every message");
 }
 
 macro_rules! async_connections_mark_too {
@@ -134,7 +134,7 @@ fn a_half_message_dropped_too_early_is_still_delivered<S: TestDatabase>() {
     let ended = conn.transaction(|conn| {
         half.mark(conn)?;
         drop(half);
-        assert_eq!(halves.flush_blocking(DEADLINE), 0, "it was looked at, in vain");
+        assert_eq!(halves.flush_blocking(DEADLINE), 0, "no half message is left after the flush");
         insert(conn, 1, id)
     });
     ended.unwrap();

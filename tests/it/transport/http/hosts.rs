@@ -59,7 +59,7 @@ async fn a_down_host_affects_only_the_messages_that_name_it() {
     {
         up.reply_next([Reply::Status(status)]);
         assert_eq!(sent(&transport, to(&up)).await.class(), Some(class), "{status}");
-        assert_eq!(sent(&transport, to(&up)).await, RecordedOutcome::Delivered, "and nobody else's");
+        assert_eq!(sent(&transport, to(&up)).await, RecordedOutcome::Delivered, "the outage is of one host only");
     }
 }
 
@@ -143,7 +143,7 @@ async fn denied_private_addresses_are_unreachable_by_name_and_number() {
 async fn a_panicking_success_predicate_stops_nothing() {
     let receiver = Receiver::start();
     let target = HttpTarget::new(receiver.url("/")).success_when(100, |answer| {
-        assert!(answer.status != 418, "a defect of somebody else's");
+        assert!(answer.status != 418, "a bug in third-party code");
         true
     });
     let transport = HttpTransport::builder().default_target(target).in_flight_per_host_max(1).build().unwrap();

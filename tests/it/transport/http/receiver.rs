@@ -56,7 +56,7 @@ struct Shared {
     next: Mutex<VecDeque<Reply>>,
     rule: Mutex<Rule>,
     released: watch::Sender<bool>,
-    under_way: AtomicUsize,
+    in_flight: AtomicUsize,
     peak: AtomicUsize,
 }
 
@@ -73,7 +73,7 @@ impl Receiver {
             next: Mutex::default(),
             rule: Mutex::new(Box::new(|_| None)),
             released: watch::Sender::new(false),
-            under_way: AtomicUsize::new(0),
+            in_flight: AtomicUsize::new(0),
             peak: AtomicUsize::new(0),
         };
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
@@ -85,7 +85,7 @@ impl Receiver {
     fn listen(&self) -> SocketAddr {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let (address, shared) = (self.address, Arc::clone(&self.shared));
-        let (bound, told) = std::sync::mpsc::channel();
+        let (bound, bound_address) = std::sync::mpsc::channel();
         runtime.spawn(async move {
             let listener = tokio::net::TcpListener::bind(address).await.unwrap();
             bound.send(listener.local_addr().unwrap()).unwrap();
@@ -93,7 +93,7 @@ impl Receiver {
             axum::serve(listener, router).await.unwrap();
         });
         *self.runtime.lock().unwrap() = Some(runtime);
-        told.recv_timeout(DEADLINE).expect("the receiver listens")
+        bound_address.recv_timeout(DEADLINE).expect("the receiver listens")
     }
 
     /// Ends at once, in the middle of whatever it does.
@@ -159,7 +159,7 @@ struct InFlightGuard(Arc<Shared>);
 
 impl InFlightGuard {
     fn enter(shared: &Arc<Shared>) -> Self {
-        let now = shared.under_way.fetch_add(1, Ordering::AcqRel) + 1;
+        let now = shared.in_flight.fetch_add(1, Ordering::AcqRel) + 1;
         shared.peak.fetch_max(now, Ordering::AcqRel);
         Self(Arc::clone(shared))
     }
@@ -167,7 +167,7 @@ impl InFlightGuard {
 
 impl Drop for InFlightGuard {
     fn drop(&mut self) {
-        self.0.under_way.fetch_sub(1, Ordering::AcqRel);
+        self.0.in_flight.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -178,7 +178,7 @@ async fn answer(
     headers: HeaderMap,
     body: Bytes,
 ) -> Response<Body> {
-    let _under_way = InFlightGuard::enter(&shared);
+    let _in_flight = InFlightGuard::enter(&shared);
     let received = Received { method, uri, headers, body };
     let probe = received.method == Method::HEAD;
     let next = if probe { None } else { shared.next.lock().unwrap().pop_front() };

@@ -88,7 +88,7 @@ async fn a_status_classified_as_record_uses_the_attempts_of_its_topic() {
     let target = HttpTarget::new(receiver.url("/")).classify_status(409, FailureClass::Record);
     let topic = Topic::new("webhooks").attempts_max(2).retry(waits());
     let (relay, _broker) = relay_of(&store, topic, to_http(&receiver).default_target(target)).await;
-    until("it is given up", || !store.dead_letter_rows().is_empty()).await;
+    until("it is dead-lettered", || !store.dead_letter_rows().is_empty()).await;
     assert_eq!(receiver.received().len(), 2);
     assert!(relay.shutdown(DEADLINE).await.is_clean());
 }

@@ -146,7 +146,7 @@ async fn a_refused_message_delays_no_other() {
     let (relay, _broker) = relay_of(&store, Topic::new("webhooks"), http).await;
     receiver.until_received(1).await;
     let refused = commit(&store, 1);
-    until("the second is given up", || !store.dead_letter_rows().is_empty()).await;
+    until("the second is dead-lettered", || !store.dead_letter_rows().is_empty()).await;
     let dead = store.dead_letter_rows();
     assert!(dead[0].reason.ends_with("answered 413") && refused.contains(&dead[0].key.message_id), "{dead:?}");
     let id = dead[0].key.message_id.to_string();

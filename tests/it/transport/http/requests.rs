@@ -74,8 +74,8 @@ async fn a_request_names_its_topic_if_the_url_does_not() {
     for topic in ["orders", "returns", "refunds", "payments", "others"] {
         assert_eq!(sent(&transport, envelope(topic)).await, RecordedOutcome::Delivered);
     }
-    let said = [None, Some("returns"), Some("refunds"), Some("payments"), Some("others")];
-    assert_eq!(said.map(|topic| topic.map(str::to_owned)).to_vec(), headers(&receiver, "outbox-topic"));
+    let topics = [None, Some("returns"), Some("refunds"), Some("payments"), Some("others")];
+    assert_eq!(topics.map(|topic| topic.map(str::to_owned)).to_vec(), headers(&receiver, "outbox-topic"));
 }
 
 #[tokio::test]
@@ -93,7 +93,7 @@ async fn only_later_attempts_have_the_attempt_header() {
 }
 
 #[tokio::test]
-async fn a_signature_is_of_what_is_sent() {
+async fn a_signature_covers_the_bytes_that_are_sent() {
     let receiver = Receiver::start();
     let target = HttpTarget::new(receiver.url("/")).sign(SECRET).idempotency_header(None);
     let transport = HttpTransport::builder().default_target(target).build().unwrap();
@@ -177,8 +177,8 @@ async fn a_header_that_http_cannot_have_is_refused_by_name() {
 
 #[tokio::test]
 async fn a_probe_uses_the_health_url() {
-    let (receiver, asked) = (Receiver::start(), Arc::new(Mutex::new(Vec::new())));
-    let notes = Arc::clone(&asked);
+    let (receiver, probes) = (Receiver::start(), Arc::new(Mutex::new(Vec::new())));
+    let notes = Arc::clone(&probes);
     receiver.reply_by(move |received| {
         let login = received.header("authorization").unwrap_or("nobody").to_owned();
         notes.lock().unwrap().push(format!("{} {} {login}", received.method, received.uri));
@@ -187,8 +187,8 @@ async fn a_probe_uses_the_health_url() {
     let target = || HttpTarget::new(receiver.url("/hooks")).header("authorization", "Bearer swordfish");
     let to = |target| HttpTransport::builder().default_target(target).build().unwrap();
     to(target().health_url(receiver.url("/health?deep=1"))).probe().await.unwrap();
-    assert_eq!(*asked.lock().unwrap(), ["HEAD /health?deep=1 Bearer swordfish"]);
+    assert_eq!(*probes.lock().unwrap(), ["HEAD /health?deep=1 Bearer swordfish"]);
     let refused = to(target()).probe().await.unwrap_err();
     assert_eq!(refused.class(), FailureClass::Connection, "{refused}");
-    assert_eq!(asked.lock().unwrap()[1..], ["HEAD /hooks Bearer swordfish"]);
+    assert_eq!(probes.lock().unwrap()[1..], ["HEAD /hooks Bearer swordfish"]);
 }

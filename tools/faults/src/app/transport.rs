@@ -87,19 +87,19 @@ impl FaultyKafka {
     fn marked(&self, mut envelope: Envelope, receipt: Receipt, is_fenced: bool) -> (Envelope, Receipt) {
         envelope.headers.push(SENT_BY, self.process.to_string());
         let of = self.clone();
-        (envelope, Receipt::new(move |outcome| of.pass_on(receipt, outcome, is_fenced)))
+        (envelope, Receipt::new(move |outcome| of.forward(receipt, outcome, is_fenced)))
     }
 
-    /// Passes an outcome on, but for an acknowledgement that is to be lost or late.
-    fn pass_on(&self, receipt: Receipt, outcome: Outcome, is_fenced: bool) {
-        // What a fence refused was not stored, and comes twice by nothing.
+    /// Forwards an outcome, unless it is an acknowledgement to be lost or delayed.
+    fn forward(&self, receipt: Receipt, outcome: Outcome, is_fenced: bool) {
+        // A message that a fence refused was not stored, so it cannot cause a duplicate.
         if matches!(&outcome, Outcome::Failed(error) if error.class() != FailureClass::Fenced) {
             self.failures.fetch_add(1, Ordering::AcqRel);
         }
         match self.now().filter(|_| matches!(outcome, Outcome::Delivered)) {
             Some(TransportFault::LoseAcks) if !is_fenced => receipt.complete(timed_out()),
             Some(TransportFault::LateAcks { by_ms }) => {
-                // On a thread of the client's, where no runtime is known.
+                // This is a thread of the client, without a runtime.
                 self.runtime.spawn(async move {
                     sleep(Duration::from_millis(by_ms)).await;
                     receipt.complete(outcome);
@@ -167,9 +167,9 @@ struct FaultyLane {
 
 impl FencedLane for FaultyLane {
     fn send_all(&self, messages: Vec<FencedMessage>) {
-        let marked = messages.into_iter().map(|FencedMessage { envelope, receipt, sequence: run }| {
+        let marked = messages.into_iter().map(|FencedMessage { envelope, receipt, sequence }| {
             let (envelope, receipt) = self.of.marked(envelope, receipt, true);
-            FencedMessage { envelope, receipt, sequence: run }
+            FencedMessage { envelope, receipt, sequence }
         });
         self.lane.send_all(marked.collect());
     }

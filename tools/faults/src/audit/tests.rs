@@ -220,7 +220,7 @@ fn steady_state(until_ms: u64) -> SteadyState {
 }
 
 #[test]
-fn a_message_of_a_steady_state_that_takes_too_long_is_late_and_one_beside_a_fault_is_not() {
+fn a_slow_message_is_late_in_a_steady_state_and_not_during_a_fault() {
     let mut slow = case();
     slow.committed[2] = slow.committed[2].clone().noted_at(11_000);
     slow.records[2].at_ms = 16_500;

@@ -18,7 +18,7 @@ pub enum Action {
     /// A node takes a lane that is free, whose lease is over, or that a lost answer left to it.
     Take { relay: RelayId },
     /// The same, and the answer is lost.
-    TakeUnanswered { relay: RelayId },
+    TakeResponseLost { relay: RelayId },
     /// The lane exceeds the node's share now: another node joined, or this one shuts down, or its broker is down.
     BeginHandover { relay: RelayId },
     /// The other node has left again: the lane is kept.
@@ -87,7 +87,7 @@ impl Action {
             Self::Enqueue { .. } | Self::ExceedSlack { .. } | Self::Commit { .. } | Self::Rollback { .. } => {
                 &["src/outbox/write.rs", "src/enqueue/statement/postgres.rs", "src/lane.rs"]
             }
-            Self::Take { .. } | Self::TakeUnanswered { .. } => {
+            Self::Take { .. } | Self::TakeResponseLost { .. } => {
                 &["src/store/lanes.rs", "src/store/sql/lanes.rs", "src/relay/lanes/balancer.rs"]
             }
             Self::BeginHandover { .. } | Self::CancelHandover { .. } => {
@@ -107,7 +107,7 @@ impl Action {
             | Self::Refuse { .. }
             | Self::Disconnect { .. } => &["src/relay/engine/mod.rs", "src/relay/lanes/failures.rs"],
             Self::GoDown | Self::ComeBack => &["src/relay/health/breaker.rs", "src/relay/lanes/reader.rs"],
-            Self::Settle { .. } => &["src/relay/settle/settler.rs"],
+            Self::Settle { .. } => &["src/relay/settle/delivered.rs"],
             Self::RecordFailure { .. } | Self::RecordFailureFails { .. } => {
                 &["src/relay/lanes/failures.rs", "src/store/memory/state/lanes.rs"]
             }

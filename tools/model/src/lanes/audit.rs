@@ -50,7 +50,7 @@ fn sent(before: &State, action: &Action) -> Option<Breach> {
 
 fn dead_lettered(model: &Lanes, before: &State, after: &State) -> Option<Breach> {
     let holds = model.policy == super::Policy::Hold;
-    let died =
+    let is_dead_lettered =
         before.messages.iter().zip(&after.messages).any(|(was, is)| was.row != is.row && is.row == Row::DeadLetter);
-    (holds && died).then_some(Breach::DeadLettered)
+    (holds && is_dead_lettered).then_some(Breach::DeadLettered)
 }

@@ -16,7 +16,7 @@ pub(super) fn enabled(model: &Lanes, state: &State, actions: &mut Vec<Action>) {
             None if may_take(model, &state.lane, relay) => {
                 actions.push(Action::Take { relay });
                 if state.faults_left > 0 {
-                    actions.push(Action::TakeUnanswered { relay });
+                    actions.push(Action::TakeResponseLost { relay });
                 }
             }
             None => {}
@@ -62,7 +62,7 @@ fn is_drained(model: &Lanes, state: &State, relay: RelayId) -> bool {
         let is_in_use = view.entry.is_some();
         let is_of_earlier_time = view.entry.is_some_and(|entry| !entry.is_current);
         let is_overlooked = model.has(Bug::HandsOverUndrained)
-            || (model.has(Bug::HandsOverWhatIsOlder) && is_of_earlier_time)
+            || (model.has(Bug::HandsOverOlderInFlight) && is_of_earlier_time)
             || (model.has(Bug::HandsOverUnsettled) && view.progress() == Some(Progress::Delivered));
         !is_reading && (!is_in_use || is_overlooked)
     })
@@ -80,13 +80,13 @@ fn is_held(state: &State, relay: RelayId) -> bool {
     state.lane.is_of(relay)
 }
 
-pub(super) fn take(model: &Lanes, state: &mut State, relay: RelayId, is_answered: bool) {
+pub(super) fn take(model: &Lanes, state: &mut State, relay: RelayId, gets_response: bool) {
     let was = state.lane.owner;
     let is_taken_over = !matches!(was, Owner::Nobody) && was != Owner::Of(relay);
     state.lane.quiet |= is_taken_over && !model.has(Bug::NoQuietPeriod);
     state.lane.owner = Owner::Of(relay);
     state.lane.leased = true;
-    if is_answered {
+    if gets_response {
         state.owned[relay as usize] = Some(Owned { draining: false });
     } else {
         state.faults_left -= 1;
@@ -130,7 +130,7 @@ pub(super) fn lease_ends(model: &Lanes, state: &mut State) {
 pub(super) fn forget(model: &Lanes, state: &mut State, relay: RelayId) {
     let read = state.messages.map(|it| it.of(relay).lane_row == LaneRow::Read);
     state.disown(relay);
-    if model.has(Bug::LeaseNotLookedAtBySend) {
+    if model.has(Bug::LeaseNotCheckedAtSend) {
         for (it, was_read) in state.messages.iter_mut().zip(read) {
             if was_read {
                 it.of_mut(relay).lane_row = LaneRow::Read;

@@ -8,7 +8,7 @@ pub enum Bug {
     /// Leases are measured by a clock that stops while the process is stopped.
     ClockStopsInSuspend,
     /// The lease is checked when a row is read, but not when it is sent.
-    LeaseNotLookedAtBySend,
+    LeaseNotCheckedAtSend,
     /// A lane is taken although its owner's lease still runs.
     TakesBeforeLeaseEnds,
     /// A new owner sends at once, while records of the last owner are still in flight.
@@ -18,7 +18,7 @@ pub enum Bug {
     /// A lane is handed over with messages that are acknowledged and not yet settled.
     HandsOverUnsettled,
     /// A lane is handed over with messages in flight from an earlier ownership.
-    HandsOverWhatIsOlder,
+    HandsOverOlderInFlight,
     /// Failures and dead letters are written without owner and fence.
     FailureWithoutFence,
     /// The next message of a key is sent while the previous one is in flight.
@@ -31,7 +31,7 @@ pub enum Bug {
     RetakeForgetsDelivered,
     /// What this process has in flight from an earlier ownership is checked only before the send, and not before the
     /// read.
-    LoadsWhatIsInFlight,
+    LoadsRowsInFlight,
     /// A page skips rows of transactions that are still open, and the rows after them are sent.
     FrontPassesOpen,
     /// A message that is refused for good becomes a dead letter although its key should hold.

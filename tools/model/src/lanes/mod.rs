@@ -90,7 +90,7 @@ impl Lanes {
             Action::Commit { message } => application::end(state, message, Row::Live),
             Action::Rollback { message } => application::end(state, message, Row::RolledBack),
             Action::Take { relay } => balancer::take(self, state, relay, true),
-            Action::TakeUnanswered { relay } => balancer::take(self, state, relay, false),
+            Action::TakeResponseLost { relay } => balancer::take(self, state, relay, false),
             Action::BeginHandover { relay } => balancer::begin_handover(state, relay),
             Action::CancelHandover { relay } => balancer::cancel_handover(state, relay),
             Action::Release { relay } => balancer::release(state, relay),

@@ -68,7 +68,7 @@ pub(super) fn read(model: &Lanes, state: &mut State, relay: RelayId, is_late: bo
     }
     for message in 0..model.keys.len() {
         let view = state.messages[message].of_mut(relay);
-        if view.lane_row == LaneRow::Waiting && is_known(model, view) && !model.has(Bug::LoadsWhatIsInFlight) {
+        if view.lane_row == LaneRow::Waiting && is_known(model, view) && !model.has(Bug::LoadsRowsInFlight) {
             view.lane_row = LaneRow::Blocked;
             settler::drop_waiting_rows_of_key(model, state, relay, message);
         }
@@ -91,7 +91,7 @@ pub(super) fn load(model: &Lanes, state: &mut State, relay: RelayId, message: us
     let it = &mut state.messages[message];
     let is_there = it.row == Row::Live;
     let view = it.of_mut(relay);
-    view.lane_row = match is_known(model, view) && !model.has(Bug::LoadsWhatIsInFlight) {
+    view.lane_row = match is_known(model, view) && !model.has(Bug::LoadsRowsInFlight) {
         true => LaneRow::Blocked,
         false if is_there => LaneRow::Read,
         false => LaneRow::No,
@@ -106,7 +106,7 @@ fn is_known(model: &Lanes, view: &RelayView) -> bool {
 }
 
 pub(super) fn send(model: &Lanes, state: &mut State, relay: RelayId, message: usize) {
-    let may_send = state.may_send(relay) || (model.has(Bug::LeaseNotLookedAtBySend) && state.broker_up);
+    let may_send = state.may_send(relay) || (model.has(Bug::LeaseNotCheckedAtSend) && state.broker_up);
     let is_current = state.owned(relay).is_some();
     let view = state.messages[message].of_mut(relay);
     if !may_send {

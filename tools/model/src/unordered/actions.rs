@@ -98,7 +98,7 @@ impl Action {
             Self::Close { .. } | Self::CloseFails { .. } => {
                 &["src/relay/sweep/claim_run.rs", "src/store/memory/state/claim.rs"]
             }
-            Self::Settle { .. } => &["src/relay/settle/settler.rs", "src/store/memory/state/writes.rs"],
+            Self::Settle { .. } => &["src/relay/settle/delivered.rs", "src/store/memory/state/writes.rs"],
             Self::RecordFailure { .. } | Self::RecordFailureFails { .. } => {
                 &["src/relay/settle/failures.rs", "src/store/memory/state/writes.rs"]
             }

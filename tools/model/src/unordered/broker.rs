@@ -53,7 +53,7 @@ pub(super) fn store(state: &mut State, relay: RelayId, message: usize) {
 pub(super) fn acknowledge(state: &mut State, relay: RelayId, message: usize) {
     state.messages[message].acknowledged_to[relay as usize] = true;
     progress(state, relay, message, Progress::Delivered);
-    answer(state, relay);
+    close_breaker(state, relay);
 }
 
 pub(super) fn lose_acknowledgement(state: &mut State, relay: RelayId, message: usize) {
@@ -65,7 +65,7 @@ pub(super) fn lose_acknowledgement(state: &mut State, relay: RelayId, message: u
 pub(super) fn refuse(state: &mut State, relay: RelayId, message: usize) {
     state.faults_left -= 1;
     progress(state, relay, message, Progress::Failed(Class::Record));
-    answer(state, relay);
+    close_breaker(state, relay);
 }
 
 /// An open claim handles it at its close; otherwise the row is left to the end of its lease at once.
@@ -83,8 +83,8 @@ pub(super) fn disconnect(model: &Unordered, state: &mut State, relay: RelayId, m
     state.relay_mut(relay).breaker = Breaker::Open;
 }
 
-/// Any answer of the broker closes a half-open breaker, but not an open one.
-fn answer(state: &mut State, relay: RelayId) {
+/// Any response of the broker closes a half-open breaker, but not an open one.
+fn close_breaker(state: &mut State, relay: RelayId) {
     let breaker = &mut state.relay_mut(relay).breaker;
     if *breaker == Breaker::HalfOpen {
         *breaker = Breaker::Closed;

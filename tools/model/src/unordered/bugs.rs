@@ -8,7 +8,7 @@ pub enum Bug {
     /// Confirm finds rows of any epoch (T13).
     ConfirmIgnoresEpoch,
     /// A row is sent although its lease is over (rule 2).
-    TermNotChecked,
+    LeaseNotChecked,
     /// Leases are measured by a clock that stops while the process is stopped (rule 2).
     ClockStopsInSuspend,
     /// Nobody extends the leases of rows in flight.

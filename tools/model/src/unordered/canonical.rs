@@ -11,7 +11,7 @@ use super::state::State;
 /// Drops what cannot matter any more.
 pub(super) fn forget(model: &Unordered, state: &mut State) {
     for it in &mut state.messages {
-        if !model.has(Bug::TermNotChecked) {
+        if !model.has(Bug::LeaseNotChecked) {
             it.view.iter_mut().for_each(drop_late);
         }
         renumber_epochs(it);

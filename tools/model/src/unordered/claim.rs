@@ -5,7 +5,7 @@ use super::bugs::Bug;
 use super::message::{Due, Live, Message, Row};
 use super::relay_view::{Claimed, Entry, Holder, Progress, RelayView, Stage};
 use super::state::{Breaker, Claim, Relay, RelayId, State};
-use super::{Term, Unordered};
+use super::{ClaimMode, Unordered};
 
 pub(super) fn enabled(model: &Unordered, state: &State, actions: &mut Vec<Action>) {
     for relay in RelayId::BOTH {
@@ -60,9 +60,9 @@ pub(super) fn claim(model: &Unordered, state: &mut State, relay: RelayId, only: 
             continue;
         }
         let Some(live) = it.live_mut() else { continue };
-        match model.term {
-            Term::Locked => live.locked_by = Some(relay),
-            Term::Leased => {
+        match model.claim_mode {
+            ClaimMode::Locked => live.locked_by = Some(relay),
+            ClaimMode::Leased => {
                 live.due = Due::LeasedTo(relay);
                 live.epoch += 1;
             }
@@ -88,7 +88,8 @@ pub(super) fn send_claimed(model: &Unordered, state: &mut State, relay: RelayId)
     for it in &mut state.messages {
         let view = it.of_mut(relay);
         let Some(claimed) = &mut view.claimed else { continue };
-        let in_term = claimed.stage == Stage::Ready || (claimed.stage == Stage::Late && model.has(Bug::TermNotChecked));
+        let in_term =
+            claimed.stage == Stage::Ready || (claimed.stage == Stage::Late && model.has(Bug::LeaseNotChecked));
         if !in_term {
             continue;
         }

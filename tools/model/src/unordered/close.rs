@@ -5,7 +5,7 @@ use super::bugs::Bug;
 use super::message::{Due, Message, Row};
 use super::relay_view::{Claimed, Class, Entry, Holder, Lease, Progress, Stage};
 use super::state::{Claim, RelayId, State};
-use super::{Term, Unordered};
+use super::{ClaimMode, Unordered};
 
 pub(super) fn enabled(state: &State, actions: &mut Vec<Action>) {
     for relay in RelayId::BOTH {
@@ -61,7 +61,7 @@ fn action(model: &Unordered, it: &Message, relay: RelayId, claimed: Claimed) -> 
 /// The statements of `ClaimHandle::close` for one row. Returns the epoch under which the row is held now.
 fn write(model: &Unordered, it: &mut Message, relay: RelayId, claimed: Claimed, action: &CloseAction) -> Option<u8> {
     let live = it.live_mut()?;
-    if model.term == Term::Locked {
+    if model.claim_mode == ClaimMode::Locked {
         live.locked_by = None;
     }
     if matches!(action, CloseAction::Settle) {
@@ -71,9 +71,9 @@ fn write(model: &Unordered, it: &mut Message, relay: RelayId, claimed: Claimed, 
     if live.epoch != claimed.epoch {
         return None;
     }
-    match (action, model.term) {
+    match (action, model.claim_mode) {
         // Locked rows that were not sent are released by the COMMIT, without a write.
-        (CloseAction::Requeue, Term::Locked) if !model.has(Bug::ReleaseBeforeFlush) => None,
+        (CloseAction::Requeue, ClaimMode::Locked) if !model.has(Bug::ReleaseBeforeFlush) => None,
         (CloseAction::Settle | CloseAction::Requeue, _) => {
             it.write_due(Due::Now, true);
             None

@@ -42,7 +42,7 @@ fn read(model: &Unordered, it: &Message) -> Option<Lease> {
 pub(super) fn send_read(model: &Unordered, state: &mut State, relay: RelayId, message: usize) {
     let view = state.messages[message].of_mut(relay);
     let DirectPath::Read(lease) = std::mem::replace(&mut view.direct, DirectPath::No) else { return };
-    let in_term = lease.running || model.has(Bug::TermNotChecked);
+    let in_term = lease.running || model.has(Bug::LeaseNotChecked);
     if in_term && view.entry.is_none() {
         view.entry = Some(Entry { holder: Holder::Lease(lease), progress: Progress::InClient });
     }

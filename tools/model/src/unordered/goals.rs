@@ -5,14 +5,14 @@ use stateright::Property;
 use super::message::{Due, Message, Row};
 use super::relay_view::{Class, DirectPath, Entry, Holder, Progress, RelayView, Stage};
 use super::state::{Breaker, Claim, RelayId, State};
-use super::{Term, Unordered};
+use super::{ClaimMode, Unordered};
 
 /// A state to reach, and the scope it takes.
 struct Goal {
     name: &'static str,
     messages: usize,
     faults: u8,
-    term: Option<Term>,
+    claim_mode: Option<ClaimMode>,
     delays: u8,
     redrives: u8,
     is_reached: fn(&Unordered, &State) -> bool,
@@ -20,7 +20,7 @@ struct Goal {
 
 impl Goal {
     const fn new(name: &'static str, messages: usize, faults: u8, is_reached: fn(&Unordered, &State) -> bool) -> Self {
-        Self { name, messages, faults, term: None, delays: 0, redrives: 0, is_reached }
+        Self { name, messages, faults, claim_mode: None, delays: 0, redrives: 0, is_reached }
     }
 
     const fn delayed(self) -> Self {
@@ -31,8 +31,8 @@ impl Goal {
         Self { redrives: 1, ..self }
     }
 
-    const fn only(self, term: Term) -> Self {
-        Self { term: Some(term), ..self }
+    const fn only(self, claim_mode: ClaimMode) -> Self {
+        Self { claim_mode: Some(claim_mode), ..self }
     }
 
     fn is_within(&self, model: &Unordered) -> bool {
@@ -40,7 +40,7 @@ impl Goal {
             && self.faults <= model.faults
             && self.delays <= model.delays
             && self.redrives <= model.redrives
-            && self.term.is_none_or(|term| term == model.term)
+            && self.claim_mode.is_none_or(|claim_mode| claim_mode == model.claim_mode)
     }
 }
 
@@ -76,7 +76,7 @@ const GOALS: &[Goal] = &[
             .iter()
             .any(|relay| state.relay(*relay).claim == Claim::Cut && some(state, |it| it.of(*relay).is_ready()))
     })
-    .only(Term::Locked),
+    .only(ClaimMode::Locked),
     Goal::new("a claim fails after an acknowledgement", 1, 1, |_, state| {
         entry(state, Holder::Lost, Progress::Delivered)
     }),

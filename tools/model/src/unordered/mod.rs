@@ -53,7 +53,7 @@ use self::state::{MESSAGES_MAX, Relay, State};
 
 /// How a claim holds its rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Term {
+pub enum ClaimMode {
     /// By row locks: PostgreSQL, MySQL and MariaDB.
     Locked,
     /// By a lease that it writes: SQLite.
@@ -64,7 +64,7 @@ pub enum Term {
 #[derive(Debug, Clone, Copy)]
 pub struct Unordered {
     /// How a claim holds its rows.
-    pub term: Term,
+    pub claim_mode: ClaimMode,
     /// How many messages there are, at most [`MESSAGES_MAX`].
     pub messages: usize,
     /// How many faults may happen in one execution.

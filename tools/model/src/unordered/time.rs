@@ -9,7 +9,7 @@ use super::bugs::Bug;
 use super::message::{Due, Message, Row};
 use super::relay_view::{DirectPath, Progress, RelayView};
 use super::state::{Claim, Relay, RelayId, State};
-use super::{Term, Unordered};
+use super::{ClaimMode, Unordered};
 
 pub(super) fn enabled(model: &Unordered, state: &State, actions: &mut Vec<Action>) {
     for (message, it) in state.messages.iter().enumerate() {
@@ -22,7 +22,7 @@ pub(super) fn enabled(model: &Unordered, state: &State, actions: &mut Vec<Action
         return;
     }
     for relay in RelayId::BOTH {
-        let has_locks = model.term == Term::Locked && state.relay(relay).claim == Claim::Open;
+        let has_locks = model.claim_mode == ClaimMode::Locked && state.relay(relay).claim == Claim::Open;
         if has_locks {
             actions.push(Action::CutClaim { relay });
             actions.push(Action::Pause { relay, long: false });
@@ -80,7 +80,7 @@ fn set_due(it: &mut Message, to: Due) {
 
 /// The database ends the session of its open claim, and its leases run out. It resumes with what it had in the client.
 pub(super) fn pause(model: &Unordered, state: &mut State, relay: RelayId, long: bool) {
-    if state.relay(relay).claim == Claim::Open && model.term == Term::Locked {
+    if state.relay(relay).claim == Claim::Open && model.claim_mode == ClaimMode::Locked {
         state.relay_mut(relay).claim = Claim::Cut;
     }
     state.faults_left -= 1;

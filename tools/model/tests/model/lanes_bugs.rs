@@ -31,8 +31,8 @@ fn clock_that_stops_in_suspend() {
 }
 
 #[test]
-fn lease_that_is_not_looked_at_by_the_send() {
-    breaks_both(Bug::LeaseNotLookedAtBySend, properties::COPIES_EXPLAINED, &ONE_KEY[..1], 1, 0);
+fn lease_that_is_not_checked_at_the_send() {
+    breaks_both(Bug::LeaseNotCheckedAtSend, properties::COPIES_EXPLAINED, &ONE_KEY[..1], 1, 0);
 }
 
 #[test]
@@ -57,8 +57,8 @@ fn lane_that_is_handed_over_before_it_is_settled() {
 }
 
 #[test]
-fn lane_that_is_handed_over_with_what_is_older() {
-    breaks_both(Bug::HandsOverWhatIsOlder, properties::ONE_SENDER, &ONE_KEY[..1], 1, 1);
+fn lane_that_is_handed_over_with_older_rows_in_flight() {
+    breaks_both(Bug::HandsOverOlderInFlight, properties::ONE_SENDER, &ONE_KEY[..1], 1, 1);
 }
 
 /// Only a dead letter changes the modelled part of a row; an attempt that is spent twice is the same bug.
@@ -79,19 +79,19 @@ fn key_that_goes_on_behind_a_failed_message() {
 }
 
 #[test]
-fn retake_that_forgets_what_is_in_flight() {
+fn retake_that_forgets_rows_in_flight() {
     breaks_both(Bug::RetakeForgetsInFlight, properties::ONE_IN_FLIGHT, &ONE_KEY[..2], 1, 0);
     breaks_both(Bug::RetakeForgetsInFlight, properties::IN_ORDER, &ONE_KEY[..2], 1, 0);
 }
 
 #[test]
-fn retake_that_forgets_what_is_delivered() {
+fn retake_that_forgets_delivered_rows() {
     breaks_both(Bug::RetakeForgetsDelivered, properties::SENT_ONCE, &ONE_KEY[..1], 1, 0);
 }
 
 #[test]
-fn read_of_what_is_in_flight() {
-    breaks_both(Bug::LoadsWhatIsInFlight, properties::SENT_ONCE, &ONE_KEY[..1], 1, 0);
+fn read_of_rows_in_flight() {
+    breaks_both(Bug::LoadsRowsInFlight, properties::SENT_ONCE, &ONE_KEY[..1], 1, 0);
 }
 
 /// Another key's row lies between the skipped row and the next one of its key: no two of its key ran at once.
@@ -106,6 +106,6 @@ fn held_key_that_is_dead_lettered() {
 }
 
 #[test]
-fn late_rows_that_are_never_looked_for() {
+fn late_rows_that_are_never_read() {
     breaks_both(Bug::NoLateRead, properties::EVERYTHING_ENDS, &ONE_KEY[..2], 1, 0);
 }

@@ -2,21 +2,21 @@
 
 use diesel_outbox_model::unordered::bugs::Bug;
 use diesel_outbox_model::unordered::properties;
-use diesel_outbox_model::unordered::{Term, Unordered};
+use diesel_outbox_model::unordered::{ClaimMode, Unordered};
 
 use super::explore::assert_breaks;
 use super::unordered::{correct, with_delays_and_redrives};
 
 #[track_caller]
-fn breaks(bug: Bug, broken: &'static str, term: Term, messages: usize, faults: u8) {
-    let model = Unordered { bug: Some(bug), ..correct(term, messages, faults) };
-    assert_breaks(&format!("{bug:?}, {term:?}"), model, broken);
+fn breaks(bug: Bug, broken: &'static str, claim_mode: ClaimMode, messages: usize, faults: u8) {
+    let model = Unordered { bug: Some(bug), ..correct(claim_mode, messages, faults) };
+    assert_breaks(&format!("{bug:?}, {claim_mode:?}"), model, broken);
 }
 
 #[track_caller]
 fn breaks_both(bug: Bug, broken: &'static str, messages: usize, faults: u8) {
-    breaks(bug, broken, Term::Locked, messages, faults);
-    breaks(bug, broken, Term::Leased, messages, faults);
+    breaks(bug, broken, ClaimMode::Locked, messages, faults);
+    breaks(bug, broken, ClaimMode::Leased, messages, faults);
 }
 
 #[test]
@@ -31,8 +31,8 @@ fn confirm_that_ignores_the_epoch() {
 }
 
 #[test]
-fn term_that_is_not_checked() {
-    breaks_both(Bug::TermNotChecked, properties::COPIES_EXPLAINED, 1, 0);
+fn lease_that_is_not_checked() {
+    breaks_both(Bug::LeaseNotChecked, properties::COPIES_EXPLAINED, 1, 0);
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn failure_that_ignores_the_epoch() {
 #[test]
 fn hold_that_keeps_the_epoch() {
     breaks_both(Bug::HoldKeepsEpoch, properties::EPOCHS_RISE, 1, 1);
-    breaks(Bug::HoldKeepsEpoch, properties::ONE_HOLDER, Term::Locked, 1, 1);
+    breaks(Bug::HoldKeepsEpoch, properties::ONE_HOLDER, ClaimMode::Locked, 1, 1);
 }
 
 #[test]
@@ -97,27 +97,27 @@ fn outcome_after_the_close() {
 /// Leased rows are not locked.
 #[test]
 fn claim_that_ignores_locks() {
-    breaks(Bug::ClaimIgnoresLocks, properties::ONE_HOLDER, Term::Locked, 1, 0);
+    breaks(Bug::ClaimIgnoresLocks, properties::ONE_HOLDER, ClaimMode::Locked, 1, 0);
 }
 
 #[test]
 fn watermark_that_passes_locked_rows() {
-    breaks(Bug::WatermarkPassesLocked, properties::NOTHING_HIDDEN, Term::Locked, 2, 1);
+    breaks(Bug::WatermarkPassesLocked, properties::NOTHING_HIDDEN, ClaimMode::Locked, 2, 1);
 }
 
 #[test]
 fn claim_that_ignores_a_delay() {
-    for term in [Term::Locked, Term::Leased] {
-        let model = Unordered { bug: Some(Bug::ClaimIgnoresDelay), ..with_delays_and_redrives(term, 1, 0) };
-        assert_breaks(&format!("ClaimIgnoresDelay, {term:?}"), model, properties::NOT_BEFORE_DUE);
+    for claim_mode in [ClaimMode::Locked, ClaimMode::Leased] {
+        let model = Unordered { bug: Some(Bug::ClaimIgnoresDelay), ..with_delays_and_redrives(claim_mode, 1, 0) };
+        assert_breaks(&format!("ClaimIgnoresDelay, {claim_mode:?}"), model, properties::NOT_BEFORE_DUE);
     }
 }
 
 #[test]
 fn redrive_that_loses_the_row() {
-    for term in [Term::Locked, Term::Leased] {
-        let model = Unordered { bug: Some(Bug::RedriveLosesRow), ..with_delays_and_redrives(term, 1, 2) };
-        assert_breaks(&format!("RedriveLosesRow, {term:?}"), model, properties::NOTHING_LOST);
+    for claim_mode in [ClaimMode::Locked, ClaimMode::Leased] {
+        let model = Unordered { bug: Some(Bug::RedriveLosesRow), ..with_delays_and_redrives(claim_mode, 1, 2) };
+        assert_breaks(&format!("RedriveLosesRow, {claim_mode:?}"), model, properties::NOTHING_LOST);
     }
 }
 

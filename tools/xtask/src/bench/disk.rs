@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_told_apart_as_the_kernel_mixes_them() {
+    fn numbers_are_split_as_the_kernel_packs_them() {
         assert_eq!([0, 254 << 8, 0x0010_002c].map(numbers), ["0:0", "254:0", "0:300"]);
     }
 

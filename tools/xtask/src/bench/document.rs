@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_measured_row_is_written_anew_and_everything_else_stays() {
+    fn a_measured_row_is_rewritten_and_everything_else_stays() {
         let before = page(&format!("{ROW}idle -->\nold idle\n{ROW}drain -->\nold drain\n{ROW}gone -->\nold\n"));
         let drain: RowResult = serde_json::from_str(DRAIN).expect("a result");
         let after = rewritten(&before, &rows(), std::slice::from_ref(&drain), HERE).expect("a page with its marks");

@@ -192,18 +192,18 @@ fn report(results: &Path, commit: Option<&str>) -> Result<()> {
 fn commit() -> Option<String> {
     let mut git = Command::new("git");
     git.args(["describe", "--always", "--dirty", "--exclude=*", "--abbrev=7"]).current_dir(workspace());
-    answer(&mut git)
+    output_of(&mut git)
 }
 
 /// The day in UTC, from `date`: the standard library has no calendar.
 fn today() -> Option<String> {
-    answer(Command::new("date").args(["-u", "+%Y-%m-%d"]))
+    output_of(Command::new("date").args(["-u", "+%Y-%m-%d"]))
 }
 
 /// The output of a program; `None` if it is missing or fails.
-fn answer(command: &mut Command) -> Option<String> {
-    let answer = command.output().ok().filter(|answer| answer.status.success())?;
-    Some(String::from_utf8(answer.stdout).ok()?.trim().to_owned())
+fn output_of(command: &mut Command) -> Option<String> {
+    let output = command.output().ok().filter(|output| output.status.success())?;
+    Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())
 }
 
 /// With its own default, `ASYNC_FLUSH`: the slower the disk, the less a difference between two clients would show.

@@ -63,8 +63,8 @@ impl Debezium {
         let server = Server::spawn(&java, &args, account, &folder)?;
         let mut this = Self { server: Some(server), port, _folder: folder };
         let address = this.address();
-        let answers = || connect_api::request(&address, "GET", "/connectors", "").is_ok();
-        this.server.iter_mut().try_for_each(|server| server.wait_ready(answers)).context("Debezium does not start")?;
+        let responds = || connect_api::request(&address, "GET", "/connectors", "").is_ok();
+        this.server.iter_mut().try_for_each(|server| server.wait_ready(responds)).context("Debezium does not start")?;
         Ok(this)
     }
 

@@ -185,7 +185,7 @@ impl Kafka {
         let args = self.java_options.iter().cloned().chain(["kafka.Kafka".to_owned(), properties]);
         let args: Vec<_> = args.collect();
         let mut server = Server::spawn(&self.java, &args, Account::current(), &self.folder)?;
-        server.wait_ready(|| kafka_wire::answers(self.port)).context("Kafka does not start")?;
+        server.wait_ready(|| kafka_wire::responds(self.port)).context("Kafka does not start")?;
         self.server = Some(server);
         Ok(())
     }

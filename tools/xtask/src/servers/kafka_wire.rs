@@ -8,11 +8,11 @@ use std::time::Duration;
 const API_VERSIONS: [u8; 14] = [0, 0, 0, 10, 0, 18, 0, 0, 0, 0, 0, 7, 0xff, 0xff];
 
 /// Whether the node answers requests. An open port is not enough: the node listens before it serves.
-pub(super) fn answers(port: u16) -> bool {
-    ask(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).unwrap_or(false)
+pub(super) fn responds(port: u16) -> bool {
+    exchange(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).unwrap_or(false)
 }
 
-fn ask(address: SocketAddr) -> std::io::Result<bool> {
+fn exchange(address: SocketAddr) -> std::io::Result<bool> {
     let timeout = Duration::from_secs(5);
     let mut stream = TcpStream::connect_timeout(&address, timeout)?;
     stream.set_read_timeout(Some(timeout))?;
@@ -27,7 +27,7 @@ mod tests {
     use std::io::{Read, Write};
     use std::net::TcpListener;
 
-    use super::answers;
+    use super::responds;
 
     #[test]
     fn an_error_code_is_no_answer() {
@@ -39,7 +39,7 @@ mod tests {
                 stream.read_exact(&mut [0; 14]).expect("request");
                 stream.write_all(&[0, 0, 0, 6, 0, 0, 0, 7, 0, code]).expect("answer");
             });
-            assert_eq!(answers(port), ready);
+            assert_eq!(responds(port), ready);
             server.join().expect("server");
         }
     }

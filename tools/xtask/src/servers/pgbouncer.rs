@@ -92,8 +92,8 @@ impl Pgbouncer {
         let file = folder.write("pgbouncer.ini", &[own].into_iter().chain(further).collect::<String>(), account)?;
         let version = version(&options.program)?;
         let mut server = Server::spawn(&options.program, &[file.display().to_string()], account, &folder)?;
-        let answers = || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok();
-        server.wait_ready(answers).context("pgbouncer does not start")?;
+        let responds = || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok();
+        server.wait_ready(responds).context("pgbouncer does not start")?;
         Ok(Self { server: Some(server), upstream, version, port, _folder: folder })
     }
 

@@ -11,7 +11,7 @@ use super::install;
 use super::port::{free_port, free_port_with, on_free_ports};
 use super::process::Server;
 use super::rocketmq_wire;
-pub use super::rocketmq_wire::{Answer, request};
+pub use super::rocketmq_wire::{Response, request};
 
 /// When the broker acknowledges a message.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -180,8 +180,8 @@ impl Rocketmq {
         if self.name_server.is_none() {
             let main = ["org.apache.rocketmq.namesrv.NamesrvStartup", "namesrv.conf"];
             let mut server = self.spawn(main, "rmq.namesrv.logback.xml", "128m", &self.name_server_folder)?;
-            let answers = || rocketmq_wire::request(&self.name_server(), 106, &[]).is_ok();
-            server.wait_ready(answers).context("RocketMQ's name server does not start")?;
+            let responds = || rocketmq_wire::request(&self.name_server(), 106, &[]).is_ok();
+            server.wait_ready(responds).context("RocketMQ's name server does not start")?;
             self.name_server = Some(server);
         }
         let mut broker = match self.broker.take() {
@@ -191,7 +191,7 @@ impl Rocketmq {
                 self.spawn(main, "rmq.broker.logback.xml", "512m", &self.broker_folder)?
             }
         };
-        let known = || rocketmq_wire::knows_a_broker(&self.name_server()) && self.broker_answers();
+        let known = || rocketmq_wire::knows_a_broker(&self.name_server()) && self.broker_responds();
         broker.wait_ready(known).context("RocketMQ's broker does not start")?;
         self.broker = Some(broker);
         Ok(())
@@ -206,7 +206,7 @@ impl Rocketmq {
         create_topic(&self.name_server(), topic)
     }
 
-    fn broker_answers(&self) -> bool {
+    fn broker_responds(&self) -> bool {
         const GET_BROKER_RUNTIME_INFO: u16 = 28;
         rocketmq_wire::request(&self.broker(), GET_BROKER_RUNTIME_INFO, &[]).is_ok()
     }

@@ -10,7 +10,7 @@ const FRAME_BYTES_MAX: usize = 64 << 20;
 
 /// What a node answered.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct Response {
     /// 0 is success.
     pub code: i32,
     /// The header, which is JSON.
@@ -24,7 +24,7 @@ pub struct Answer {
 /// # Errors
 ///
 /// The node cannot be reached, or its answer is not in this protocol.
-pub fn request(address: &str, code: u16, fields: &[(&str, &str)]) -> io::Result<Answer> {
+pub fn request(address: &str, code: u16, fields: &[(&str, &str)]) -> io::Result<Response> {
     let timeout = Duration::from_secs(10);
     let address: SocketAddr = address.parse().map_err(io::Error::other)?;
     let mut stream = TcpStream::connect_timeout(&address, timeout)?;
@@ -39,7 +39,7 @@ pub fn request(address: &str, code: u16, fields: &[(&str, &str)]) -> io::Result<
     let mut body = vec![0; body_length];
     stream.read_exact(&mut body)?;
     let header = String::from_utf8(header).map_err(io::Error::other)?;
-    Ok(Answer { code: code_of(&header).ok_or_else(|| malformed("header"))?, header, body })
+    Ok(Response { code: code_of(&header).ok_or_else(|| malformed("header"))?, header, body })
 }
 
 /// Whether the name server at `address` knows a broker. An open port is not enough: a broker listens before it is known.

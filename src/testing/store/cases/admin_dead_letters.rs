@@ -113,8 +113,8 @@ pub async fn redrive_requeues_dead_letters(under_test: &dyn StoreUnderTest) {
     dead_letter(under_test, held.key, held.epoch + 1, "attempts").await;
     let kept = insert_dead_letter(under_test, TOPIC, "1", "attempts").await;
     let live = insert(under_test, leased(LEASE)).await;
-    let asked = [held.key.message_id, live.message_id, MessageId::new()].map(|message| requeue(message, None));
-    let (window, moved) = WriteWindow::of(under_test, admin.redrive(&asked)).await;
+    let requested = [held.key.message_id, live.message_id, MessageId::new()].map(|message| requeue(message, None));
+    let (window, moved) = WriteWindow::of(under_test, admin.redrive(&requested)).await;
     assert_eq!(moved.expect("redrive"), [held.key.message_id]);
     assert_eq!(dead_letter_keys(under_test).await, [kept]);
     let row = live_row(under_test, held.key).await;
@@ -125,7 +125,7 @@ pub async fn redrive_requeues_dead_letters(under_test: &dyn StoreUnderTest) {
     let sent = decoded(claim.rows.into_iter().next().expect("a row")).envelope;
     assert_eq!((sent.key.as_deref(), sent.payload), (Some("42"), message(TOPIC).payload));
     claim.handle.close(&[held.key], &[]).await.expect("close");
-    assert_eq!(admin.redrive(&asked).await.expect("redrive"), [], "it is no longer dead");
+    assert_eq!(admin.redrive(&requested).await.expect("redrive"), [], "it is no longer dead");
     assert_eq!(admin.redrive(&[]).await.expect("redrive"), []);
 }
 

@@ -13,7 +13,7 @@ statements! {
             WHERE m.message_id = substr(?2, 16 * k.key + 1, 16) ON CONFLICT (message_id) DO NOTHING";
     }
 
-    // The settle applies a mark that came before its message. It does not see one committed while it runs; that one stays, and
+    // The settle applies a report that came before its message. It does not see one committed while it runs; that one stays, and
     // every reader also looks there.
     @keep {
         postgres: "marked (marked_id, marked_at) AS (
@@ -25,7 +25,7 @@ statements! {
               FROM gone LEFT JOIN marked ON marked_id = message_id ON CONFLICT DO NOTHING
             )
             SELECT id, message_id FROM gone";
-        // A mark that came before its message is read here and removed by the next statement.
+        // A report that came before its message is read here and removed by the next statement.
         mysql: "
             INSERT INTO outbox_history (id, message_id, topic, lane, `key`, kind, headers, payload, deliver_at, epoch, attempts, failures,
               errors, created_at, sent_at, falls_on, awaits_processing, processed_at)
@@ -97,10 +97,10 @@ statements! {
             format!("{SETTLE_DEAD_SQLITE} RETURNING id, message_id");
     }
 
-    // On MySQL only the marks that were read: one committed since then stays, and every reader also looks there. On SQLite nobody
+    // On MySQL only the reports that were read: one committed since then stays, and every reader also looks there. On SQLite nobody
     // else can write between the two statements.
-    /// Removes the marks that a settle has applied, if the settle itself does not.
-    remove_applied_marks {
+    /// Removes the reports that a settle has applied, if the settle itself does not.
+    remove_applied_reports {
         mysql: "
             DELETE p FROM {ids}
             STRAIGHT_JOIN outbox_processed_marks p FORCE INDEX (PRIMARY) ON p.message_id = UNHEX(k.message_id)

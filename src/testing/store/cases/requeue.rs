@@ -29,7 +29,7 @@ fn assert_message_keys(mut found: Vec<MessageKey>, rows: &[RowKey]) {
     assert_eq!(found, expected);
 }
 
-fn asked(rows: &[RowKey]) -> Vec<MessageId> {
+fn requested(rows: &[RowKey]) -> Vec<MessageId> {
     rows.iter().map(|row| row.message_id).chain([MessageId::new()]).collect()
 }
 
@@ -55,7 +55,7 @@ pub async fn redrive_requeues_into_the_given_lane(under_test: &dyn StoreUnderTes
     for row in &rows {
         dead_letter(under_test, *row, 0, "refused").await;
     }
-    assert_message_keys(admin.dead_letter_keys(&asked(&rows)).await.expect("keys"), &rows);
+    assert_message_keys(admin.dead_letter_keys(&requested(&rows)).await.expect("keys"), &rows);
     assert_eq!(admin.dead_letter_keys(&[]).await.expect("keys"), []);
     assert_eq!(admin.redrive(&requeues(&rows)).await.expect("redrive").len(), rows.len());
     assert_requeued(under_test, &rows).await;
@@ -68,7 +68,7 @@ pub async fn resend_requeues_into_the_given_lane(under_test: &dyn StoreUnderTest
     let keep = Keep { days: 30, awaits_processing: true };
     let kept: Vec<HistoryRow> = rows.iter().map(|key| HistoryRow { key: *key, keep }).collect();
     assert_eq!(sorted(history.settle_into_history(&kept, Locking::Skip).await.expect("settle")), sorted(rows.clone()));
-    assert_message_keys(history.sent_keys(&asked(&rows)).await.expect("keys"), &rows);
+    assert_message_keys(history.sent_keys(&requested(&rows)).await.expect("keys"), &rows);
     assert_eq!(history.sent_keys(&[]).await.expect("keys"), []);
     assert_eq!(history.resend(&requeues(&rows)).await.expect("resend").len(), rows.len());
     assert_requeued(under_test, &rows).await;

@@ -1,127 +1,23 @@
-//! The settler: writes the outcomes of leased rows, many in one statement.
+//! Settles delivered rows: removes them, many in one statement, or moves them to the history.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use tokio::time::sleep;
 
-use super::failures;
-use super::outcome_queue::Fate;
 use super::settle_batch::SettleBatch;
 use crate::crash_points::crash_point;
-use crate::injected_bugs::{InjectedBug, is_injected};
-use crate::limits::{LANE_RECHECK, SETTLE_RETRY_INTERVAL, TEMPORARY_WAIT_MAX, WRITE_RETRY_MAX, WRITE_RETRY_MIN};
+use crate::limits::{SETTLE_RETRY_INTERVAL, WRITE_RETRY_MAX, WRITE_RETRY_MIN};
 use crate::metrics;
-use crate::panic_guard::catch_panic_async;
 use crate::relay::engine::Engine;
-use crate::relay::engine::rows::Holder;
 use crate::relay::engine::stop::Stage;
 use crate::relay::engine::store_call::store_call;
-use crate::relay::lanes::failures::{self as lane_failures, FailedInLane};
-use crate::relay::ledger::entry::Progress;
 use crate::retry::{Exponential, RetryPolicy as _};
 use crate::store::{Locking, RowKey, RowRef, StoreError};
+use crate::transport::Outcome;
 
 /// Waits between retries of a write that the database could not do.
 const WRITE_RETRY: Exponential = Exponential::new(WRITE_RETRY_MIN, WRITE_RETRY_MAX);
-
-/// Runs until the relay ends.
-pub(crate) async fn run(engine: Arc<Engine>) {
-    let linger = engine.limits.settle_linger_duration;
-    loop {
-        let batch = tokio::select! {
-            batch = engine.outcome_queue.take(engine.limits.settle_rows_max, linger) => batch,
-            () = engine.stop.reached(Stage::Ending) => return,
-        };
-        write_guarded(&engine, batch).await;
-    }
-}
-
-/// Batches of outcomes that a settler is writing. Outcomes left unwritten, for whatever reason, go back to the outcome
-/// queue.
-struct PendingBatches<'a> {
-    engine: &'a Engine,
-    batches: Vec<Vec<(RowKey, Fate)>>,
-}
-
-impl PendingBatches<'_> {
-    /// What is left of the last batch. A written row is no longer in the ledger, or is there because it was sent again.
-    fn unwritten(&self) -> Vec<(RowKey, Fate)> {
-        let progress = |outcome: &Fate| match outcome {
-            Fate::Delivered => Progress::Delivered,
-            Fate::Failed(_) | Fate::Unsent => Progress::Failed,
-        };
-        let batch = self.batches.last().into_iter().flatten();
-        batch.filter(|(row, outcome)| self.engine.ledger.progress(*row) == Some(progress(outcome))).cloned().collect()
-    }
-}
-
-impl Drop for PendingBatches<'_> {
-    fn drop(&mut self) {
-        while !self.batches.is_empty() {
-            let unwritten = self.unwritten();
-            self.engine.outcome_queue.extend(unwritten);
-            self.batches.pop();
-        }
-    }
-}
-
-/// Writes the outcomes of a batch. At a panic the batch is halved, down to the row that causes it. That row is set
-/// aside, its neighbours are written, and the task goes on.
-async fn write_guarded(engine: &Arc<Engine>, batch: Vec<(RowKey, Fate)>) {
-    if is_injected(InjectedBug::PolicyUnguarded) {
-        return write(engine, batch).await;
-    }
-    let mut pending = PendingBatches { engine, batches: vec![batch] };
-    while let Some(batch) = pending.batches.last() {
-        let written = catch_panic_async("settler", "", write(engine, batch.clone())).await;
-        let mut unwritten = if written.is_some() { Vec::new() } else { pending.unwritten() };
-        let second = unwritten.split_off(unwritten.len() / 2);
-        pending.batches.pop();
-        match (unwritten.is_empty(), &second[..]) {
-            (true, [(row, outcome)]) => set_aside(engine, *row, outcome),
-            (true, _) => {}
-            (false, _) => pending.batches.extend([second, unwritten]),
-        }
-    }
-}
-
-async fn write(engine: &Arc<Engine>, batch: Vec<(RowKey, Fate)>) {
-    let (mut delivered, mut failed, mut failed_in_lanes) = (Vec::new(), Vec::new(), Vec::new());
-    for (row, outcome) in batch {
-        match outcome {
-            Fate::Delivered => delivered.push(row),
-            Fate::Failed(error) => match engine.ledger.lane(row) {
-                Some((in_flight, entry)) => failed_in_lanes.push(FailedInLane { row, in_flight, entry, error }),
-                None => failed.push((row, error)),
-            },
-            Fate::Unsent => unsent(engine, row),
-        }
-    }
-    settle(engine, delivered).await;
-    failures::write(engine, failed).await;
-    lane_failures::write(engine, failed_in_lanes).await;
-}
-
-/// Sets a row aside at whose outcome the settler panics. A delivered row is retried later and not sent again. A failed
-/// row is due again when its lease ends, without a note of the failure; in a lane its key tries again after a while.
-fn set_aside(engine: &Arc<Engine>, row: RowKey, outcome: &Fate) {
-    tracing::error!(?row, "the outcome of a row cannot be written: leaving the row as it is");
-    if matches!(outcome, Fate::Delivered) {
-        return batches_of(engine, vec![row]).into_iter().for_each(|batch| settle_later(engine, batch));
-    }
-    ::metrics::counter!(metrics::LEASE_LOST).increment(1);
-    if let Some(Holder::Lane(in_flight)) = engine.ledger.remove(row).map(|entry| entry.holder) {
-        in_flight.block(row, engine.clock.now() + TEMPORARY_WAIT_MAX);
-    }
-}
-
-/// The client had no room and will not have any soon.
-fn unsent(engine: &Engine, row: RowKey) {
-    if let Some(Holder::Lane(in_flight)) = engine.ledger.remove(row).map(|entry| entry.holder) {
-        in_flight.block(row, engine.clock.now() + LANE_RECHECK);
-    }
-}
 
 /// The rest of a batch, some rows of which could not be removed.
 struct Unsettled {
@@ -215,7 +111,11 @@ async fn check_missing(engine: &Engine, missing: &SettleBatch) -> Result<(), Sto
     Ok(())
 }
 
-/// Settles locked rows later, outside of the workers.
+/// Settles a row later, outside of the workers.
+pub(crate) fn settle_row_later(engine: &Arc<Engine>, row: RowKey) {
+    batches_of(engine, vec![row]).into_iter().for_each(|batch| settle_later(engine, batch));
+}
+
 fn settle_later(engine: &Arc<Engine>, mut batch: SettleBatch) {
     let engine = Arc::clone(engine);
     // Bounded by the rows in flight, because the rows keep their places in the ledger.
@@ -229,7 +129,7 @@ fn settle_later(engine: &Arc<Engine>, mut batch: SettleBatch) {
                 Ok(()) => {}
                 Err(error) if !error.is_retriable() && batch.len() > 1 => {
                     // The workers find out which row causes it.
-                    return engine.outcome_queue.extend(batch.keys().into_iter().map(|row| (row, Fate::Delivered)));
+                    return engine.outcome_queue.extend(batch.keys().into_iter().map(|row| (row, Outcome::Delivered)));
                 }
                 Err(error) => tracing::warn!(%error, rows = batch.len(), "delivered rows still cannot be settled"),
             }

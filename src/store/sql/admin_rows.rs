@@ -99,7 +99,7 @@ impl FromRow for SentCount {
     }
 }
 
-/// What became of a mark: 0 written, 1 written before, 2 waits for its message.
+/// What became of a report: 0 recorded, 1 recorded before, 2 waits for its message.
 impl FromRow for (MessageId, ProcessedOutcome) {
     fn from_row<'a, DB: Columns>(row: &impl NamedRow<'a, DB>) -> Result<Self> {
         let outcome = match DB::number(row, 1)? {
