@@ -29,6 +29,12 @@ where
     conn.transaction(|conn| outbox.enqueue(conn, &order(key))).expect("enqueue");
 }
 
+/// Between two messages of an application.
+#[expect(clippy::disallowed_methods, reason = "the warning depends on the time since a message, and no state tells it")]
+fn pause() {
+    std::thread::sleep(Duration::from_millis(50));
+}
+
 /// Enqueues over several connections until the warning comes, and for a while afterwards.
 fn is_warned<C>(mut connections: Vec<C>)
 where
@@ -45,7 +51,7 @@ where
             break;
         }
         assert!(began.elapsed() < DEADLINE, "no warning is logged within {DEADLINE:?}");
-        std::thread::sleep(Duration::from_millis(50));
+        pause();
     }
     assert!(
         began.elapsed() >= LONG - Duration::from_secs(2),
@@ -147,7 +153,7 @@ async fn a_relay_that_ran_here_is_enough() {
     let (mut conn, began) = (file.connect(), Instant::now());
     while began.elapsed() < LONG {
         enqueue(&outbox, &mut conn, 1);
-        std::thread::sleep(Duration::from_millis(200));
+        pause();
     }
     assert_eq!(log.times(WARNING), 0);
 }
