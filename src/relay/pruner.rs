@@ -52,7 +52,10 @@ pub(crate) async fn run_once(engines: &Engines) -> bool {
         async || matches!(store.check_history().await, Err(StoreError::Schema(SchemaProblem::NotMigrated { .. })));
     if !days.is_empty() || !is_absent().await {
         more |= note("history", prune(store).await);
-        more |= note("processed_reports", with_more(store.apply_processed_reports(PROCESSED_REPORT_AGE_MAX, PRUNE_ROWS_MAX).await));
+        more |= note(
+            "processed_reports",
+            with_more(store.apply_processed_reports(PROCESSED_REPORT_AGE_MAX, PRUNE_ROWS_MAX).await),
+        );
     }
     for topic in engines.topics() {
         if let Some(days) = topic.topic.retention().dead_days {

@@ -26,7 +26,7 @@ pub use outcome::{FailureClass, Outcome, TransportError};
 pub use receipt::Receipt;
 pub(crate) use receipt::ReceiptSink;
 #[cfg(feature = "rocketmq")]
-pub(crate) use rocketmq::{CheckResponse, CheckRequest, HalfProducer, HalfSent};
+pub(crate) use rocketmq::{CheckRequest, CheckResponse, HalfProducer, HalfSent};
 #[cfg(feature = "rocketmq")]
 pub use rocketmq::{RocketMqConfig, RocketMqConfigError, RocketMqTopic, RocketMqTransport, RocketMqTransportBuilder};
 

@@ -15,7 +15,7 @@ use crate::limits::{
 use crate::message::MessageId;
 use crate::metrics;
 use crate::store::{Decision, Store, StoreError};
-use crate::transport::{CheckResponse, CheckRequest, HalfProducer, HalfSent, InFlightGuard, TransportError};
+use crate::transport::{CheckRequest, CheckResponse, HalfProducer, HalfSent, InFlightGuard, TransportError};
 
 /// A half message whose transaction is over, as far as its process knows. It is counted when it is dropped, so that
 /// every way without a report is counted too.

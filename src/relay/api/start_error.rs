@@ -18,9 +18,7 @@ pub enum StartError {
     #[error("the relay has no transport: give it one with .transport(..)")]
     NoTransport,
     /// A topic is ordered, and the store does not support lanes.
-    #[error(
-        "a topic is ordered by key, and this store does not support lanes: use a store that does"
-    )]
+    #[error("a topic is ordered by key, and this store does not support lanes: use a store that does")]
     NoLanes,
     /// A topic keeps sent messages or removes old dead letters, and the store has no history.
     #[error(

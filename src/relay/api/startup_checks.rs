@@ -188,7 +188,8 @@ fn check_order(limits: &Limits) -> Result<(), StartError> {
     ];
     match rules.into_iter().find(|((_, longer), (_, shorter), _)| longer <= shorter) {
         Some(((name, longer), (than, shorter), why)) => {
-            let problem = format!("is {longer:?} and must be longer than {than}, which is {shorter:?}: otherwise {why}");
+            let problem =
+                format!("is {longer:?} and must be longer than {than}, which is {shorter:?}: otherwise {why}");
             Err(StartError::Limits(LimitsProblem { name, problem: problem.into() }))
         }
         None => Ok(()),

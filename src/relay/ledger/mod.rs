@@ -20,7 +20,7 @@ use self::claim_outcomes::ClaimOutcomes;
 use self::deferred::DeferredRows;
 use self::entry::{Entry, Holder, Lease, Progress};
 use crate::clock::BootInstant;
-use crate::limits::{OUTCOME_GRACE, Limits};
+use crate::limits::{Limits, OUTCOME_GRACE};
 use crate::store::{Held, HistoryRow, RowKey};
 
 #[derive(Debug)]

@@ -65,7 +65,9 @@ async fn rows_in_flight_at_the_end_of_the_window_are_held_and_settled_later() {
         let key = world.commit("orders");
         let _relay = world.start().await;
         world
-            .until("the claim was closed", || world.store.live_rows()[0].epoch > i32::from(claim_mode == ClaimMode::Leased))
+            .until("the claim was closed", || {
+                world.store.live_rows()[0].epoch > i32::from(claim_mode == ClaimMode::Leased)
+            })
             .await;
         assert_eq!(world.broker.in_flight(), 1, "{claim_mode:?}");
         tokio::time::sleep(Duration::from_secs(90)).await;
@@ -89,7 +91,11 @@ async fn rows_of_a_claim_that_were_not_sent_go_back_with_its_close() {
         let _relay = world.start().await;
         world.until("the claim is closed", || world.store.calls(Call::Close) > 0).await;
         tokio::time::sleep(Duration::from_secs(1)).await;
-        assert_eq!(world.broker.sends(), SEND_BATCH_ROWS_MAX, "{claim_mode:?}: the relay backs off at the first refusal");
+        assert_eq!(
+            world.broker.sends(),
+            SEND_BATCH_ROWS_MAX,
+            "{claim_mode:?}: the relay backs off at the first refusal"
+        );
         let written = if claim_mode == ClaimMode::Leased { 2 } else { 0 };
         for row in world.store.live_rows() {
             assert_eq!((row.epoch, row.failures), (written, 0), "{claim_mode:?}: {row:?}");
@@ -195,7 +201,11 @@ async fn claims_that_come_too_late_are_made_smaller_until_they_come_in_time() {
     world.broker.hold();
     let _relay = world.start().await;
     world.until("a claim came in time", || world.broker.in_flight() > 0).await;
-    assert_eq!((world.store.calls(Call::Claim), world.broker.in_flight()), (4, 64 / 8), "the claim size was halved three times, without a wait");
+    assert_eq!(
+        (world.store.calls(Call::Claim), world.broker.in_flight()),
+        (4, 64 / 8),
+        "the claim size was halved three times, without a wait"
+    );
     world.broker.release();
     let mut delivered = world.delivered(200).await;
     assert_eq!(delivered[..64], keys[..64], "the oldest rows are sent first, and none is skipped");

@@ -75,7 +75,11 @@ async fn a_failed_row_is_read_before_it_is_sent_again() {
     let ids = message_ids(&rows);
     world.link.hand_over(rows);
     assert_eq!(world.delivered(2).await, ids);
-    assert_eq!(world.store.calls(Call::LaneRows), 2, "the row behind it is read too, because it has waited for a second");
+    assert_eq!(
+        world.store.calls(Call::LaneRows),
+        2,
+        "the row behind it is read too, because it has waited for a second"
+    );
     let attempts: Vec<_> = world.broker.delivered().iter().map(|sent| sent.attempt).collect();
     assert_eq!(attempts, [2, 1]);
 }

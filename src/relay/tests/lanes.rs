@@ -307,7 +307,10 @@ async fn a_dead_node_is_followed_within_its_lease_and_the_delivery_time_out() {
     // Lane lease, poll, delivery time-out and margin.
     let bound = Duration::from_secs(30) + Duration::from_secs(1) + Duration::from_millis(25_500);
     assert!(died.elapsed() <= bound + Duration::from_secs(1), "{:?}", died.elapsed());
-    assert!(died.elapsed() > Duration::from_secs(40), "nothing is sent before the dead node's messages can no longer arrive");
+    assert!(
+        died.elapsed() > Duration::from_secs(40),
+        "nothing is sent before the dead node's messages can no longer arrive"
+    );
     assert_eq!(owned(&second), 16);
 }
 

@@ -210,7 +210,10 @@ async fn a_requested_pause_outlives_the_success_of_an_earlier_message() {
     hooks.inner.wait_for_delivered(1, super::DEADLINE).await.unwrap();
     assert!(began.elapsed() < requested, "the second message was already in flight when the first was refused");
     assert!(relay.status().refused_topics.is_empty(), "a topic that waits is not a refused one");
-    tokio::time::timeout(requested + super::DEADLINE, hooks.inner.wait_for_delivered(2, requested * 2)).await.unwrap().unwrap();
+    tokio::time::timeout(requested + super::DEADLINE, hooks.inner.wait_for_delivered(2, requested * 2))
+        .await
+        .unwrap()
+        .unwrap();
     assert!(began.elapsed() + Duration::from_millis(50) >= requested, "{:?}", began.elapsed());
 }
 

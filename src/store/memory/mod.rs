@@ -69,7 +69,10 @@ struct Inner {
 
 impl MemoryStore {
     /// An empty store that holds claimed rows by locks, as PostgreSQL and MySQL do.
-    #[expect(clippy::new_without_default, reason = "there are two ways to hold rows, and neither is the obvious default")]
+    #[expect(
+        clippy::new_without_default,
+        reason = "there are two ways to hold rows, and neither is the obvious default"
+    )]
     pub fn new() -> Self {
         Self::with_mode(ClaimMode::Locked)
     }

@@ -135,7 +135,8 @@ async fn prepare_on(
 }
 
 async fn read_topic(connection: &dyn Connection, node: &Node, wire_name: &str) -> Result<Option<Found>, CallError> {
-    let response = connection.request(&node.address, GET_TOPIC_CONFIG, &[("topic", wire_name.to_owned())], Vec::new()).await;
+    let response =
+        connection.request(&node.address, GET_TOPIC_CONFIG, &[("topic", wire_name.to_owned())], Vec::new()).await;
     let Some(body) = response? else { return Ok(None) };
     let unread = |_| CallError::new(FailureClass::Topic, "the broker's settings of the topic cannot be read");
     serde_json::from_slice(&body).map(Some).map_err(unread)

@@ -25,7 +25,7 @@ mod work;
 
 pub use admin::RocketMqTopic;
 pub use config::{RocketMqConfig, RocketMqConfigError};
-pub(crate) use half::{CheckResponse, CheckRequest, HalfProducer, HalfSent};
+pub(crate) use half::{CheckRequest, CheckResponse, HalfProducer, HalfSent};
 
 use std::fmt;
 use std::sync::Arc;

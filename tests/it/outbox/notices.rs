@@ -279,7 +279,8 @@ async fn a_burst_of_more_lanes_than_one_notice_holds_is_notified() {
     assert!(texts.len() >= 2 && texts.len() < 20, "{} notices", texts.len());
     assert!(texts.iter().all(|text| text.len() <= limits::NOTICE_BYTES_MAX));
     let notified = texts.iter().flat_map(|text| text.lines()).filter_map(|line| line.split_once(' '));
-    let notified = notified.flat_map(|(lanes, _)| lanes.split(',')).filter_map(|lane| lane.split(':').next()?.parse().ok());
+    let notified =
+        notified.flat_map(|(lanes, _)| lanes.split(',')).filter_map(|lane| lane.split(':').next()?.parse().ok());
     assert_eq!(notified.collect::<BTreeSet<u16>>(), lanes);
 }
 

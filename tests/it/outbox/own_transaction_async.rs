@@ -113,7 +113,10 @@ async fn the_insert_goes_before_the_commit() {
             let together =
                 "SELECT count(*) > 0 AND bool_and(m.xmin = o.xmin) AS yes FROM outbox_messages m, shop_orders o";
             assert!(holds(&mut conn, together).await, "{rows} rows, {cache:?}");
-            assert!(test_hook.take().iter().all(|captured| captured.inline.is_some()), "the commit is verified, so the row is not read again");
+            assert!(
+                test_hook.take().iter().all(|captured| captured.inline.is_some()),
+                "the commit is verified, so the row is not read again"
+            );
         }
     }
 }

@@ -118,7 +118,10 @@ fn deadlock_on_mariadb() {
     transaction.expect("COMMIT answers ok");
     drop(deadlock);
     assert_eq!(conn.messages(), []);
-    assert!(test_hook.take().iter().all(|captured| captured.inline.is_none()), "no row is inline, so the relay reads each");
+    assert!(
+        test_hook.take().iter().all(|captured| captured.inline.is_none()),
+        "no row is inline, so the relay reads each"
+    );
 }
 
 /// T2: the first row was streamed before the deadlock, so that the statement has succeeded as far as its event says.

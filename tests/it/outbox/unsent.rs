@@ -47,7 +47,11 @@ where
         assert!(began.elapsed() < DEADLINE, "no warning is logged within {DEADLINE:?}");
         std::thread::sleep(Duration::from_millis(50));
     }
-    assert!(began.elapsed() >= LONG - Duration::from_secs(2), "the warning came while a relay may still start: {:?}", began.elapsed());
+    assert!(
+        began.elapsed() >= LONG - Duration::from_secs(2),
+        "the warning came while a relay may still start: {:?}",
+        began.elapsed()
+    );
     for key in 0..100 {
         connections.iter_mut().for_each(|conn| enqueue(&outbox, conn, key));
     }

@@ -125,7 +125,11 @@ async fn a_late_abort_removes_nothing_of_the_next_transaction() {
     let seen = owner.send(&messages).await;
     assert_eq!(seen[..2], [RecordedOutcome::Delivered, RecordedOutcome::Delivered]);
     assert_eq!(seen[2].class(), Some(FailureClass::Temporary), "{:?}", seen[2]);
-    assert_eq!(copies(&broker.bootstrap(), &[&messages[0], &messages[1]], &topic), [1, 1], "each delivered message is stored once");
+    assert_eq!(
+        copies(&broker.bootstrap(), &[&messages[0], &messages[1]], &topic),
+        [1, 1],
+        "each delivered message is stored once"
+    );
     let response = proxy.response().expect("the late end was forwarded");
     assert!(OF_A_FENCE.contains(&response), "the broker accepted the late end: {response}");
 }
@@ -149,7 +153,11 @@ async fn a_late_commit(hold: ProxyAction, settings: &[(&str, &str)]) {
     let seen = owner.send(&messages).await;
     assert_eq!(seen[0], RecordedOutcome::Delivered);
     assert_eq!(seen[1].class(), Some(FailureClass::RecordRefused), "{:?}", seen[1]);
-    assert_eq!(copies(&broker.bootstrap(), &[&first, &messages[0]], &topic), [1, 1], "each delivered message is stored once");
+    assert_eq!(
+        copies(&broker.bootstrap(), &[&first, &messages[0]], &topic),
+        [1, 1],
+        "each delivered message is stored once"
+    );
     let response = proxy.response().expect("the late end was forwarded");
     assert!(OF_A_FENCE.contains(&response), "the broker accepted the late end: {response}");
 }

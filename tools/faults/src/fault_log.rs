@@ -202,7 +202,10 @@ mod tests {
         let fault = |application| Fault { kind: Kind::CutBroker, application, for_ms: 0, amount: 0 };
         fault_log.begin(fault(None), 0);
         fault_log.failed(1, 0, 0);
-        assert!(!fault_log.has_fault(1), "neither a server's fault nor a client's report counts as a fault of the application");
+        assert!(
+            !fault_log.has_fault(1),
+            "neither a server's fault nor a client's report counts as a fault of the application"
+        );
         let place = fault_log.begin(fault(Some(1)), 0);
         assert!(fault_log.has_fault(1) && !fault_log.has_fault(0));
         fault_log.end(place);

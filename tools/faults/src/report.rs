@@ -14,7 +14,7 @@ use crate::app::{ADMIN_ACTIONS, POLICIES, TRANSACTIONS};
 use crate::audit::{Audit, Finding};
 use crate::fault_log::FaultLog;
 use crate::plans::Plan;
-use crate::run::{RunResult, PhaseResult};
+use crate::run::{PhaseResult, RunResult};
 use crate::schedule::{Kind, PAUSES_MIN, SERVER_KILLS_MIN};
 use crate::wire::{AGED, FENCED, ORDERED, PLAIN};
 

@@ -157,7 +157,8 @@ impl Schedule {
         let rows = page.iter().filter(|(_, row, _)| !self.delivered.contains(&row.id)).map(found).collect();
         let youngest = page.iter().map(|(_, _, since)| since.until(self.now)).min().unwrap_or(Duration::MAX);
         let read = page.len();
-        let page = Page { rows, read, youngest, horizon: None, last, is_full, seen: 0, read_at: (requested_at, self.now) };
+        let page =
+            Page { rows, read, youngest, horizon: None, last, is_full, seen: 0, read_at: (requested_at, self.now) };
         self.lane.note(scan, &page, self.now + Duration::from_secs(1));
     }
 
@@ -170,7 +171,8 @@ impl Schedule {
             }
             let is_before = |id: &i64, of: KeyHash| of == key && *id < row.id && !self.delivered.contains(id);
             for (before, _) in self.rows.iter().filter(|(id, (of, ..))| is_before(id, *of)) {
-                let is_in_flight = self.sent.get(before).is_some_and(|sent| sequence.is_some() && sent.sequence == sequence);
+                let is_in_flight =
+                    self.sent.get(before).is_some_and(|sent| sequence.is_some() && sent.sequence == sequence);
                 assert!(is_in_flight, "{} goes before {before}: {:?}", row.id, self.lane.keys.get(&key));
             }
             if sequence.as_ref().is_some_and(KeySequence::has_failed) {

@@ -95,7 +95,11 @@ fn a_commit_without_an_id_has_the_last_ids_read_again_and_no_more() {
     lane.rewind(None);
     assert_eq!(next(&mut lane, NOW).map(|scan| scan.after), Some(last - LANE_WAKEUP_SLACK_IDS));
     lane.rewind(None);
-    assert_eq!(next(&mut lane, NOW).map(|scan| scan.after), Some(last - LANE_WAKEUP_SLACK_IDS), "the number of rewinds makes no difference");
+    assert_eq!(
+        next(&mut lane, NOW).map(|scan| scan.after),
+        Some(last - LANE_WAKEUP_SLACK_IDS),
+        "the number of rewinds makes no difference"
+    );
     let known = last - LANE_WAKEUP_SLACK_IDS * 2;
     lane.rewind(Some(known));
     assert_eq!(

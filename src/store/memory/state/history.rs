@@ -205,7 +205,9 @@ impl State {
         messages.dedup();
         let report = |message: MessageId| {
             let outcome = match self.history.get_mut(&message) {
-                Some(sent) if sent.processed_at(&self.processed_reports).is_some() => ProcessedOutcome::AlreadyProcessed,
+                Some(sent) if sent.processed_at(&self.processed_reports).is_some() => {
+                    ProcessedOutcome::AlreadyProcessed
+                }
                 Some(sent) => {
                     sent.processed_at = Some(now);
                     ProcessedOutcome::Processed

@@ -130,7 +130,8 @@ pub async fn half_message_of_a_dead_process_is_rolled_back(under_test: &dyn Stor
 /// Marks are removed when their broker knows the outcome, or when no broker asks any more.
 pub async fn half_marks_are_removed(under_test: &dyn StoreUnderTest) {
     let Some(halves) = halves(under_test).await else { return };
-    let [reported, old, older] = [committed(under_test).await, committed(under_test).await, committed(under_test).await];
+    let [reported, old, older] =
+        [committed(under_test).await, committed(under_test).await, committed(under_test).await];
     assert_eq!(halves.remove_marks(&[reported, MessageId::new()]).await.expect("remove_marks"), 1);
     assert_eq!(halves.remove_marks(&[reported]).await.expect("remove_marks"), 0);
     assert_eq!(halves.remove_marks(&[]).await.expect("remove_marks"), 0);

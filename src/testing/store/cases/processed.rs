@@ -58,7 +58,8 @@ pub async fn processed_report_is_recorded_once(under_test: &dyn StoreUnderTest) 
     window.assert_at(first.expect("it is processed"));
     assert_eq!(report(history, key).await, ProcessedOutcome::AlreadyProcessed);
     assert_eq!((processed_at(history, key).await, processed_at(history, other).await), (first, None));
-    let mut many = history.report_processed(&[key.message_id, other.message_id, other.message_id]).await.expect("report");
+    let mut many =
+        history.report_processed(&[key.message_id, other.message_id, other.message_id]).await.expect("report");
     many.sort_by_key(|(message_id, _)| *message_id);
     let mut expected =
         [(key.message_id, ProcessedOutcome::AlreadyProcessed), (other.message_id, ProcessedOutcome::Processed)];
@@ -72,7 +73,10 @@ pub async fn processed_report_waits_for_its_message(under_test: &dyn StoreUnderT
     let Some(history) = under_test.store().history() else { return };
     let key = insert(under_test, DUE).await;
     let (window, outcome) = WriteWindow::of(under_test, report(history, key)).await;
-    assert_eq!((outcome, report(history, key).await), (ProcessedOutcome::NotSettledYet, ProcessedOutcome::NotSettledYet));
+    assert_eq!(
+        (outcome, report(history, key).await),
+        (ProcessedOutcome::NotSettledYet, ProcessedOutcome::NotSettledYet)
+    );
     settle(history, key).await;
     window.assert_at(processed_at(history, key).await.expect("it was reported before it was sent"));
     assert_eq!(unprocessed(history, Duration::ZERO).await, []);

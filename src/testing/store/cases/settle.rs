@@ -59,7 +59,8 @@ pub async fn settle_waits_for_locked_rows(under_test: &dyn StoreUnderTest) {
 /// A message that was delivered after all is no longer a dead letter.
 pub async fn settle_dead_letters_removes_them(under_test: &dyn StoreUnderTest) {
     let dead = insert_held(under_test, 2).await;
-    let moved = under_test.store().dead_letter(&[to_dead_letter(dead[0]), to_dead_letter(dead[1])]).await.expect("dead_letter");
+    let moved =
+        under_test.store().dead_letter(&[to_dead_letter(dead[0]), to_dead_letter(dead[1])]).await.expect("dead_letter");
     assert_eq!(moved.len(), 2);
     let live = insert(under_test, leased(LEASE)).await;
     let rows = [dead[0].key, live];

@@ -94,7 +94,11 @@ pub async fn refused_message_stops_only_its_own_sequence(broker: &dyn TransportU
     let stored = payloads(broker, &topic).await;
     let delivered: Vec<i64> =
         seen.iter().filter(|(_, seen)| *seen == RecordedOutcome::Delivered).map(|(id, _)| *id).collect();
-    assert_eq!(stored.len(), delivered.len(), "the stored messages are those reported as delivered: {delivered:?}, {stored:?}");
+    assert_eq!(
+        stored.len(),
+        delivered.len(),
+        "the stored messages are those reported as delivered: {delivered:?}, {stored:?}"
+    );
     assert!(lane.is_open(), "one message ended the lane");
     outcomes.send_fenced(&*lane, &KeySequence::new(), [message(20)]);
     outcomes.wait_for(21, broker.max_wait()).await;

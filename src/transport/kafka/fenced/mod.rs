@@ -102,8 +102,7 @@ impl FencedLane for KafkaLane {
         for FencedMessage { envelope, receipt, sequence } in messages {
             let receipt = receipt.tracked_by(&self.partitioner.client.in_flight);
             let placed = self.partitioner.place(&envelope);
-            let mut job =
-                Job { envelope, receipt, sequence, partition: None, place: None, precedes_failure: false };
+            let mut job = Job { envelope, receipt, sequence, partition: None, place: None, precedes_failure: false };
             match placed {
                 Ok(placed) => {
                     (job.partition, job.place) = placed;

@@ -41,7 +41,12 @@ impl Nodes {
     }
 
     fn times(&self, address: &str, code: i32) -> usize {
-        self.requests.lock().expect("no panic").iter().filter(|requests| **requests == (address.to_owned(), code)).count()
+        self.requests
+            .lock()
+            .expect("no panic")
+            .iter()
+            .filter(|requests| **requests == (address.to_owned(), code))
+            .count()
     }
 }
 

@@ -36,5 +36,9 @@ fn a_broker_asks_about_half_messages_of_a_namespace() {
     drop(half);
     assert_eq!(halves.flush_blocking(DEADLINE), 0);
     fixture.until_delivered_once();
-    assert!(fixture.marks().iter().all(|(marked, _)| *marked != id), "the broker was told and did not ask: {:?}", fixture.marks());
+    assert!(
+        fixture.marks().iter().all(|(marked, _)| *marked != id),
+        "the broker was told and did not ask: {:?}",
+        fixture.marks()
+    );
 }

@@ -88,7 +88,8 @@ pub(super) fn send_claimed(model: &Unordered, state: &mut State, relay: RelayId)
     for it in &mut state.messages {
         let view = it.of_mut(relay);
         let Some(claimed) = &mut view.claimed else { continue };
-        let in_term = claimed.stage == Stage::Ready || (claimed.stage == Stage::Late && model.has(Bug::LeaseNotChecked));
+        let in_term =
+            claimed.stage == Stage::Ready || (claimed.stage == Stage::Late && model.has(Bug::LeaseNotChecked));
         if !in_term {
             continue;
         }

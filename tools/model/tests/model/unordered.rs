@@ -30,8 +30,9 @@ fn holds(claim_mode: ClaimMode, messages: usize, faults: u8, states_min: usize) 
 
 fn searches(model: Unordered, states_min: usize) {
     let Unordered { claim_mode, messages, faults, delays, redrives, .. } = model;
-    let name =
-        format!("unordered, {claim_mode:?}, {messages} messages, {faults} faults, {delays} delayed, {redrives} redriven");
+    let name = format!(
+        "unordered, {claim_mode:?}, {messages} messages, {faults} faults, {delays} delayed, {redrives} redriven"
+    );
     let states = assert_holds(&name, model);
     assert!(states >= states_min, "only {states} states");
 }
@@ -92,8 +93,10 @@ fn no_run_has_a_cycle_and_every_step_is_taken() {
     let mut taken: BTreeMap<String, Action> = BTreeMap::new();
     for claim_mode in [ClaimMode::Locked, ClaimMode::Leased] {
         let plain = [correct(claim_mode, 1, 5), correct(claim_mode, 2, 2), correct(claim_mode, 3, 1)];
-        let whole =
-            [with_delays_and_redrives(claim_mode, 2, 1), Unordered { redrives: 2, ..with_delays_and_redrives(claim_mode, 1, 4) }];
+        let whole = [
+            with_delays_and_redrives(claim_mode, 2, 1),
+            Unordered { redrives: 2, ..with_delays_and_redrives(claim_mode, 1, 4) },
+        ];
         for model in plain.into_iter().chain(whole) {
             visit_acyclic(&model, |_, actions| {
                 taken.extend(actions.iter().map(|action| (name(action), *action)));
