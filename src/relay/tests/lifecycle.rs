@@ -5,7 +5,7 @@ use super::World;
 use crate::clock::SystemClock;
 use crate::limits::{BLOCKING_CALLS_MAX, Limits, SHUTDOWN_GRACE_MAX, STALENESS};
 use crate::naming::TableNames;
-use crate::relay::api::blocking::{Question, Request};
+use crate::relay::api::blocking::{Query, Request};
 use crate::relay::{BacklogError, FlushOutcome, RelayBuilder, RelayPanicked, RelayState, StartError, TransportStatus};
 use crate::store::{Call, Fault};
 

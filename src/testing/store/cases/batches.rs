@@ -35,7 +35,7 @@ pub async fn a_thousand_rows_are_dead_lettered_in_one_call(under_test: &dyn Stor
     assert_eq!(sorted(keys(&claim.rows)), every);
     let held = claim.handle.close(&[], &every).await.expect("close").held;
     let store = under_test.store();
-    let batch: Vec<_> = held.into_iter().map(dead).collect();
+    let batch: Vec<_> = held.into_iter().map(to_dead_letter).collect();
     assert_eq!(sorted(store.dead_letter(&batch).await.expect("dead_letter")), every);
     assert_eq!(dead_letter_keys(under_test).await, every);
     assert_eq!(store.settle_dead_letters(&every).await.expect("settle_dead_letters"), BATCH);
