@@ -45,7 +45,7 @@ impl Nodes {
             .lock()
             .expect("no panic")
             .iter()
-            .filter(|requests| **requests == (address.to_owned(), code))
+            .filter(|request| **request == (address.to_owned(), code))
             .count()
     }
 }
