@@ -16,6 +16,10 @@ pub const SERVER_LOCK_TIMEOUT_PERCENT: u32 = 80;
 /// second early with 5 s.
 pub const SERVER_STATEMENT_TIMEOUT_PERCENT: u32 = 90;
 
+/// How long r2d2 may try to connect, in percent of what the caller waits. Only when that time is over does it report why
+/// it could not, as a wrong password.
+pub const R2D2_TIMEOUT_PERCENT: u32 = 90;
+
 /// The shortest part of a database's URL that counts as a secret and is masked in driver errors: a shorter one would
 /// match half of all words, and is no secret.
 pub const SECRET_LENGTH_MIN: usize = 3;

@@ -10,6 +10,7 @@ use tokio::task::spawn_blocking;
 use super::blocking::{Blocking, Holder};
 use super::sealed::Sealed;
 use super::{ConnectionPool, OpenError};
+use crate::limits::R2D2_TIMEOUT_PERCENT;
 use crate::store::sql::dialect::Dialect;
 
 impl<C: R2D2Connection + Send + 'static> Sealed for Pool<ConnectionManager<C>> {}
@@ -23,6 +24,7 @@ where
 
     async fn open(&self, within: Duration) -> Result<Self::Session, OpenError> {
         let pool = self.clone();
+        let within = within * R2D2_TIMEOUT_PERCENT / 100;
         let connection = spawn_blocking(move || pool.get_timeout(within)).await??;
         Ok(Blocking::new(Taken(connection)))
     }

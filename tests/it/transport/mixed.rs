@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use diesel::connection::Connection as _;
 use diesel::pg::PgConnection;
+use diesel::r2d2::{ConnectionManager, Pool};
 use diesel_outbox::relay::{Relay, TransportStatus};
 use diesel_outbox::store::PostgresStore;
 use diesel_outbox::transport::{HttpTarget, HttpTransport, KafkaTransport, RocketMqTransport};
@@ -16,7 +17,7 @@ use xtask::test_servers;
 use super::http::receiver::Receiver;
 use super::rocketmq_down::OwnBroker;
 use super::{broker, rocketmq, rocketmq_broker};
-use crate::outbox::databases::{fresh_postgres, pool};
+use crate::outbox::databases::fresh_postgres;
 
 /// A real broker that starts again, and what waited for it.
 const DEADLINE: Duration = Duration::from_secs(90);
@@ -58,11 +59,16 @@ impl Fixture {
         builder.build().expect("an outbox")
     }
 
+    /// Large enough for three transports.
+    fn pool(&self) -> Pool<ConnectionManager<PgConnection>> {
+        Pool::builder().max_size(16).build(ConnectionManager::new(&self.database_url)).expect("a pool")
+    }
+
     async fn relay(&self, outbox: &Outbox) -> Relay {
         let kafka = KafkaTransport::new(broker::config(&self.bootstrap)).expect("a transport");
         let rocketmq = RocketMqTransport::new(rocketmq::config(&self.name_server)).expect("a transport");
         let http = HttpTransport::builder().default_target(HttpTarget::new(self.receiver.url("/")));
-        let relay = outbox.relay().store(PostgresStore::new(pool::<PgConnection>(&self.database_url)));
+        let relay = outbox.relay().store(PostgresStore::new(self.pool()));
         let relay = relay.transport_named(NAMES[KAFKA], kafka).transport_named(NAMES[ROCKETMQ], rocketmq);
         let relay = relay.transport_named(NAMES[HTTP], http.build().expect("a transport"));
         relay.start().await.expect("a relay starts without its brokers, too")
