@@ -71,6 +71,10 @@ impl<'a> Admin<'a> {
             Some(Code::UnsupportedFeature) => {
                 TransportError::new(FailureClass::Topic, NoCreateTopics { topic: Arc::clone(&topic.name) })
             }
+            // A cluster that elects its controller is as silent, so this is no reason to refuse the start.
+            Some(code @ Code::OperationTimedOut) if self.client.producer().health.outage().is_none() => {
+                TransportError::new(class_of(code), NotCreated { topic: Arc::clone(&topic.name) })
+            }
             code => self.client.failed(code),
         })?;
         match made.into_iter().find_map(Result::err) {
@@ -148,6 +152,15 @@ fn options() -> AdminOptions {
      MockCluster::create_topic, and give .check_topic(..) in place of .create_topic(..), or neither"
 )]
 struct NoCreateTopics {
+    topic: Arc<str>,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "topic {topic:?} was not created within {KAFKA_ADMIN_TIMEOUT:?}: check that the cluster has a controller. librdkafka's mock cluster does \
+     not answer CreateTopics: create the topic with MockCluster::create_topic, and give .check_topic(..) in place of .create_topic(..)"
+)]
+struct NotCreated {
     topic: Arc<str>,
 }
 
