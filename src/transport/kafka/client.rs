@@ -152,6 +152,11 @@ impl Client {
         }
     }
 
+    /// Whether no broker can be reached, as far as the producer's connections show.
+    pub(super) fn is_out(&self) -> bool {
+        self.producer().health.outage().is_some()
+    }
+
     fn replace_if_fatal(&self) -> Result<(), KafkaConfigError> {
         if !self.producer().is_broken() {
             return Ok(());

@@ -41,12 +41,7 @@ impl Nodes {
     }
 
     fn times(&self, address: &str, code: i32) -> usize {
-        self.requests
-            .lock()
-            .expect("no panic")
-            .iter()
-            .filter(|request| **request == (address.to_owned(), code))
-            .count()
+        self.requests.lock().expect("no panic").iter().filter(|request| **request == (address.to_owned(), code)).count()
     }
 }
 
