@@ -55,7 +55,10 @@ impl Visitor<'_> for SpanVisitor {
     }
 
     fn visit_f64<E: Error>(self, seconds: f64) -> Result<Span, E> {
-        Duration::try_from_secs_f64(seconds).map(Span).map_err(|_| below_zero())
+        Duration::try_from_secs_f64(seconds).map(Span).map_err(|error| match seconds < 0.0 {
+            true => below_zero(),
+            false => E::custom(format_args!("{seconds} is no number of seconds: {error}")),
+        })
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Span, E> {

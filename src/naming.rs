@@ -4,7 +4,8 @@ use std::fmt;
 
 use crate::limits::IDENTIFIER_CHARS_MAX;
 
-/// Schema and prefix of the outbox's tables; by default `outbox_messages` and `outbox_dead_letters` on the search path.
+/// Schema and prefix of the outbox's tables; by default they are `outbox_messages`, `outbox_dead_letters` and so on, on the
+/// search path.
 ///
 /// Set once, in [`OutboxBuilder::tables`](crate::OutboxBuilder::tables). The relay passes them on to its store.
 ///
@@ -28,7 +29,7 @@ impl Default for TableNames {
 }
 
 impl TableNames {
-    /// Sets the prefix of `messages` and `dead_letters`.
+    /// Sets the prefix of all tables.
     ///
     /// # Errors
     /// Returns an error if it is not a plain identifier: statements use names without quotes.

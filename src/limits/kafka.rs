@@ -6,8 +6,7 @@ use std::time::Duration;
 /// back a request in flight before it checks the request's messages.
 pub const KAFKA_TIMEOUT_SLACK: Duration = Duration::from_secs(2);
 
-/// The longest that a probe waits for a Kafka broker. A longer wait would find a returning broker sooner than another
-/// probe; this bounds how long a probe can delay the relay's shutdown.
+/// The longest that a probe waits for a Kafka broker. Bounded, because a running probe delays the relay's shutdown.
 pub const KAFKA_PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// One turn of such a probe. The client cannot be interrupted while it waits for a broker, so the turns are short.

@@ -18,7 +18,8 @@ pub const ATTEMPTS_MAX: u32 = 12;
 /// [`BACK_OFF_MAX`].
 pub const BACK_OFF_MIN: Duration = Duration::from_secs(1);
 
-/// The longest of those waits, by default: once the cause is fixed, the message goes within ten minutes.
+/// The longest of those waits, by default. Jitter adds up to half: once the cause is fixed, the message goes within a
+/// quarter of an hour.
 pub const BACK_OFF_MAX: Duration = Duration::from_secs(600);
 
 /// The longest wait of a [`RetryPolicy`](crate::retry::RetryPolicy): longer ones are cut to this, because not every
@@ -86,7 +87,8 @@ pub(crate) fn cut_error_text(text: &str) -> &str {
 }
 
 /// Rows of one multi-row INSERT on MySQL and SQLite. Larger calls take several, because both limit the binds of a
-/// statement (65,535 and 32,766). PostgreSQL binds arrays and takes any number.
+/// statement (65,535 and 32,766). So do calls of other sizes than 1, 4, 16, 64 and 256: connections prepare each text,
+/// and servers limit how many there are. PostgreSQL binds arrays and takes any number.
 pub const ENQUEUE_ROWS_MAX: usize = 256;
 
 /// Bytes of the messages of one multi-row INSERT, but always one message: half of MariaDB's default packet size (16

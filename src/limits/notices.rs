@@ -19,8 +19,8 @@ pub const NOTICE_RETRY_MIN: Duration = Duration::from_secs(1);
 /// The longest pause, for a server that never accepts one: at this rate, trying costs nothing.
 pub const NOTICE_RETRY_MAX: Duration = Duration::from_secs(60);
 
-/// How often a node sends itself a notice to test its connection: two statements an hour per node would be too few to
-/// notice a firewall that dropped it, two a second too many for an idle system.
+/// How often a node sends itself a notice to test its connection: rarely enough for an idle system, and often enough to
+/// notice a connection that a firewall dropped.
 pub const NOTICE_CHECK_INTERVAL: Duration = Duration::from_secs(60);
 
 /// How long it waits for its own notice, which takes a millisecond on a working connection.

@@ -156,7 +156,8 @@ impl Outbox {
         let mut rest = rows;
         while !rest.is_empty() {
             let (now, later) = rest.split_at(next_statement_rows::<C::Backend>(rest));
-            let insertion = self.insertion(now, context);
+            let locked = if inserted.is_empty() { rows } else { &[] };
+            let insertion = self.insertion(now, locked, context);
             let written = C::Backend::insert_async(conn, insertion).await;
             inserted.extend(written.map_err(|error| map_refusal::<C::Backend>(error, now))?);
             rest = later;

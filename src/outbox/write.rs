@@ -74,11 +74,18 @@ impl Outbox {
         Ok(WriteContext { last: true, ..self.check_write::<B>(conn, rows)? })
     }
 
-    pub(super) fn insertion<'a>(&'a self, rows: &'a [Encoded], context: WriteContext) -> Insertion<'a> {
+    /// Of `rows`, in a statement that first locks the keys of the messages in `locked`.
+    pub(super) fn insertion<'a>(
+        &'a self,
+        rows: &'a [Encoded],
+        locked: &'a [Encoded],
+        context: WriteContext,
+    ) -> Insertion<'a> {
         let WriteContext { at, leased_at, last } = context;
         Insertion {
             table: &self.inner.messages,
             rows,
+            locked,
             leased: leased_at.is_some(),
             in_transaction: at.depth > 0,
             flagged: last.then_some(at.depth),

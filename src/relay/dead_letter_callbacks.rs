@@ -154,7 +154,7 @@ impl DeadLetterCallbacks {
 }
 
 impl State {
-    /// Returns how many notifications were dropped to make room.
+    /// Queues the notification, or drops it if the queue is full. Returns how many were dropped.
     fn push(&mut self, notification: Notification) -> u64 {
         let is_full = self.queue.len() >= DEAD_LETTER_CALLBACKS_QUEUE_MAX;
         if !is_full {

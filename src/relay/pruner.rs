@@ -45,7 +45,7 @@ pub(crate) async fn run_once(engines: &Engines) -> bool {
     let mut more = false;
     let days = days(engines);
     if !days.is_empty() {
-        log_failure("history partitions could not be created: trying again", store.ensure_partitions(&days).await);
+        log_failure("history partitions could not be created", store.ensure_partitions(&days).await);
     }
     // Also if no topic keeps history any more: older rows still expire. The tables may never have existed.
     let is_absent =
@@ -78,7 +78,7 @@ fn with_more(removed: Result<usize, StoreError>) -> Result<(usize, bool), StoreE
 }
 
 fn note(what: &'static str, removed: Result<(usize, bool), StoreError>) -> bool {
-    let Some((rows, more)) = log_failure("expired rows could not be removed: trying again", removed) else {
+    let Some((rows, more)) = log_failure("expired rows could not be removed", removed) else {
         return false;
     };
     ::metrics::counter!(metrics::PRUNED, "what" => what).increment(rows as u64);

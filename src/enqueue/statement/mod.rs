@@ -42,6 +42,13 @@ pub struct Insertion<'a> {
     pub(crate) table: &'a str,
     /// The messages, in order.
     pub(crate) rows: &'a [Encoded],
+    /// The messages whose keys are locked first. The first statement of a call locks those of all its messages: if each
+    /// statement locked its own, two calls with the same keys in opposite orders would deadlock.
+    #[cfg_attr(
+        not(any(feature = "postgres", feature = "mysql")),
+        expect(dead_code, reason = "SQLite has one writer at a time")
+    )]
+    pub(crate) locked: &'a [Encoded],
     /// Whether the rows start out leased to this process.
     pub(crate) leased: bool,
     /// Whether the connection counts a transaction as open.
@@ -189,7 +196,7 @@ impl Insertion<'_> {
     /// deadlock.
     #[cfg(any(feature = "postgres", feature = "mysql"))]
     fn key_locks(&self) -> Vec<i64> {
-        let mut locks: Vec<i64> = self.rows.iter().filter_map(|row| row.key_lock).collect();
+        let mut locks: Vec<i64> = self.locked.iter().filter_map(|row| row.key_lock).collect();
         locks.sort_unstable();
         locks.dedup();
         locks

@@ -175,8 +175,8 @@ impl HalfMessages {
     /// It does not wait for half messages whose report failed, because the broker or the database did not answer: the
     /// broker's question and the removal of old marks do not need this process.
     ///
+    /// # Cancel safety
     /// Cancelling only stops the wait.
-    /// Cancelling stops the waiting only.
     pub async fn flush(&self, within: Duration) -> usize {
         let open = self.inner.open.clone();
         let flushed = self.inner.broker.runtime().spawn(async move { open.wait_until_none(within).await }).await;

@@ -57,7 +57,7 @@ impl Outbox {
         let (inserted, committed) = {
             let shared = &*conn;
             let (mut first, mut second) = (shared, shared);
-            join(Pg::insert_async(&mut first, self.insertion(&rows, context)), Commit.execute(&mut second)).await
+            join(Pg::insert_async(&mut first, self.insertion(&rows, &rows, context)), Commit.execute(&mut second)).await
         };
         let committed = committed.map(|_| ());
         if committed.is_ok() || is_reusable(conn).await {

@@ -97,7 +97,7 @@ async fn step(engine: &Arc<Engine>, lanes: &Arc<TopicLanes>, cursor: &mut RoundR
         // Both run to their ends: rows taken to be sent must not be dropped because the read failed.
         let (has_read, has_sent) = tokio::join!(read, send(engine, store, lanes, &mut cursor.send));
         if let (Err(_), Err(error)) = (&has_read, &has_sent) {
-            tracing::warn!(%error, topic = %lanes.name(), "rows of lanes could not be read either: trying again");
+            tracing::warn!(%error, topic = %lanes.name(), "neither a page nor single rows of the lanes could be read: trying again");
         }
         return has_read.and_then(|has_read| Ok(has_sent? || has_read));
     }

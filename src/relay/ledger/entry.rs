@@ -27,7 +27,7 @@ pub(crate) struct Entry<L> {
     pub(crate) sent_at: BootInstant,
     /// When its answer was found to be overdue.
     pub(crate) overdue_since: Option<BootInstant>,
-    /// Whether it was sent with nothing else of its topic in flight.
+    /// Whether it was sent by itself: nothing else of its topic was in flight, or the transport sends each message alone.
     pub(crate) alone: bool,
 }
 

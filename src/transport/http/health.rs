@@ -69,8 +69,8 @@ impl Health {
         (self.consecutive_timeouts, self.down) = (0, None);
     }
 
-    /// Whether a refused probe proves that the host is back. It does if the host was unreachable. If the host refused
-    /// messages, it does not, apart from one message after each pause: a probe is not signed, and some receivers refuse
+    /// Whether a refused probe proves that the host is back. If the host was unreachable, it does. If the host refused our
+    /// credentials, it does only after each pause, for one message: a probe is not signed, and some receivers refuse
     /// every probe.
     pub(super) fn refused_probe_means_up(&self, now: Instant) -> bool {
         self.down.is_none_or(|down| down.class != FailureClass::Authentication || now >= down.until)

@@ -111,7 +111,6 @@ pub(super) fn accepted(client: &Client, status: SendStatus) -> Result<(), CallEr
 
 /// How long a message may wait in its queue. The rest of the delivery time-out is for the library's start, the request,
 /// their overruns, and a check of why it failed.
-/// take longer than they should, and a question about why it failed.
 fn wait_max(client: &Client) -> Duration {
     client.config.delivery_timeout.saturating_sub(client.config.request_timeout * 4)
 }

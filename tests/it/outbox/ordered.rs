@@ -1,6 +1,6 @@
 //! What an enqueue to an ordered topic writes, refuses and locks.
 
-use std::sync::mpsc;
+use std::sync::{Barrier, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -192,4 +192,40 @@ fn transactions_of_a_serialized_key_wait_for_each_other_on_mariadb() {
                        WHERE p.db = DATABASE()";
         numbers(conn, waiting) == [1]
     });
+}
+
+/// Calls that name the same keys in opposite orders, again and again at the same time.
+fn opposite_orders_do_not_deadlock<C>(url: &str)
+where
+    C: Connection + LoadConnection + 'static,
+    C::Backend: OutboxBackend<C>,
+{
+    const ROUNDS: usize = 100;
+    let (outbox, both) = (serialized(), Barrier::new(2));
+    let refused = thread::scope(|scope| {
+        let threads = [["a", "b", "c"], ["c", "b", "a"]].map(|keys| {
+            let (outbox, both) = (&outbox, &both);
+            scope.spawn(move || {
+                let mut conn = C::establish(url).expect("connect");
+                // Both threads do each round, whatever happens: the other one waits for it.
+                let rounds = (0..ROUNDS).map(|_| {
+                    both.wait();
+                    conn.transaction(|conn| outbox.enqueue_all(conn, keys.map(keyed)))
+                });
+                rounds.filter_map(Result::err).collect::<Vec<_>>()
+            })
+        });
+        threads.map(|thread| thread.join().expect("it ends"))
+    });
+    assert!(refused.iter().all(Vec::is_empty), "{refused:?}");
+}
+
+#[test]
+fn calls_with_keys_in_opposite_orders_do_not_deadlock() {
+    if let Some(url) = fresh_postgres() {
+        opposite_orders_do_not_deadlock::<PgConnection>(&url);
+    }
+    if let Some(url) = fresh_mariadb() {
+        opposite_orders_do_not_deadlock::<MysqlConnection>(&url);
+    }
 }

@@ -16,7 +16,7 @@ pub(crate) struct Key {
     sequence: Option<KeySequence>,
     /// The failed row, and until when the rows behind it wait.
     blocked: Option<(WaitingRow, BootInstant)>,
-    /// By id. None is behind a failed row, nor behind a row that was seen and not kept: it would overtake that row.
+    /// By id. They end before the failed row and before the first skipped row, so that none overtakes those.
     waiting: VecDeque<WaitingRow>,
     /// Rows from this id on were seen and not kept.
     skipped: Option<i64>,
