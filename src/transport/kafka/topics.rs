@@ -72,8 +72,8 @@ impl<'a> Admin<'a> {
                 TransportError::new(FailureClass::Topic, NoCreateTopics { topic: Arc::clone(&topic.name) })
             }
             // A cluster that elects its controller is as silent, so this is no reason to refuse the start.
-            Some(code @ Code::OperationTimedOut) if !self.client.is_out() => {
-                TransportError::new(class_of(code), NotCreated { topic: Arc::clone(&topic.name) })
+            Some(Code::OperationTimedOut) if !self.client.is_out() => {
+                TransportError::new(FailureClass::Connection, NotCreated { topic: Arc::clone(&topic.name) })
             }
             code => self.client.failed(code),
         })?;
