@@ -57,7 +57,7 @@ pub(crate) fn bounded(wait: Duration) -> Duration {
     wait.min(RETRY_WAIT_MAX)
 }
 
-/// Doubles with each failure, with jitter, up to a bound: the default.
+/// Doubles with each failure up to a bound, with jitter on top: the default.
 ///
 /// ```
 /// use std::time::Duration;
@@ -75,7 +75,8 @@ pub struct Exponential {
 }
 
 impl Exponential {
-    /// Starts at `initial` and doubles up to `max`; each wait is randomly 50 % shorter to 50 % longer.
+    /// Starts at `initial` and doubles up to `max`. Each wait is then randomly 50 % shorter to 50 % longer, so the longest
+    /// is 1.5 times `max`.
     pub const fn new(initial: Duration, max: Duration) -> Self {
         Self { initial, max, multiplier: 2.0, jitter: 0.5 }
     }

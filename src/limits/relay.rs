@@ -239,7 +239,7 @@ pub const BLOCKING_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 pub const THREAD_END_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The longest that a relay's start waits for a transport to create or check its topics: creation in a slow cluster and
-/// a few look-ups. A slower transport counts as down, and the others do not wait for it.
+/// a few look-ups. A slower transport counts as down, and the others do not wait for it. Probes have the same bound.
 pub const PREPARE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The longest time from hand-over to outcome in a memory transport, by default: below the lease, like the time-out of

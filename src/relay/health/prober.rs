@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::breaker::BreakerState;
+use crate::limits::PREPARE_TIMEOUT;
 use crate::relay::engine::Engine;
 use crate::relay::engine::stop::Stage;
 use crate::topic::Topic;
-use crate::transport::TransportError;
+use crate::transport::{FailureClass, TransportError};
 
 /// Runs until the relay drains. `prepared` says whether the topics were created or checked at start.
 pub(crate) async fn run(engine: Arc<Engine>, topics: Vec<Topic>, prepared: bool) {
@@ -33,7 +34,9 @@ async fn probe_until_up(engine: &Engine, topics: &[Topic], prepared: &AtomicBool
     let mut pause = engine.limits.probe_interval_min;
     loop {
         sleep(pause).await;
-        match probe(engine, topics, prepared).await {
+        // A probe that never returns would keep the transport down for good.
+        let probed = timeout(PREPARE_TIMEOUT, probe(engine, topics, prepared)).await;
+        match probed.unwrap_or_else(|_| Err(TransportError::new(FailureClass::Connection, ProbeTimeout))) {
             Ok(()) => return,
             Err(error) => {
                 engine.breaker.note_error(&error);
@@ -43,6 +46,10 @@ async fn probe_until_up(engine: &Engine, topics: &[Topic], prepared: &AtomicBool
         pause = (pause * 2).min(engine.limits.probe_interval_max);
     }
 }
+
+#[derive(Debug, thiserror::Error)]
+#[error("the transport did not answer a probe within {PREPARE_TIMEOUT:?}")]
+struct ProbeTimeout;
 
 async fn probe(engine: &Engine, topics: &[Topic], prepared: &AtomicBool) -> Result<(), TransportError> {
     engine.transport.probe().await?;

@@ -1,5 +1,6 @@
 //! How often the engine checks for things that nobody reports, and how late it is at most.
 
+use std::future::pending;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use async_trait::async_trait;
 use tokio::time::{Instant, sleep};
 
 use super::{World, envelope};
-use crate::limits::SETTLE_RETRY_INTERVAL;
+use crate::limits::{PREPARE_TIMEOUT, SETTLE_RETRY_INTERVAL};
 use crate::message::Envelope;
 use crate::store::{Call, InsertOptions};
 use crate::topic::Topic;
@@ -119,6 +120,8 @@ async fn a_delivered_row_that_stays_locked_is_tried_again_now_and_then() {
 struct Probed {
     broker: MemoryTransport,
     at: Arc<Mutex<Vec<Instant>>>,
+    /// How many of the first probes never return.
+    silent: usize,
 }
 
 #[async_trait]
@@ -136,7 +139,14 @@ impl Transport for Probed {
     }
 
     async fn probe(&self) -> Result<(), TransportError> {
-        self.at.lock().unwrap().push(Instant::now());
+        let count = {
+            let mut at = self.at.lock().unwrap();
+            at.push(Instant::now());
+            at.len()
+        };
+        if count <= self.silent {
+            pending::<()>().await;
+        }
         self.broker.probe().await
     }
 
@@ -150,7 +160,7 @@ async fn probes_of_a_broker_that_is_down_follow_each_other_ever_slower_up_to_a_b
     let world = World::new();
     let at = Arc::<Mutex<Vec<Instant>>>::default();
     world.broker.go_down();
-    let probed = Probed { broker: world.broker.clone(), at: Arc::clone(&at) };
+    let probed = Probed { broker: world.broker.clone(), at: Arc::clone(&at), silent: 0 };
     let began = Instant::now();
     let _relay = world.relay().transport(probed).start().await.unwrap();
     sleep(Duration::from_secs(20)).await;
@@ -162,4 +172,19 @@ async fn probes_of_a_broker_that_is_down_follow_each_other_ever_slower_up_to_a_b
         // Timers count in whole milliseconds.
         assert!(pause.abs_diff(expected.as_millis()) <= 2, "{pauses:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_probe_that_never_returns_is_repeated() {
+    let world = World::new();
+    let at = Arc::<Mutex<Vec<Instant>>>::default();
+    world.broker.go_down();
+    let probed = Probed { broker: world.broker.clone(), at: Arc::clone(&at), silent: 2 };
+    let _relay = world.relay().transport(probed).start().await.unwrap();
+    world.commit_and_hand_over("orders");
+    world.until("it is probed", || !at.lock().unwrap().is_empty()).await;
+    world.broker.go_up();
+    sleep(PREPARE_TIMEOUT * 3).await;
+    world.drained().await;
+    assert_eq!(world.broker.delivered().len(), 1);
 }

@@ -54,7 +54,7 @@ async fn compare(
     ends_at: Instant,
 ) -> Result<Vec<Difference>, TransportError> {
     let Some(shape) = retry_until_known(ends_at, async || cluster.shape(topic).await).await? else {
-        return Ok(vec![Difference::new(topic, "topic", "to be there", None)]);
+        return Ok(vec![Difference::missing(topic)]);
     };
     let TopicLayout { partitions, replication } = shape;
     let mut differences = Vec::new();
@@ -104,18 +104,18 @@ struct NoSettings {
     topic: Arc<str>,
 }
 
-/// A field of a topic that differs from its configuration.
+/// What differs from a topic's configuration, as a text.
 #[derive(Debug)]
-struct Difference {
-    topic: Arc<str>,
-    field: String,
-    wanted: String,
-    found: Option<String>,
-}
+struct Difference(String);
 
 impl Difference {
+    fn missing(topic: &KafkaTopic) -> Self {
+        Self(format!("topic {:?} does not exist", topic.name))
+    }
+
     fn new(topic: &KafkaTopic, field: &str, wanted: &str, found: Option<String>) -> Self {
-        Self { topic: Arc::clone(&topic.name), field: field.to_owned(), wanted: wanted.to_owned(), found }
+        let found = found.as_deref().unwrap_or("nothing");
+        Self(format!("topic {:?}: {field} wanted {wanted}, found {found}", topic.name))
     }
 }
 
@@ -127,10 +127,9 @@ impl std::error::Error for TopicsDiffer {}
 impl fmt::Display for TopicsDiffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the cluster differs from the configuration:")?;
-        self.0.iter().enumerate().try_for_each(|(index, Difference { topic, field, wanted, found })| {
+        self.0.iter().enumerate().try_for_each(|(index, Difference(text))| {
             let comma = if index == 0 { "" } else { "," };
-            let found = found.as_deref().unwrap_or("nothing");
-            write!(f, "{comma} topic {topic:?}: {field} wanted {wanted}, found {found}")
+            write!(f, "{comma} {text}")
         })
     }
 }
@@ -192,7 +191,7 @@ mod tests {
     async fn a_topic_unknown_until_the_deadline_is_reported_missing() {
         let began = Instant::now();
         let missing = text_of(&Propagating::new(usize::MAX, 0)).await.unwrap_or_default();
-        assert!(missing.contains("topic wanted to be there, found nothing"), "{missing}");
+        assert!(missing.contains("does not exist"), "{missing}");
         let hidden = text_of(&Propagating::new(0, usize::MAX)).await.unwrap_or_default();
         assert!(hidden.contains("DescribeConfigs"), "{hidden}");
         assert!(began.elapsed() < KAFKA_TOPIC_PROPAGATION_MAX * 2 + KAFKA_ADMIN_POLL_INTERVAL * 4);

@@ -87,7 +87,7 @@ pub(super) async fn prepare(client: &Client, wanted: &[TopicSpec]) -> Result<(),
         let is_its = |node: &&Node| topic.cluster.as_ref().is_none_or(|cluster| node.cluster == *cluster);
         let nodes: Vec<&Node> = masters.iter().filter(is_its).collect();
         if nodes.is_empty() {
-            differences.push(Difference::new(topic, "the cluster", "cluster", "to have brokers", None));
+            differences.push(Difference(format!("topic {:?}: its cluster has no brokers", topic.name)));
         }
         let (wire_name, mut responses) = (client.config.wire_name(&topic.name), 0);
         for node in &nodes {
@@ -130,7 +130,7 @@ async fn prepare_on(
     match read_topic(connection, node, wire_name).await? {
         Some(found) => Ok(compare(topic, node, &found)),
         None if *create => create_topic_on(connection, node, wire_name, topic).await.map(|()| Vec::new()),
-        None => Ok(vec![Difference::new(topic, &node.name, "topic", "to be there", None)]),
+        None => Ok(vec![Difference(format!("topic {:?} does not exist on {}", topic.name, node.name))]),
     }
 }
 
@@ -183,7 +183,7 @@ fn compare(topic: &RocketMqTopic, node: &Node, found: &Found) -> Vec<Difference>
     differences
 }
 
-/// A field of a topic that differs from its configuration.
+/// What differs from a topic's configuration, as a text.
 #[derive(Debug)]
 struct Difference(String);
 
