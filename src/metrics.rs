@@ -33,7 +33,7 @@ pub const ALL: &[Metric] = EVERY;
 macro_rules! metrics {
     ($($constant:ident = $name:literal, $kind:ident, $unit:ident, $help:literal;)+) => {
         /// The names. Users write them as texts, in dashboards and alerts.
-        #[cfg_attr(not(feature = "_internals"), allow(unreachable_pub))]
+        #[cfg_attr(not(feature = "_internals"), allow(unreachable_pub, dead_code))]
         pub(crate) mod names {
             $(#[doc = $help] pub const $constant: &str = $name;)+
         }

@@ -2,8 +2,8 @@
 //!
 //! Fields of [`Limits`] are defaults that each relay can change; constants are fixed.
 
-// The constants are for this crate and its tests.
-#![allow(unreachable_pub)]
+// The constants are for this crate and its tests, and some features leave some of them unused.
+#![allow(unreachable_pub, dead_code, unused_imports)]
 
 #[cfg(feature = "serde")]
 mod configured;

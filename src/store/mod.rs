@@ -56,10 +56,12 @@ pub use sql::SqlStore;
 #[cfg(feature = "sqlite")]
 pub use sqlite::{SQLITE_SET_UP, SqliteStore};
 
+#[allow(unused_imports, reason = "only databases use it")]
 pub(crate) use crate::retention::Keep;
 pub(crate) use admin::{AdminStore, CancelOutcome, PausedTopic, SendNowOutcome};
 pub(crate) use dead_letter::{DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, FailureNote};
 pub(crate) use error::TooFewConnections;
+#[allow(unused_imports, reason = "only databases and RocketMQ use them")]
 pub(crate) use half::{Decision, HalfStore};
 pub(crate) use history::{HistoryRow, HistoryStore, ProcessedOutcome, Pruned, SentCount, SentCursor, SentMessage};
 pub(crate) use horizon::Horizon;
