@@ -90,7 +90,7 @@ impl fmt::Debug for OwnConnections {
 impl Sealed for OwnConnections {}
 
 /// A connection that the store has opened.
-#[cfg_attr(not(any(feature = "postgres", feature = "mysql", feature = "sqlite")), allow(unreachable_pub))]
+#[allow(unreachable_pub, reason = "without a driver no connection is returned")]
 pub struct Own<C>(C);
 
 impl<C> fmt::Debug for Own<C> {
