@@ -1,5 +1,7 @@
 //! For our own tests: rows in every state, and calls that fail.
 
+use std::time::Duration;
+
 use super::faults::{Call, Fault};
 use super::state::{MemoryRow, Session};
 use super::{InsertOptions, MemoryStore};
@@ -37,6 +39,15 @@ impl MemoryStore {
     /// Corrupts a row, so that it is read as [`Loaded::Poisoned`](crate::store::Loaded::Poisoned); `false` if it is missing.
     pub fn poison(&self, key: RowKey) -> bool {
         self.state().row_mut(key).map(|row| row.poisoned = true).is_some()
+    }
+
+    /// Gives every row outside of lanes the same `due_at`, an hour ago.
+    pub fn make_due_together(&self) {
+        let mut state = self.state();
+        let hour_ago = state.clock.now().minus(Duration::from_secs(3_600));
+        for row in state.rows.values_mut().filter(|row| row.lane.is_none()) {
+            row.due_at = hour_ago;
+        }
     }
 
     /// The live rows, by id.

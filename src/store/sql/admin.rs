@@ -65,9 +65,7 @@ impl<DB: Database, P: ConnectionPool<DB>> AdminStore for SqlStore<DB, P> {
     }
 
     async fn next_lane(&self, topic: &Arc<str>, from: u16) -> Result<Option<u16>, StoreError> {
-        let binds = [Bind::text(topic), Bind::Number(from.into())];
-        let found: Vec<i64> = self.read(&self.sql.lanes.first_from, binds).await?;
-        Ok(found.into_iter().next().and_then(|lane| u16::try_from(lane).ok()))
+        self.find_next_lane(topic, from).await
     }
 
     async fn key_neighbours(&self, row: &KeyInLane, rows_max: usize) -> Result<KeyNeighbours, StoreError> {

@@ -47,14 +47,14 @@ impl<DB: Database, P: ConnectionPool<DB>> SqlStore<DB, P> {
     pub(crate) async fn find_live_message(&self, message: MessageId) -> Result<Option<LiveMessage>, StoreError> {
         let Some(id) = self.row_id(message).await? else { return Ok(None) };
         let binds = [Bind::Number(id), DB::id(message.as_uuid())];
-        Ok(self.read(&self.sql.live_pages.one, binds).await?.into_iter().next())
+        Ok(self.ordered(Statement::new(&self.sql.live_pages.one, binds)).await?.into_iter().next())
     }
 
     /// The row id of a live message. Without an index on message ids, the table is read in steps by row id: one statement for all of
     /// it would hold back the cleaning of the table until its end.
     pub(crate) async fn row_id(&self, message: MessageId) -> Result<Option<i64>, StoreError> {
         let (sql, id) = (&self.sql.live_pages, || DB::id(message.as_uuid()));
-        let indexed: Vec<i64> = self.read(&sql.indexed_id, [id()]).await?;
+        let indexed: Vec<i64> = self.ordered(Statement::new(&sql.indexed_id, [id()])).await?;
         if !indexed.is_empty() || sql.id_step.steps().is_empty() {
             return Ok(indexed.into_iter().next());
         }
@@ -68,6 +68,12 @@ impl<DB: Database, P: ConnectionPool<DB>> SqlStore<DB, P> {
                 Some(IdStep { last: None, found: None }) | None => return Ok(None),
             }
         }
+    }
+
+    pub(crate) async fn find_next_lane(&self, topic: &Arc<str>, from: u16) -> Result<Option<u16>, StoreError> {
+        let binds = [Bind::text(topic), Bind::Number(from.into())];
+        let found: Vec<i64> = self.ordered(Statement::new(&self.sql.lanes.first_from, binds)).await?;
+        Ok(found.into_iter().next().and_then(|lane| u16::try_from(lane).ok()))
     }
 
     pub(crate) async fn read_key_neighbours(

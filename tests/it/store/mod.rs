@@ -2,6 +2,7 @@
 
 mod columns;
 mod edited;
+mod live_calls;
 mod marks;
 mod memory;
 mod mysql;

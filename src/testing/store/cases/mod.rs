@@ -2,6 +2,7 @@
 
 mod backlog;
 mod cancel;
+mod cancel_waiting;
 mod claim;
 mod close;
 mod confirm;
@@ -17,6 +18,8 @@ mod history;
 mod hold;
 mod horizon;
 mod lanes;
+mod live_keys;
+mod live_messages;
 mod pauses;
 mod polls;
 mod processed;
@@ -27,6 +30,7 @@ mod settle;
 
 pub use backlog::*;
 pub use cancel::*;
+pub use cancel_waiting::*;
 pub use claim::*;
 pub use close::*;
 pub use confirm::*;
@@ -42,6 +46,8 @@ pub use history::*;
 pub use hold::*;
 pub use horizon::*;
 pub use lanes::*;
+pub use live_keys::*;
+pub use live_messages::*;
 pub use pauses::*;
 pub use polls::*;
 pub use processed::*;
