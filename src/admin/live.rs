@@ -205,8 +205,8 @@ impl Admin {
 
     /// Refuses a topic that is not configured and has no live messages. An outbox without topics knows of none, so it refuses none.
     pub(super) async fn check_topic(&self, store: &dyn AdminStore, topic: &Arc<str>) -> Result<(), AdminError> {
-        let mut configured = self.outbox.topics().iter();
-        if configured.len() == 0 || configured.any(|known| known.name() == &**topic) {
+        let configured = self.outbox.topics();
+        if configured.is_empty() || configured.iter().any(|known| known.name() == &**topic) {
             return Ok(());
         }
         let live = store.live_topics(LIVE_TOPICS_SHOWN_MAX).await?;

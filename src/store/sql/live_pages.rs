@@ -23,10 +23,16 @@ impl<DB: Database, P: ConnectionPool<DB>> SqlStore<DB, P> {
         conditions: &LiveConditions,
         rows_max: usize,
     ) -> Result<Vec<LiveMessage>, StoreError> {
-        let sql = &self.sql.live_pages;
-        let mut search = LiveSearch::<DB>::new(sql, scan);
-        search.push_conditions(sql, conditions);
-        self.ordered(search.rows(sql, rows_max)).await
+        let (sql, mut found) = (&self.sql.live_pages, Vec::new());
+        for mut search in LiveSearch::<DB>::of(sql, scan) {
+            search.push_conditions(sql, conditions);
+            let part: Vec<LiveMessage> = self.ordered(search.rows(sql, rows_max - found.len())).await?;
+            found.extend(part);
+            if found.len() >= rows_max {
+                break;
+            }
+        }
+        Ok(found)
     }
 
     pub(crate) async fn find_scan_end(
@@ -35,13 +41,22 @@ impl<DB: Database, P: ConnectionPool<DB>> SqlStore<DB, P> {
         rows_max: usize,
     ) -> Result<Option<LiveScanEnd>, StoreError> {
         let sql = &self.sql.live_pages;
-        let ends: Vec<LiveScanEnd> = self.ordered(LiveSearch::<DB>::new(sql, scan).end(sql, rows_max)).await?;
         let lane = match scan.range {
             LiveRange::Lane(lane) => i32::from(lane),
             LiveRange::Unordered | LiveRange::Due | LiveRange::Later => -1,
         };
-        let of_lane = |end: LiveScanEnd| LiveScanEnd { last: LivePosition { lane, ..end.last }, ..end };
-        Ok(ends.into_iter().next().map(of_lane))
+        let (mut rows, mut last) = (0, None);
+        for search in LiveSearch::<DB>::of(sql, scan) {
+            let ends: Vec<LiveScanEnd> = self.ordered(search.end(sql, rows_max - rows)).await?;
+            for end in ends {
+                rows += end.rows;
+                last = Some(LivePosition { lane, ..end.last });
+            }
+            if rows >= rows_max {
+                break;
+            }
+        }
+        Ok(last.map(|last| LiveScanEnd { rows, last }))
     }
 
     pub(crate) async fn find_live_message(&self, message: MessageId) -> Result<Option<LiveMessage>, StoreError> {

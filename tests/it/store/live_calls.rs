@@ -16,6 +16,12 @@ const LEASE: Duration = Duration::from_secs(30);
 /// Rows that one read bounds itself to.
 pub(super) const ROWS_MAX: usize = 1_000;
 
+/// Steps of so many rows.
+const STEPS_AMONG_TIES: usize = 20;
+
+/// Index entries that all calls together read at most. If a step began at the first of its ties, it would be three times as many.
+pub(super) const ENTRIES_MAX: usize = 100_000;
+
 /// The statements of a store, with their binds as Diesel shows them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct StatementLog(Arc<Mutex<Vec<String>>>);
@@ -79,6 +85,17 @@ async fn read_ranges(admin: &dyn AdminStore) {
     }
 }
 
+/// Goes far among rows that became due at the same instant: each step has to begin where the last one ended.
+async fn read_ties(admin: &dyn AdminStore) {
+    let mut scan = scan("orders", LiveRange::Due);
+    for _ in 0..STEPS_AMONG_TIES {
+        let end = admin.live_scan_end(&scan, ROWS_MAX).await.expect("the end").expect("there are more");
+        scan.after = Some(end.last);
+        let page = admin.live_messages(&scan, &LiveConditions::default(), 10).await.expect("live messages");
+        assert_eq!(page.len(), 10);
+    }
+}
+
 async fn read_keys(admin: &dyn AdminStore) {
     let lane = admin.next_lane(&"payments".into(), 1).await.expect("a lane").expect("there are lanes");
     assert_eq!(admin.next_lane(&"payments".into(), 16).await.expect("a lane"), None);
@@ -104,6 +121,7 @@ async fn read_and_write_one(admin: &dyn AdminStore, message: MessageId) {
 pub(super) async fn call_all(store: &dyn Store) {
     let admin = store.admin().expect("admin operations");
     read_ranges(admin).await;
+    read_ties(admin).await;
     read_keys(admin).await;
     let topics = admin.live_topics(10).await.expect("topics");
     assert_eq!(topics.iter().map(|topic| &**topic).collect::<Vec<_>>(), ["orders", "payments"]);

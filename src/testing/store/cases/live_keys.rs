@@ -56,7 +56,7 @@ pub async fn failed_key_has_its_neighbours(under_test: &dyn StoreUnderTest) {
     let lane = lane_of("a", LANES);
     let other = (0..).map(|n| n.to_string()).find(|key| lane_of(key, LANES) == lane).expect("a key of the same lane");
     let mut rows = Vec::new();
-    for key in ["a", &other, "a", "a"] {
+    for key in ["a", other.as_str(), "a", "a"] {
         rows.push(insert_keyed(under_test, key).await);
     }
     let fence = fence_of(&held, "a");
