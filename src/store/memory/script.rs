@@ -41,12 +41,12 @@ impl MemoryStore {
         self.state().row_mut(key).map(|row| row.poisoned = true).is_some()
     }
 
-    /// Gives every row outside of lanes the same `due_at`, an hour ago.
-    pub fn make_due_together(&self) {
+    /// Gives every row outside of lanes the same `due_at`.
+    pub fn make_due_together(&self, ago: Duration) {
         let mut state = self.state();
-        let hour_ago = state.clock.now().minus(Duration::from_secs(3_600));
+        let due_at = state.clock.now().minus(ago);
         for row in state.rows.values_mut().filter(|row| row.lane.is_none()) {
-            row.due_at = hour_ago;
+            row.due_at = due_at;
         }
     }
 

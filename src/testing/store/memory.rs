@@ -64,7 +64,7 @@ impl StoreUnderTest for MemoryUnderTest {
     }
 
     async fn make_due_together(&self) {
-        self.0.make_due_together();
+        self.0.make_due_together(Duration::from_secs(3_600));
     }
 }
 
