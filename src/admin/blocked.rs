@@ -100,7 +100,8 @@ impl Admin {
         let (mut messages, mut rows_left) = (Vec::new(), None);
         for (head, _) in heads {
             let (Some(lane), Some(key)) = (head.lane, &head.key) else { continue };
-            let conditions = LiveConditions { key: Some(key.as_str().into()), state: None, ..LiveConditions::of(filter) };
+            let conditions =
+                LiveConditions { key: Some(key.as_str().into()), state: None, ..LiveConditions::of(filter) };
             let mut walk = LiveWalk::of_lane(store, &filter.topic, lane, conditions).with_rows_left(rows_left);
             let resumed = after.filter(|after| after.head == Some(head.id)).map(|after| after.position);
             let behind = resumed.unwrap_or(head.position);

@@ -27,8 +27,8 @@ pub use retry::RetryOutcome;
 
 pub use crate::store::admin::{PausedTopic, SendNowOutcome};
 pub use crate::store::dead_letter::{DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, FailureNote};
-pub use crate::store::live::{BoundedCount, LiveCount, LiveCursor, LiveFilter, LiveMessage, LiveState};
 pub use crate::store::history::{ProcessedOutcome, SentCount, SentCursor, SentMessage};
+pub use crate::store::live::{BoundedCount, LiveCount, LiveCursor, LiveFilter, LiveMessage, LiveState};
 
 use std::fmt;
 use std::sync::Arc;

@@ -13,7 +13,8 @@ use crate::store::{
 const LANES: u16 = 4;
 
 fn admin(store: &MemoryStore) -> Admin {
-    let outbox = Outbox::builder().topic(Topic::new("orders")).topic(Topic::new("payments").ordered_by_key().lanes(LANES));
+    let outbox =
+        Outbox::builder().topic(Topic::new("orders")).topic(Topic::new("payments").ordered_by_key().lanes(LANES));
     outbox.build().unwrap().admin(store.clone())
 }
 
@@ -127,7 +128,8 @@ async fn a_page_reads_a_bounded_number_of_lanes() {
 async fn blocked(admin: &Admin, keys_max: usize) -> Vec<BlockedKey> {
     let (mut keys, mut after) = (Vec::new(), None);
     loop {
-        let BlockedKeyPage { keys: found, next } = admin.blocked_keys("payments", after.as_ref(), keys_max).await.unwrap();
+        let BlockedKeyPage { keys: found, next } =
+            admin.blocked_keys("payments", after.as_ref(), keys_max).await.unwrap();
         assert!(found.len() <= keys_max);
         keys.extend(found);
         after = next;
@@ -179,10 +181,10 @@ async fn blocked_keys_and_what_waits_behind_them_are_found() {
     }
     let of_b = LiveFilter::of("payments").state(LiveState::Blocked).key("b");
     let page = admin.live_messages(&of_b, None, 10).await.unwrap();
-    assert_eq!(page.messages.iter().map(|message| (message.state, message.id)).collect::<Vec<_>>(), [(
-        LiveState::Blocked,
-        waiting.iter().find(|(key, _)| *key == "b").unwrap().1
-    )]);
+    assert_eq!(
+        page.messages.iter().map(|message| (message.state, message.id)).collect::<Vec<_>>(),
+        [(LiveState::Blocked, waiting.iter().find(|(key, _)| *key == "b").unwrap().1)]
+    );
     let retrying = all(&admin, &LiveFilter::of("payments").state(LiveState::Retrying), 1).await.0;
     assert_eq!(retrying.len(), 4, "three heads, and one behind another");
     let counted = admin.count_live("payments").await.unwrap();

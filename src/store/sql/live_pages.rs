@@ -103,8 +103,7 @@ impl<DB: Database, P: ConnectionPool<DB>> SqlStore<DB, P> {
             Bind::Number(row.id),
             Bind::limit(rows_max),
         ];
-        let found: Vec<NeighbourRow> =
-            self.ordered(Statement::new(&self.sql.live_pages.key_neighbours, binds)).await?;
+        let found: Vec<NeighbourRow> = self.ordered(Statement::new(&self.sql.live_pages.key_neighbours, binds)).await?;
         let nothing = KeyNeighbours { failed_before: false, behind: 0, more: false };
         Ok(found.into_iter().next().map_or(nothing, |found| found.of(rows_max)))
     }

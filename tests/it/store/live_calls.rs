@@ -7,8 +7,7 @@ use diesel::connection::{Connection, InstrumentationEvent};
 use diesel::r2d2::CustomizeConnection;
 use diesel_outbox::MessageId;
 use diesel_outbox::internals::store::{
-    AdminStore, CancelOutcome, KeyInLane, LiveConditions, LiveRange, LiveScan, LiveState, SendNowOutcome,
-    Store,
+    AdminStore, CancelOutcome, KeyInLane, LiveConditions, LiveRange, LiveScan, LiveState, SendNowOutcome, Store,
 };
 
 const LEASE: Duration = Duration::from_secs(30);
@@ -43,7 +42,10 @@ impl StatementLog {
     pub(super) fn on(&self, table: &str) -> Vec<(String, String)> {
         let log = self.0.lock().expect("unpoisoned");
         let split = log.iter().filter_map(|query| query.split_once(" -- binds: "));
-        split.filter(|(text, _)| text.contains(table)).map(|(text, binds)| (text.to_owned(), binds.to_owned())).collect()
+        split
+            .filter(|(text, _)| text.contains(table))
+            .map(|(text, binds)| (text.to_owned(), binds.to_owned()))
+            .collect()
     }
 }
 

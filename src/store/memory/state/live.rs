@@ -6,8 +6,8 @@ use super::{MemoryRow, Micros, State};
 use crate::lane::lane_column;
 use crate::message::MessageId;
 use crate::store::{
-    BoundedCount, KeyInLane, KeyNeighbours, LiveConditions, LiveCount, LiveMessage, LivePosition,
-    LiveRange, LiveScan, LiveScanEnd, LiveState, StateColumns,
+    BoundedCount, KeyInLane, KeyNeighbours, LiveConditions, LiveCount, LiveMessage, LivePosition, LiveRange, LiveScan,
+    LiveScanEnd, LiveState, StateColumns,
 };
 
 impl MemoryRow {

@@ -1,8 +1,6 @@
 use super::lanes::{LANES, failed, fence_of, insert_keyed, lanes, sole_owner, topic};
 use crate::lane::lane_of;
-use crate::store::{
-    InsertOptions, KeyInLane, KeyNeighbours, LiveConditions, LiveRange, LiveScan, LiveState, RowKey,
-};
+use crate::store::{InsertOptions, KeyInLane, KeyNeighbours, LiveConditions, LiveRange, LiveScan, LiveState, RowKey};
 use crate::testing::store::StoreUnderTest;
 use crate::testing::store::support::{DUE, insert, message};
 

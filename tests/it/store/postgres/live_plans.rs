@@ -59,7 +59,8 @@ fn plan(conn: &mut PgConnection, text: &str) -> Vec<String> {
     let binds = if binds.is_empty() { String::new() } else { format!("({})", binds.join(", ")) };
     // As the store reads; it writes with the defaults.
     let switch = if text.contains("FOR UPDATE") { "on" } else { "off" };
-    let settings = format!("SET enable_seqscan = {switch}; SET enable_sort = {switch}; SET enable_bitmapscan = {switch}");
+    let settings =
+        format!("SET enable_seqscan = {switch}; SET enable_sort = {switch}; SET enable_bitmapscan = {switch}");
     let prepared = conn.batch_execute(&format!(
         "{settings}; SET plan_cache_mode = force_generic_plan; DEALLOCATE ALL; PREPARE p AS {text}"
     ));
