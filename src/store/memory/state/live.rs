@@ -91,9 +91,9 @@ impl State {
     }
 
     pub(in crate::store::memory) fn live_scan_end(&self, scan: &LiveScan, rows_max: usize) -> Option<LiveScanEnd> {
-        let rows = self.scanned(scan);
-        let last = rows.iter().take(rows_max).last()?.position();
-        Some(LiveScanEnd { rows: rows.len().min(rows_max), last })
+        let mut rows = self.scanned(scan);
+        rows.truncate(rows_max);
+        Some(LiveScanEnd { rows: rows.len(), last: rows.last()?.position() })
     }
 
     pub(in crate::store::memory) fn find_live(&self, message: MessageId) -> Option<LiveMessage> {
