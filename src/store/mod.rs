@@ -71,7 +71,7 @@ pub(crate) use interface::{
 pub(crate) use lanes::{
     LaneBalanceSpec, LaneCount, LaneEntry, LaneScan, LaneState, LaneStore, LaneView, OwnedLane, WithFence,
 };
-pub(crate) use live::{BoundedCount, LiveCount, LiveCursor, LiveFilter, LiveMessage, LivePosition, LiveState};
+pub(crate) use live::{BoundedCount, LiveCount, LiveFilter, LiveMessage, LivePosition, LiveState};
 pub(crate) use live_scan::{KeyInLane, KeyNeighbours, LiveConditions, LiveRange, LiveScan, LiveScanEnd, StateColumns};
 pub(crate) use memory::InsertOptions;
 #[cfg(test)]
