@@ -13,7 +13,7 @@ use crate::store::sql::binds::Binds as _;
 use crate::store::sql::columns::Columns;
 use crate::store::sql::database::{Database, VoidMarkSql, WriteOutcome};
 use crate::store::sql::dialect::{Bind, Statement, count};
-use crate::store::sql::rows::{FromRow, Read};
+use crate::store::sql::rows::FromRow;
 use crate::store::sql::text::StatementSql;
 use crate::store::{
     Claim, ClaimSpec, LaneEntry, LaneScan, NoticeStore, PollResult, PollSpec, ProcessedOutcome, Pruned, StoreError,
@@ -92,28 +92,13 @@ impl Database for Pg {
 
     /// As for the backlog: a plan that sorts, or scans the table, reads all of a topic whatever the LIMIT. Statistics that say that the
     /// table is small lead to one.
-    async fn load_ordered<T, P: ConnectionPool<Self>>(
-        store: &PostgresStore<P>,
-        statement: Statement<Self>,
-    ) -> Result<Vec<Read<T>>, StoreError>
-    where
-        T: FromRow + Send + 'static,
-    {
+    fn begin_ordered<P: ConnectionPool<Self>>(store: &PostgresStore<P>) -> Option<Arc<str>> {
         let settings = store.local_settings();
         let begin = format!(
             "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY; {settings}; SET LOCAL enable_sort = off; \
              SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off"
-        )
-        .into();
-        let loaded = store.executor.run(|conn| {
-            Box::pin(async move {
-                conn.begin(begin).await?;
-                let rows = conn.load(statement).await?;
-                conn.commit().await?;
-                Ok(rows)
-            })
-        });
-        loaded.await
+        );
+        Some(begin.into())
     }
 
     fn notices<P: ConnectionPool<Self>>(store: &PostgresStore<P>) -> Option<&dyn NoticeStore> {

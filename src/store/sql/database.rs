@@ -67,15 +67,9 @@ pub trait Database: Columns + Binds {
         count_max: usize,
     ) -> impl Future<Output = Result<Vec<TopicBacklog>, StoreError>> + Send;
 
-    /// Reads rows in the order of an index, as far as a LIMIT says.
-    fn load_ordered<T, P: ConnectionPool<Self>>(
-        store: &SqlStore<Self, P>,
-        statement: Statement<Self>,
-    ) -> impl Future<Output = Result<Vec<Read<T>>, StoreError>> + Send
-    where
-        T: FromRow + Send + 'static,
-    {
-        store.executor.load(statement)
+    /// Begins a transaction that reads rows in the order of an index, as far as a LIMIT says. `None` if that needs no settings.
+    fn begin_ordered<P: ConnectionPool<Self>>(_store: &SqlStore<Self, P>) -> Option<Arc<str>> {
+        None
     }
 
     fn notices<P: ConnectionPool<Self>>(_store: &SqlStore<Self, P>) -> Option<&dyn NoticeStore> {

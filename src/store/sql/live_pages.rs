@@ -131,7 +131,20 @@ impl<DB: Database, P: ConnectionPool<DB>> SqlStore<DB, P> {
     }
 
     async fn ordered<T: FromRow + Send + 'static>(&self, statement: Statement<DB>) -> Result<Vec<T>, StoreError> {
-        let rows: Vec<Read<T>> = DB::load_ordered(self, statement).await?;
-        Ok(rows.into_iter().map(|row| row.0).collect())
+        let rows: Result<Vec<Read<T>>, _> = match DB::begin_ordered(self) {
+            None => self.executor.load(statement).await,
+            Some(begin) => {
+                let read = self.executor.run(|conn| {
+                    Box::pin(async move {
+                        conn.begin(begin).await?;
+                        let rows = conn.load(statement).await?;
+                        conn.commit().await?;
+                        Ok(rows)
+                    })
+                });
+                read.await
+            }
+        };
+        Ok(rows?.into_iter().map(|row| row.0).collect())
     }
 }
