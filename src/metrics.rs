@@ -67,7 +67,7 @@ metrics! {
     PRUNE_FAILED = "outbox_prune_failed_total", Counter, Count, "Failed removals of expired rows and failed creations of partitions; both are retried.";
     PROCESSED = "outbox_processed_total", Counter, Count, "Messages that consumers reported as processed through `Admin` in this process, by `outcome`: processed, already, ahead.";
     SENT_AGAIN = "outbox_sent_again_total", Counter, Count, "Messages that `Admin` took from the history to be sent again, in this process.";
-    CANCELLED = "outbox_cancelled_total", Counter, Count, "Delayed messages cancelled before they were sent, in this process, by `topic`.";
+    CANCELLED = "outbox_cancelled_total", Counter, Count, "Messages that `Admin` cancelled before they were sent, in this process, by `topic`.";
     REDRIVEN = "outbox_redriven_total", Counter, Count, "Dead letters that `Admin` redrove, in this process.";
     PURGED = "outbox_purged_total", Counter, Count, "Dead letters that `Admin` purged, in this process.";
     DEAD_LETTER_CALLBACKS_LOST = "outbox_dead_letter_callbacks_lost_total", Counter, Count, "Dead-letter callbacks that were lost, by `reason`: queue_full, panicked.";

@@ -1,10 +1,13 @@
 //! What people and jobs do to messages while relays run: one handle, async and blocking.
 
+mod blocked;
 mod blocking;
 mod dead_letters;
 mod error;
 mod history;
 mod lanes;
+mod live;
+mod live_walk;
 mod pauses;
 mod payload;
 mod redrive_rate;
@@ -12,10 +15,12 @@ mod retry;
 #[cfg(test)]
 mod tests;
 
+pub use blocked::{BlockedKey, BlockedKeyPage};
 pub use blocking::BlockingAdmin;
 pub use dead_letters::DeadLetterPage;
 pub use error::AdminError;
 pub use history::{SentPage, UnprocessedFilter};
+pub use live::LivePage;
 pub use payload::PayloadText;
 pub use redrive_rate::RedriveRate;
 pub use retry::RetryOutcome;
@@ -23,6 +28,7 @@ pub use retry::RetryOutcome;
 pub use crate::store::admin::{PausedTopic, SendNowOutcome};
 pub use crate::store::dead_letter::{DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, FailureNote};
 pub use crate::store::history::{ProcessedOutcome, SentCount, SentCursor, SentMessage};
+pub use crate::store::live::{BoundedCount, LiveCount, LiveCursor, LiveFilter, LiveMessage, LiveState};
 
 use std::fmt;
 use std::sync::Arc;
@@ -34,8 +40,8 @@ use crate::metrics;
 use crate::outbox::Outbox;
 use crate::store::{AdminStore, CancelOutcome, OutboxStore, Store, shared};
 
-/// Manages the messages of an outbox: cancels delayed ones, sends waiting ones now, pauses topics, lists, redrives and purges dead
-/// letters, and looks up, confirms and resends messages in the history. Made by [`Outbox::admin`].
+/// Manages the messages of an outbox: lists live ones, cancels those that nobody holds, sends waiting ones now, pauses topics, lists,
+/// redrives and purges dead letters, and looks up, confirms and resends messages in the history. Made by [`Outbox::admin`].
 ///
 /// A cheap handle: clones share the store. It needs no relay in this process, and is safe to use while relays run anywhere.
 ///
@@ -93,7 +99,7 @@ impl Admin {
     pub async fn cancel(&self, message_id: MessageId) -> Result<(), AdminError> {
         match self.admin_store()?.cancel(message_id).await? {
             CancelOutcome::Cancelled { topic } => {
-                ::metrics::counter!(metrics::CANCELLED, "topic" => topic).increment(1);
+                count_cancelled(topic);
                 Ok(())
             }
             CancelOutcome::AlreadyClaimed => Err(AdminError::AlreadyClaimed { message_id }),
@@ -140,6 +146,10 @@ impl Admin {
     fn admin_store(&self) -> Result<&dyn AdminStore, AdminError> {
         self.store.admin().ok_or(AdminError::Unsupported)
     }
+}
+
+fn count_cancelled(topic: Arc<str>) {
+    ::metrics::counter!(metrics::CANCELLED, "topic" => topic).increment(1);
 }
 
 impl fmt::Debug for Admin {

@@ -9,6 +9,8 @@ use serde::Serialize;
 
 use super::StoreError;
 use super::dead_letter::{DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter};
+use super::live::{LiveCount, LiveMessage};
+use super::live_scan::{KeyInLane, KeyNeighbours, LiveConditions, LiveScan, LiveScanEnd};
 use super::requeue::{MessageKey, Requeue};
 use crate::message::{Envelope, MessageId};
 use crate::serialize::instant;
@@ -30,6 +32,37 @@ pub trait AdminStore: fmt::Debug + Send + Sync {
     /// Makes a live message due now, under the next epoch, if nobody holds it and nobody would send it within `lease`: it is
     /// delayed with epoch 0, or due later than any lease lasts. Not in a lane.
     async fn send_now(&self, message: MessageId, lease: Duration) -> Result<SendNowOutcome, StoreError>;
+
+    /// Removes a live message that nobody holds: it is due, delayed with epoch 0, or due later than any lease lasts. Not in a lane.
+    /// [`AlreadyClaimed`](CancelOutcome::AlreadyClaimed) if somebody may hold it.
+    async fn cancel_waiting(&self, message: MessageId, lease: Duration) -> Result<CancelOutcome, StoreError>;
+
+    /// The first `rows_max` rows of a scan that meet the conditions, in the order of the index. Reads every row of the scan if there
+    /// are conditions: [`live_scan_end`](Self::live_scan_end) bounds it.
+    async fn live_messages(
+        &self,
+        scan: &LiveScan,
+        conditions: &LiveConditions,
+        rows_max: usize,
+    ) -> Result<Vec<LiveMessage>, StoreError>;
+
+    /// Where a scan of at most `rows_max` rows ends; `None` if it has none. Reads the index only.
+    async fn live_scan_end(&self, scan: &LiveScan, rows_max: usize) -> Result<Option<LiveScanEnd>, StoreError>;
+
+    /// One live message. Reads the table in bounded steps by its primary key, if no index has message ids.
+    async fn find_live(&self, message: MessageId) -> Result<Option<LiveMessage>, StoreError>;
+
+    /// The first lane of a topic that has rows, from this one on.
+    async fn next_lane(&self, topic: &Arc<str>, from: u16) -> Result<Option<u16>, StoreError>;
+
+    /// What stands around a row in its lane: `rows_max` rows before it and as many behind it are read.
+    async fn key_neighbours(&self, row: &KeyInLane, rows_max: usize) -> Result<KeyNeighbours, StoreError>;
+
+    /// Counts a topic's live messages by state: `count_max` due ones, as many that are due later, and as many in lanes.
+    async fn count_live(&self, topic: &Arc<str>, count_max: usize) -> Result<LiveCount, StoreError>;
+
+    /// The first topics that have live messages, by name.
+    async fn live_topics(&self, topics_max: usize) -> Result<Vec<Arc<str>>, StoreError>;
 
     /// Dead letters after `after`, at most `rows_max`, by topic, time of death and message id.
     async fn dead_letters(

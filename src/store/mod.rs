@@ -15,6 +15,8 @@ pub(crate) mod interface;
 pub(crate) mod internals;
 pub(crate) mod lane_check;
 pub(crate) mod lanes;
+pub(crate) mod live;
+pub(crate) mod live_scan;
 pub(crate) mod memory;
 #[cfg(feature = "mysql")]
 mod mysql;
@@ -69,6 +71,8 @@ pub(crate) use interface::{
 pub(crate) use lanes::{
     LaneBalanceSpec, LaneCount, LaneEntry, LaneScan, LaneState, LaneStore, LaneView, OwnedLane, WithFence,
 };
+pub(crate) use live::{BoundedCount, LiveCount, LiveFilter, LiveMessage, LivePosition, LiveState};
+pub(crate) use live_scan::{KeyInLane, KeyNeighbours, LiveConditions, LiveRange, LiveScan, LiveScanEnd, StateColumns};
 pub(crate) use memory::InsertOptions;
 #[cfg(test)]
 pub(crate) use memory::{Call, Fault, PendingRow};

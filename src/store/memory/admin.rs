@@ -7,8 +7,9 @@ use super::MemoryStore;
 use super::faults::Call;
 use crate::message::{Envelope, MessageId};
 use crate::store::{
-    AdminStore, CancelOutcome, DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, MessageKey,
-    PausedTopic, Requeue, SendNowOutcome, StoreError,
+    AdminStore, CancelOutcome, DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, KeyInLane,
+    KeyNeighbours, LiveConditions, LiveCount, LiveMessage, LiveScan, LiveScanEnd, MessageKey, PausedTopic, Requeue,
+    SendNowOutcome, StoreError,
 };
 
 #[async_trait]
@@ -19,6 +20,43 @@ impl AdminStore for MemoryStore {
 
     async fn send_now(&self, message: MessageId, lease: Duration) -> Result<SendNowOutcome, StoreError> {
         self.call(Call::SendNow, |state| state.send_now(message, lease)).await
+    }
+
+    async fn cancel_waiting(&self, message: MessageId, lease: Duration) -> Result<CancelOutcome, StoreError> {
+        self.call(Call::Cancel, |state| state.cancel_waiting(message, lease)).await
+    }
+
+    async fn live_messages(
+        &self,
+        scan: &LiveScan,
+        conditions: &LiveConditions,
+        rows_max: usize,
+    ) -> Result<Vec<LiveMessage>, StoreError> {
+        self.call(Call::ReadLive, |state| state.live_messages(scan, conditions, rows_max)).await
+    }
+
+    async fn live_scan_end(&self, scan: &LiveScan, rows_max: usize) -> Result<Option<LiveScanEnd>, StoreError> {
+        self.call(Call::ReadLive, |state| state.live_scan_end(scan, rows_max)).await
+    }
+
+    async fn find_live(&self, message: MessageId) -> Result<Option<LiveMessage>, StoreError> {
+        self.call(Call::ReadLive, |state| state.find_live(message)).await
+    }
+
+    async fn next_lane(&self, topic: &Arc<str>, from: u16) -> Result<Option<u16>, StoreError> {
+        self.call(Call::ReadLive, |state| state.next_lane(topic, from)).await
+    }
+
+    async fn key_neighbours(&self, row: &KeyInLane, rows_max: usize) -> Result<KeyNeighbours, StoreError> {
+        self.call(Call::ReadLive, |state| state.key_neighbours(row, rows_max)).await
+    }
+
+    async fn count_live(&self, topic: &Arc<str>, count_max: usize) -> Result<LiveCount, StoreError> {
+        self.call(Call::ReadLive, |state| state.count_live(topic, count_max)).await
+    }
+
+    async fn live_topics(&self, topics_max: usize) -> Result<Vec<Arc<str>>, StoreError> {
+        self.call(Call::ReadLive, |state| state.live_topics(topics_max)).await
     }
 
     async fn dead_letters(

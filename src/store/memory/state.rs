@@ -4,6 +4,7 @@ mod admin;
 mod claim;
 mod history;
 mod lanes;
+mod live;
 mod writes;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -91,6 +91,11 @@ impl Binds for Mysql {
         format!("TIMESTAMPADD(MICROSECOND, {placeholder}, TIMESTAMP'1970-01-01 00:00:00')")
     }
 
+    /// A column may have the year 0, which is no instant for the time functions.
+    fn raw_instant_placeholder(placeholder: String) -> String {
+        format!("COALESCE({}, FROM_DAYS(0))", Self::instant_placeholder(placeholder))
+    }
+
     fn id_placeholder(placeholder: String) -> String {
         format!("UNHEX({placeholder})")
     }

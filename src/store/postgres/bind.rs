@@ -112,6 +112,12 @@ impl Binds for Pg {
     fn instant_bind(at: SystemTime) -> Bind<PgBind> {
         PgBind::Instant(timestamp(at)).into()
     }
+
+    fn raw_instant_bind(raw: i64) -> Bind<PgBind> {
+        PgBind::Instant(PgTimestamp(raw)).into()
+    }
+
+    const POSITION: &'static str = "strpos";
 }
 
 /// The topics of a poll, where each begins, and how many ms ahead all of them end.

@@ -15,8 +15,9 @@ use crate::message::{Envelope, MessageId};
 use crate::store::pause_table::with_pause_migration;
 use crate::store::pool::ConnectionPool;
 use crate::store::{
-    AdminStore, CancelOutcome, DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, MessageKey,
-    PausedTopic, Requeue, SendNowOutcome, StoreError,
+    AdminStore, CancelOutcome, DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, KeyInLane,
+    KeyNeighbours, LiveConditions, LiveCount, LiveMessage, LiveScan, LiveScanEnd, MessageKey, PausedTopic, Requeue,
+    SendNowOutcome, StoreError,
 };
 
 #[async_trait]
@@ -31,12 +32,52 @@ impl<DB: Database, P: ConnectionPool<DB>> AdminStore for SqlStore<DB, P> {
     }
 
     async fn send_now(&self, message: MessageId, lease: Duration) -> Result<SendNowOutcome, StoreError> {
-        let binds = vec![DB::id(message.as_uuid()), Bind::Number(DB::duration(lease))];
-        Ok(match DB::write_one(self, &self.sql.waiting.send_now, binds).await? {
+        Ok(match self.write_waiting(&self.sql.waiting.send_now, message, lease).await? {
             WriteOutcome::Written(_) => SendNowOutcome::Due,
             WriteOutcome::Skipped => SendNowOutcome::Soon,
             WriteOutcome::NotFound => SendNowOutcome::NotFound,
         })
+    }
+
+    async fn cancel_waiting(&self, message: MessageId, lease: Duration) -> Result<CancelOutcome, StoreError> {
+        Ok(match self.write_waiting(&self.sql.waiting.cancel_waiting, message, lease).await? {
+            WriteOutcome::Written(topic) => CancelOutcome::Cancelled { topic },
+            WriteOutcome::Skipped => CancelOutcome::AlreadyClaimed,
+            WriteOutcome::NotFound => CancelOutcome::NotFound,
+        })
+    }
+
+    async fn live_messages(
+        &self,
+        scan: &LiveScan,
+        conditions: &LiveConditions,
+        rows_max: usize,
+    ) -> Result<Vec<LiveMessage>, StoreError> {
+        self.read_live_messages(scan, conditions, rows_max).await
+    }
+
+    async fn live_scan_end(&self, scan: &LiveScan, rows_max: usize) -> Result<Option<LiveScanEnd>, StoreError> {
+        self.find_scan_end(scan, rows_max).await
+    }
+
+    async fn find_live(&self, message: MessageId) -> Result<Option<LiveMessage>, StoreError> {
+        self.find_live_message(message).await
+    }
+
+    async fn next_lane(&self, topic: &Arc<str>, from: u16) -> Result<Option<u16>, StoreError> {
+        self.find_next_lane(topic, from).await
+    }
+
+    async fn key_neighbours(&self, row: &KeyInLane, rows_max: usize) -> Result<KeyNeighbours, StoreError> {
+        self.read_key_neighbours(row, rows_max).await
+    }
+
+    async fn count_live(&self, topic: &Arc<str>, count_max: usize) -> Result<LiveCount, StoreError> {
+        self.read_live_count(topic, count_max).await
+    }
+
+    async fn live_topics(&self, topics_max: usize) -> Result<Vec<Arc<str>>, StoreError> {
+        self.read_live_topics(topics_max).await
     }
 
     async fn dead_letters(
@@ -117,6 +158,18 @@ impl<DB: Database, P: ConnectionPool<DB>> AdminStore for SqlStore<DB, P> {
 }
 
 impl<DB: Database, P: ConnectionPool<DB>> SqlStore<DB, P> {
+    /// Writes one message that waits, if nobody holds it.
+    async fn write_waiting(
+        &self,
+        text: &StatementSql,
+        message: MessageId,
+        lease: Duration,
+    ) -> Result<WriteOutcome, StoreError> {
+        let Some(id) = self.row_id(message).await? else { return Ok(WriteOutcome::NotFound) };
+        let binds = vec![DB::id(message.as_uuid()), Bind::Number(DB::duration(lease)), Bind::Number(id)];
+        DB::write_one(self, text, binds).await
+    }
+
     /// Runs a search whose text begins with `columns`.
     async fn find<T>(&self, columns: &StatementSql, search: Search<DB>, rows_max: usize) -> Result<Vec<T>, StoreError>
     where

@@ -2,7 +2,7 @@ use std::time::{Duration, SystemTime};
 
 use uuid::Uuid;
 
-use super::dialect::{BindOf, Dialect};
+use super::dialect::{Bind, BindOf, Dialect};
 use super::row_batch::{Column, RowBatch};
 use super::text::Step;
 use crate::message::MessageId;
@@ -44,6 +44,16 @@ pub trait Binds: Dialect {
         placeholder
     }
 
+    /// An instant as a row had it.
+    fn raw_instant_bind(raw: i64) -> BindOf<Self> {
+        Bind::Number(raw)
+    }
+
+    /// The placeholder of such an instant.
+    fn raw_instant_placeholder(placeholder: String) -> String {
+        placeholder
+    }
+
     /// The same for a message id.
     fn id_placeholder(placeholder: String) -> String {
         placeholder
@@ -51,4 +61,7 @@ pub trait Binds: Dialect {
 
     /// The column `key`.
     const KEY: &'static str = "key";
+
+    /// The function that finds a text in another.
+    const POSITION: &'static str = "instr";
 }

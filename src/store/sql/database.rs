@@ -67,6 +67,11 @@ pub trait Database: Columns + Binds {
         count_max: usize,
     ) -> impl Future<Output = Result<Vec<TopicBacklog>, StoreError>> + Send;
 
+    /// Begins a transaction that reads rows in the order of an index, as far as a LIMIT says. `None` if that needs no settings.
+    fn begin_ordered<P: ConnectionPool<Self>>(_store: &SqlStore<Self, P>) -> Option<Arc<str>> {
+        None
+    }
+
     fn notices<P: ConnectionPool<Self>>(_store: &SqlStore<Self, P>) -> Option<&dyn NoticeStore> {
         None
     }

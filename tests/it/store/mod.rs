@@ -3,6 +3,7 @@
 mod columns;
 mod edited;
 mod half_message_marks;
+mod live_calls;
 mod memory;
 mod mysql;
 mod parts;

@@ -17,6 +17,7 @@ pub(crate) mod history;
 pub(crate) mod lane_rows;
 pub(crate) mod lanes;
 pub(crate) mod live;
+pub(crate) mod live_pages;
 pub(crate) mod notices;
 mod parts;
 pub(crate) mod pauses;
@@ -38,6 +39,7 @@ pub(crate) struct Sql {
     pub(crate) lanes: lanes::LaneSql,
     pub(crate) dead_letters: dead_letters::DeadLetterSql,
     pub(crate) live: live::LiveSql,
+    pub(crate) live_pages: live_pages::LivePageSql,
     pub(crate) notices: notices::NoticeSql,
     pub(crate) pauses: pauses::PauseSql,
     pub(crate) retention: retention::RetentionSql,
@@ -57,6 +59,7 @@ impl Sql {
             lanes: lanes::LaneSql::new(&renderer),
             dead_letters: dead_letters::DeadLetterSql::new(&renderer),
             live: live::LiveSql::new(&renderer),
+            live_pages: live_pages::LivePageSql::new(&renderer),
             notices: notices::NoticeSql::new(&renderer),
             pauses: pauses::PauseSql::new(&renderer),
             retention: retention::RetentionSql::new(&renderer),

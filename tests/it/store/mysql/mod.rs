@@ -2,6 +2,7 @@
 
 mod async_pool;
 mod connections;
+mod live_plans;
 mod plans_at_size;
 mod regressions;
 mod sync_pool;

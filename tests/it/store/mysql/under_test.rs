@@ -202,6 +202,10 @@ impl<P: ConnectionPool<Mysql>> StoreUnderTest for MysqlUnderTest<P> {
         self.run(&format!("UPDATE {marks} SET marked_at = marked_at - {by}"));
         self.run(&format!("UPDATE {{d}} SET dead_at = dead_at - {by}"));
     }
+
+    async fn make_due_together(&self) {
+        self.run("UPDATE {m} SET due_at = UTC_TIMESTAMP(6) - INTERVAL 1 HOUR WHERE lane = -1");
+    }
 }
 
 /// Another session's transaction; the server rolls it back when it is dropped.

@@ -5,6 +5,7 @@ mod async_pool;
 mod connections;
 mod history;
 mod isolation;
+mod live_plans;
 mod passwords;
 mod plans;
 mod plans_at_size;

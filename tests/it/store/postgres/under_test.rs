@@ -196,6 +196,10 @@ impl<P: ConnectionPool<Pg>> StoreUnderTest for PostgresUnderTest<P> {
              UPDATE {marks} SET marked_at = marked_at - {by}; UPDATE {{d}} SET dead_at = dead_at - {by}"
         ));
     }
+
+    async fn make_due_together(&self) {
+        self.run("UPDATE {m} SET due_at = now() - interval '1 hour' WHERE lane = -1");
+    }
 }
 
 /// Another session's transaction; the server rolls it back when it is dropped.

@@ -16,7 +16,7 @@ use super::under_test::SqliteUnderTest;
 use crate::store::{insert, spec};
 
 #[derive(Debug, Clone, Default)]
-struct SqlLog(Arc<Mutex<Vec<String>>>);
+pub(super) struct SqlLog(Arc<Mutex<Vec<String>>>);
 
 impl CustomizeConnection<SqliteConnection, diesel::r2d2::Error> for SqlLog {
     fn on_acquire(&self, conn: &mut SqliteConnection) -> Result<(), diesel::r2d2::Error> {
@@ -38,14 +38,14 @@ struct Step {
     detail: String,
 }
 
-fn steps(conn: &mut SqliteConnection, text: &str) -> Vec<String> {
+pub(super) fn steps(conn: &mut SqliteConnection, text: &str) -> Vec<String> {
     let steps = diesel::sql_query(format!("EXPLAIN QUERY PLAN {text}")).load::<Step>(conn);
     let steps = steps.unwrap_or_else(|error| panic!("{text}: {error}"));
     steps.into_iter().map(|step| step.detail).collect()
 }
 
 /// Scans of a table that grows, under any alias that statements use for it.
-fn scans(conn: &mut SqliteConnection, text: &str) -> Vec<String> {
+pub(super) fn scans(conn: &mut SqliteConnection, text: &str) -> Vec<String> {
     let is_ours = |name: &str| ["m", "h", "d", "p"].contains(&name) || name.starts_with("outbox_");
     let scanned =
         |step: &String| step.strip_prefix("SCAN ").is_some_and(|of| of.split(' ').next().is_some_and(is_ours));
@@ -53,7 +53,7 @@ fn scans(conn: &mut SqliteConnection, text: &str) -> Vec<String> {
 }
 
 /// A store whose statements are recorded.
-async fn open_logged() -> (SqliteUnderTest<R2d2Pool>, SqlLog) {
+pub(super) async fn open_logged() -> (SqliteUnderTest<R2d2Pool>, SqlLog) {
     let log = SqlLog::default();
     let customizer = log.clone();
     let pool = |file: &str| {
@@ -65,7 +65,7 @@ async fn open_logged() -> (SqliteUnderTest<R2d2Pool>, SqlLog) {
 
 impl SqlLog {
     /// The statements on the outbox's tables, without duplicates.
-    fn statements(&self) -> Vec<String> {
+    pub(super) fn statements(&self) -> Vec<String> {
         let mut statements: Vec<String> = self.0.lock().expect("unpoisoned").clone();
         statements.sort();
         statements.dedup();

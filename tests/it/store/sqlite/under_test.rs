@@ -167,6 +167,10 @@ impl<P: ConnectionPool<Sqlite>> StoreUnderTest for SqliteUnderTest<P> {
              UPDATE outbox_dead_letters SET dead_at = dead_at - {by}"
         ));
     }
+
+    async fn make_due_together(&self) {
+        self.run(&format!("UPDATE outbox_messages SET due_at = {NOW} - 3600000 WHERE lane = -1"));
+    }
 }
 
 /// Another connection's transaction, which is rolled back when it is dropped.
