@@ -1,18 +1,23 @@
 //! What people and jobs do to messages while relays run: one handle, async and blocking.
 
+mod audit;
 mod blocking;
+mod canary;
 mod dead_letters;
 mod error;
 mod history;
 mod lanes;
 mod pauses;
 mod payload;
+mod redrive_canary;
 mod redrive_pace;
 mod retry;
 #[cfg(test)]
 mod tests;
 
+pub use audit::AuditPage;
 pub use blocking::BlockingAdmin;
+pub use canary::{Canary, CanaryHalt, CanaryReport, CanaryStep};
 pub use dead_letters::DeadLetterPage;
 pub use error::AdminError;
 pub use history::{SentPage, UnprocessedFilter};
@@ -21,21 +26,24 @@ pub use redrive_pace::RedriveRate;
 pub use retry::RetryOutcome;
 
 pub use crate::store::admin::{PausedTopic, SendNowOutcome};
+pub use crate::store::audit::{AuditCursor, AuditEntry, AuditFilter};
 pub use crate::store::dead_letter::{DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, FailureNote};
 pub use crate::store::history::{ProcessedOutcome, SentCount, SentCursor, SentMessage};
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use crate::limits::Limits;
 use crate::message::MessageId;
 use crate::metrics;
 use crate::outbox::Outbox;
-use crate::store::{AdminStore, CancelOutcome, OutboxStore, Store, shared};
+use crate::store::{AdminStore, AuditRecord, CancelOutcome, OutboxStore, Store, shared};
 
 /// Manages the messages of an outbox: cancels delayed ones, sends waiting ones now, pauses topics, lists, redrives and purges dead
-/// letters, and looks up, confirms and resends messages in the history. Made by [`Outbox::admin`].
+/// letters, and looks up, confirms and resends messages in the history. Records who did it ([`acting_as`](Self::acting_as)). Made by
+/// [`Outbox::admin`].
 ///
 /// A cheap handle: clones share the store. It needs no relay in this process, and is safe to use while relays run anywhere.
 ///
@@ -65,6 +73,11 @@ pub struct Admin {
     store: Arc<dyn Store>,
     /// The longest lease duration of any relay.
     lease_duration: Duration,
+    /// Who acts, and why.
+    actor: Option<Arc<str>>,
+    reason: Option<Arc<str>>,
+    /// Whether the log says already that nothing is recorded.
+    is_audit_missing: Arc<AtomicBool>,
 }
 
 impl Outbox {
@@ -74,7 +87,14 @@ impl Outbox {
     /// requeued to a topic that has since become ordered, or stopped being ordered.
     pub fn admin(&self, store: impl OutboxStore) -> Admin {
         let lease_duration = Limits::default().lease_duration;
-        Admin { outbox: self.clone(), store: shared(store, self.tables()), lease_duration }
+        Admin {
+            outbox: self.clone(),
+            store: shared(store, self.tables()),
+            lease_duration,
+            actor: None,
+            reason: None,
+            is_audit_missing: Arc::default(),
+        }
     }
 }
 
@@ -91,7 +111,8 @@ impl Admin {
     /// # Cancel safety
     /// If the future is dropped, the message may or may not be cancelled. Call again.
     pub async fn cancel(&self, message_id: MessageId) -> Result<(), AdminError> {
-        match self.admin_store()?.cancel(message_id).await? {
+        let (store, record) = (self.admin_store()?, self.record_one("cancel", message_id).await?);
+        match store.cancel(message_id, record.as_ref()).await? {
             CancelOutcome::Cancelled { topic } => {
                 ::metrics::counter!(metrics::CANCELLED, "topic" => topic).increment(1);
                 Ok(())
@@ -121,7 +142,16 @@ impl Admin {
     /// # Cancel safety
     /// If the future is dropped, the message may or may not be due. Call again.
     pub async fn send_now(&self, message_id: MessageId) -> Result<SendNowOutcome, AdminError> {
-        let outcome = self.admin_store()?.send_now(message_id, self.lease_duration).await?;
+        let record = self.record_one("send_now", message_id).await?;
+        self.send_now_recorded(message_id, record.as_ref()).await
+    }
+
+    async fn send_now_recorded(
+        &self,
+        message_id: MessageId,
+        record: Option<&AuditRecord>,
+    ) -> Result<SendNowOutcome, AdminError> {
+        let outcome = self.admin_store()?.send_now(message_id, self.lease_duration, record).await?;
         match outcome {
             SendNowOutcome::NotFound => Err(AdminError::NotWaiting { message_id }),
             SendNowOutcome::Due => {
@@ -144,6 +174,11 @@ impl Admin {
 
 impl fmt::Debug for Admin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Admin").field("outbox", &self.outbox).field("store", &self.store).finish()
+        let Self { outbox, store, actor, .. } = self;
+        f.debug_struct("Admin")
+            .field("outbox", outbox)
+            .field("store", store)
+            .field("actor", actor)
+            .finish_non_exhaustive()
     }
 }

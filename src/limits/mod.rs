@@ -5,6 +5,7 @@
 // The constants are for this crate, and for its tests where these show them.
 #![allow(unreachable_pub)]
 
+mod admin;
 #[cfg(feature = "serde")]
 mod configured;
 mod http;
@@ -17,6 +18,7 @@ mod retention;
 mod rocketmq;
 mod stores;
 
+pub use self::admin::*;
 pub use self::http::*;
 pub use self::kafka::*;
 pub use self::lanes::*;

@@ -5,6 +5,7 @@
 #![cfg_attr(not(all(feature = "postgres", feature = "mysql", feature = "sqlite")), allow(dead_code))]
 
 mod admin;
+mod audit;
 pub(crate) mod binds;
 pub(crate) mod columns;
 pub(crate) mod database;
@@ -28,6 +29,7 @@ pub(super) mod text;
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use self::dialect::Dialect;
 use self::executor::Executor;
@@ -44,6 +46,8 @@ pub struct SqlStore<DB: Dialect, P: ConnectionPool<DB>> {
     pub(crate) names: TableNames,
     pub(crate) sql: Arc<Sql>,
     pub(crate) pause_table: PauseTable,
+    /// Whether the table of the audit was there. A later migration creates it.
+    has_audit: AtomicBool,
     pub(crate) extra: DB::Extra,
 }
 
@@ -56,6 +60,7 @@ impl<DB: Dialect, P: ConnectionPool<DB>> SqlStore<DB, P> {
             sql: Arc::new(Sql::new(DB::SYNTAX, &names)),
             names,
             pause_table: PauseTable::default(),
+            has_audit: AtomicBool::new(false),
             extra,
         }
     }

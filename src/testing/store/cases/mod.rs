@@ -1,5 +1,6 @@
 //! The cases, one function each.
 
+mod audit;
 mod backlog;
 mod cancel;
 mod claim;
@@ -25,6 +26,7 @@ mod returns;
 mod send_now;
 mod settle;
 
+pub use audit::*;
 pub use backlog::*;
 pub use cancel::*;
 pub use claim::*;
