@@ -254,7 +254,10 @@ pub(super) fn check_possible(filter: &DeadLetterFilter) -> Result<(), AdminError
 }
 
 /// The filter, without messages that are dead-lettered from now on.
-pub(super) async fn limit_to_now(store: &dyn AdminStore, filter: &DeadLetterFilter) -> Result<DeadLetterFilter, StoreError> {
+pub(super) async fn limit_to_now(
+    store: &dyn AdminStore,
+    filter: &DeadLetterFilter,
+) -> Result<DeadLetterFilter, StoreError> {
     let end = store.now().await? + CLOCK_TICK;
     let end = filter.dead_before.map_or(end, |before| before.min(end));
     Ok(filter.clone().dead_before(end))

@@ -41,7 +41,11 @@ impl SentPage {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct UnprocessedFilter {
     topic: Arc<str>,
-    #[serde(rename = "older_than_seconds", serialize_with = "seconds_or_none", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "older_than_seconds",
+        serialize_with = "seconds_or_none",
+        skip_serializing_if = "Option::is_none"
+    )]
     age_min: Option<Duration>,
 }
 

@@ -102,11 +102,7 @@ pub trait HistoryStore: fmt::Debug + Send + Sync {
     /// Moves sent messages that are not marked back to the live ones, and returns those moved. Like
     /// [`AdminStore::redrive`](super::AdminStore::redrive), but each gets a new row id, in a lane or not: a late settle of the sent
     /// copy must not remove this one.
-    async fn resend(
-        &self,
-        requeues: &[Requeue],
-        record: Option<&AuditRecord>,
-    ) -> Result<Vec<MessageId>, StoreError>;
+    async fn resend(&self, requeues: &[Requeue], record: Option<&AuditRecord>) -> Result<Vec<MessageId>, StoreError>;
 }
 
 /// Adds the migration that creates the table to the error of a missing table.

@@ -49,8 +49,7 @@ async fn whatever_changes_something_is_recorded_with_its_actor_and_reason() {
     let admin = admin(&store).acting_as("alice").because("ticket 17");
     let far = InsertOptions::default().deliver_after(Duration::from_secs(3_600));
     let [cancelled, hastened, retried] = [(); 3].map(|()| insert(&store, far).message_id);
-    let (redriven, purged, edited) =
-        (dead_letter(&store).await, dead_letter(&store).await, dead_letter(&store).await);
+    let (redriven, purged, edited) = (dead_letter(&store).await, dead_letter(&store).await, dead_letter(&store).await);
     let (marked, resent, late) = (sent(&store).await, sent(&store).await, sent(&store).await);
     let (everything, rate) = (DeadLetterFilter::new().topic("orders"), RedriveRate::default());
     admin.cancel(cancelled).await.unwrap();

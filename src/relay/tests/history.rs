@@ -7,7 +7,8 @@ use crate::limits::{PROCESSED_FLAG_AGE_MAX, PRUNE_ROWS_MAX};
 use crate::message::MessageId;
 use crate::relay::StartError;
 use crate::store::{
-    AdminStore as _, AuditFilter, AuditRecord, AuditStore as _, Call, Fault, HistoryStore as _, InsertOptions, MemoryStore, ProcessedOutcome, RowKey, SchemaProblem, StoreError,
+    AdminStore as _, AuditFilter, AuditRecord, AuditStore as _, Call, Fault, HistoryStore as _, InsertOptions,
+    MemoryStore, ProcessedOutcome, RowKey, SchemaProblem, StoreError,
 };
 use crate::topic::Topic;
 

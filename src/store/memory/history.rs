@@ -8,8 +8,8 @@ use super::faults::Call;
 use super::state::State;
 use crate::message::MessageId;
 use crate::store::{
-    AuditRecord, HistoryRow, HistoryStore, Locking, MessageKey, ProcessedOutcome, Pruned, Requeue, RowKey, SentCount, SentCursor,
-    SentMessage, StoreError,
+    AuditRecord, HistoryRow, HistoryStore, Locking, MessageKey, ProcessedOutcome, Pruned, Requeue, RowKey, SentCount,
+    SentCursor, SentMessage, StoreError,
 };
 
 #[async_trait]
@@ -99,11 +99,7 @@ impl HistoryStore for MemoryStore {
         self.call(Call::History, |state| state.sent_keys(messages)).await
     }
 
-    async fn resend(
-        &self,
-        requeues: &[Requeue],
-        record: Option<&AuditRecord>,
-    ) -> Result<Vec<MessageId>, StoreError> {
+    async fn resend(&self, requeues: &[Requeue], record: Option<&AuditRecord>) -> Result<Vec<MessageId>, StoreError> {
         self.call(Call::History, |state| state.recorded(record, Vec::len, |state| state.resend(requeues))).await
     }
 }

@@ -19,8 +19,8 @@ use crate::clock::system_now;
 use crate::lane::NodeId;
 use crate::message::{Envelope, MessageId};
 use crate::store::{
-    AuditEntry, Confirmed, LiveRow, Loaded, NextDue, Poisoned, PollFrom, PollRange, PollResult, PollSpec, PollTopic, Row, RowKey,
-    RowRef, StoredError, TopicBacklog,
+    AuditEntry, Confirmed, LiveRow, Loaded, NextDue, Poisoned, PollFrom, PollRange, PollResult, PollSpec, PollTopic,
+    Row, RowKey, RowRef, StoredError, TopicBacklog,
 };
 use crate::transport::FailureClass;
 

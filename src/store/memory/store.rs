@@ -9,8 +9,9 @@ use crate::limits::STATEMENT_TIMEOUT;
 use crate::naming::TableNames;
 use crate::retention::Keep;
 use crate::store::{
-    AdminStore, AuditStore, Claim, ClaimHandle, ClaimSpec, Closed, Confirmed, Failed, Held, HistoryStore, LaneStore, Locking,
-    NewDeadLetter, PollFrom, PollResult, PollSpec, RowKey, RowRef, Store, StoreError, StoreWarning, TopicBacklog,
+    AdminStore, AuditStore, Claim, ClaimHandle, ClaimSpec, Closed, Confirmed, Failed, Held, HistoryStore, LaneStore,
+    Locking, NewDeadLetter, PollFrom, PollResult, PollSpec, RowKey, RowRef, Store, StoreError, StoreWarning,
+    TopicBacklog,
 };
 
 impl MemoryStore {

@@ -16,8 +16,8 @@ use crate::store::sql::dialect::{Bind, Statement, count};
 use crate::store::sql::rows::{FromRow, Read};
 use crate::store::sql::text::StatementSql;
 use crate::store::{
-    Claim, ClaimSpec, LaneEntry, LaneScan, NoticeStore, PollResult, PollSpec, ProcessedOutcome, Pruned, Requeue, RowKey,
-    RowRef, StoreError, StoreWarning, TopicBacklog, overdue,
+    Claim, ClaimSpec, LaneEntry, LaneScan, NoticeStore, PollResult, PollSpec, ProcessedOutcome, Pruned, Requeue,
+    RowKey, RowRef, StoreError, StoreWarning, TopicBacklog, overdue,
 };
 
 type Binds = Vec<Bind<PgBind>>;

@@ -60,9 +60,7 @@ impl<DB: Database, P: ConnectionPool<DB>> SqlStore<DB, P> {
         &self,
         record: Option<&AuditRecord>,
         changed: impl FnOnce(&T) -> usize + Send + 'static,
-        write: impl for<'l> FnOnce(&'l mut PoolConnectionOf<DB, P>) -> BoxFuture<'l, Result<T, StoreError>>
-        + Send
-        + 'static,
+        write: impl for<'l> FnOnce(&'l mut PoolConnectionOf<DB, P>) -> BoxFuture<'l, Result<T, StoreError>> + Send + 'static,
     ) -> Result<T, StoreError> {
         let Some(record) = record else {
             return match DB::WRITES_IN_ONE_STATEMENT {

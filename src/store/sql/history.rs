@@ -11,8 +11,8 @@ use crate::message::MessageId;
 use crate::store::history::with_history_migration;
 use crate::store::pool::ConnectionPool;
 use crate::store::{
-    AuditRecord, HistoryRow, HistoryStore, Locking, MessageKey, ProcessedOutcome, Pruned, Requeue, RowKey, SentCount, SentCursor,
-    SentMessage, StoreError,
+    AuditRecord, HistoryRow, HistoryStore, Locking, MessageKey, ProcessedOutcome, Pruned, Requeue, RowKey, SentCount,
+    SentCursor, SentMessage, StoreError,
 };
 
 #[async_trait]
@@ -120,11 +120,7 @@ impl<DB: Database, P: ConnectionPool<DB>> HistoryStore for SqlStore<DB, P> {
         self.read(&self.sql.sent.keys, [DB::messages(&sorted_unique(messages.iter().copied()))]).await
     }
 
-    async fn resend(
-        &self,
-        requeues: &[Requeue],
-        record: Option<&AuditRecord>,
-    ) -> Result<Vec<MessageId>, StoreError> {
+    async fn resend(&self, requeues: &[Requeue], record: Option<&AuditRecord>) -> Result<Vec<MessageId>, StoreError> {
         let moved = self.requeue(&self.sql.sent.resend, requeues, record).await?;
         Ok(moved.into_iter().map(|row| row.message_id).collect())
     }

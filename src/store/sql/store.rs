@@ -17,9 +17,9 @@ use crate::retry::bounded;
 use crate::store::pool::ConnectionPool;
 use crate::store::stored::truncated_text;
 use crate::store::{
-    AdminStore, AuditStore, Claim, ClaimSpec, Confirmed, Failed, HalfStore, Held, HistoryStore, LaneStore, Locking, NewDeadLetter,
-    NoticeStore, PollResult, PollSpec, RowKey, RowRef, Store, StoreError, StoreWarning, TooFewConnections,
-    TopicBacklog,
+    AdminStore, AuditStore, Claim, ClaimSpec, Confirmed, Failed, HalfStore, Held, HistoryStore, LaneStore, Locking,
+    NewDeadLetter, NoticeStore, PollResult, PollSpec, RowKey, RowRef, Store, StoreError, StoreWarning,
+    TooFewConnections, TopicBacklog,
 };
 
 #[async_trait]

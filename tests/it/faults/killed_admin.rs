@@ -172,7 +172,8 @@ async fn on_mariadb() {
     let mut process = script.spawn();
     until("some are redriven", || conn.live() >= BEFORE).await;
     process.kill().await;
-    let others = "SELECT count(*) AS number FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()";
+    let others =
+        "SELECT count(*) AS number FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()";
     until("its sessions end", || conn.count(others) == 0).await;
     assert_recorded(&script, conn).await;
 }

@@ -15,15 +15,7 @@ const DAY: Duration = Duration::from_secs(24 * 3_600);
 
 /// What an operation of nobody records.
 fn record(action: &'static str) -> AuditRecord {
-    AuditRecord {
-        id: Uuid::now_v7(),
-        actor: None,
-        action,
-        message_id: None,
-        filter: None,
-        reason: None,
-        ends: true,
-    }
+    AuditRecord { id: Uuid::now_v7(), actor: None, action, message_id: None, filter: None, reason: None, ends: true }
 }
 
 async fn entries(audit: &dyn AuditStore, filter: &AuditFilter) -> Vec<AuditEntry> {

@@ -71,6 +71,9 @@ pub async fn edit_requires_a_dead_letter(under_test: &dyn StoreUnderTest) {
     }
     assert_eq!((live_keys(under_test).await, dead_letter_keys(under_test).await), (vec![live], vec![dead]));
     assert!(admin.replace(dead.message_id, &message(TOPIC), None, None).await.expect("replace"));
-    assert!(!admin.replace(dead.message_id, &message(TOPIC), None, None).await.expect("replace"), "it is no longer dead");
+    assert!(
+        !admin.replace(dead.message_id, &message(TOPIC), None, None).await.expect("replace"),
+        "it is no longer dead"
+    );
     assert_eq!((live_keys(under_test).await.len(), dead_letter_keys(under_test).await.len()), (2, 0));
 }

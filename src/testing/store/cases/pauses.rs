@@ -24,7 +24,8 @@ pub async fn pause_is_seen_by_every_poll(under_test: &dyn StoreUnderTest) {
 pub async fn pause_begins_once_and_ends_once(under_test: &dyn StoreUnderTest) {
     let Some(admin) = under_test.store().admin() else { return };
     assert_eq!(admin.paused().await.expect("paused"), []);
-    let (window, ()) = WriteWindow::of(under_test, async { admin.pause(&TOPIC.into(), None).await.expect("pause") }).await;
+    let (window, ()) =
+        WriteWindow::of(under_test, async { admin.pause(&TOPIC.into(), None).await.expect("pause") }).await;
     let first = admin.paused().await.expect("paused");
     assert_eq!(first.iter().map(|paused| &*paused.topic).collect::<Vec<_>>(), [TOPIC]);
     window.assert_at(first[0].since);

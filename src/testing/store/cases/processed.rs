@@ -58,7 +58,8 @@ pub async fn processed_mark_is_set_once(under_test: &dyn StoreUnderTest) {
     window.assert_at(first.expect("it is marked"));
     assert_eq!(mark(history, key).await, ProcessedOutcome::AlreadyProcessed);
     assert_eq!((processed_at(history, key).await, processed_at(history, other).await), (first, None));
-    let mut many = history.mark_processed(&[key.message_id, other.message_id, other.message_id], None).await.expect("mark");
+    let mut many =
+        history.mark_processed(&[key.message_id, other.message_id, other.message_id], None).await.expect("mark");
     many.sort_by_key(|(message_id, _)| *message_id);
     let mut expected =
         [(key.message_id, ProcessedOutcome::AlreadyProcessed), (other.message_id, ProcessedOutcome::Processed)];

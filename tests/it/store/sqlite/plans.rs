@@ -54,7 +54,12 @@ fn scans(conn: &mut SqliteConnection, text: &str) -> Vec<String> {
         |step: &String| step.strip_prefix("SCAN ").is_some_and(|of| of.split(' ').next().is_some_and(is_ours));
     // The latest entries of the audit are the first of an index.
     let is_ordered = |step: &String| step.contains("USING INDEX outbox_audit_began");
-    steps(conn, text).into_iter().filter(scanned).filter(|step| !is_ordered(step)).map(|step| format!("{step}: {text}")).collect()
+    steps(conn, text)
+        .into_iter()
+        .filter(scanned)
+        .filter(|step| !is_ordered(step))
+        .map(|step| format!("{step}: {text}"))
+        .collect()
 }
 
 /// A store whose statements are recorded.
