@@ -1,4 +1,5 @@
-//! The pruner: removes expired history, dead letters, marks and audit entries in bounded steps, and creates partitions ahead of time.
+//! The pruner: removes expired history, dead letters, marks and audit entries in bounded steps, and creates partitions
+//! ahead of time.
 //!
 //! Every relay has one, and each removes rows of all relays. It skips rows that another one has locked.
 

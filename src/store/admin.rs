@@ -68,9 +68,9 @@ pub trait AdminStore: fmt::Debug + Send + Sync {
     async fn dead_letter_keys(&self, messages: &[MessageId]) -> Result<Vec<MessageKey>, StoreError>;
 
     /// Moves dead letters back to the live messages: due now, `attempts` and `failures` 0, under the next epoch. Returns where
-    /// those moved are now, with their row ids if the database tells them. Outside of lanes a row keeps its row id, so a late acknowledgement still settles it. In a lane it gets a new row id,
-    /// after every message of its key; several keep the order of their old ids. The lane is the one given, because the topic's lane
-    /// count may have changed.
+    /// those moved are now, with their row ids if the database tells them. Outside of lanes a row keeps its row id, so a late
+    /// acknowledgement still settles it. In a lane it gets a new row id, after every message of its key; several keep the order of
+    /// their old ids. The lane is the one given, because the topic's lane count may have changed.
     ///
     /// Rows that another session has locked are skipped.
     async fn redrive(&self, requeues: &[Requeue], record: Option<&AuditRecord>) -> Result<Vec<RowRef>, StoreError>;

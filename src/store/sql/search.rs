@@ -1,5 +1,5 @@
-//! The search for dead letters, and for entries of the audit. Its text is built for each search, because an optional condition (`$1 IS NULL OR topic = $1`) uses
-//! no index. Searches are too rare to need a prepared statement.
+//! The search for dead letters, and for entries of the audit. Its text is built for each search, because an optional condition
+//! (`$1 IS NULL OR topic = $1`) uses no index. Searches are too rare to need a prepared statement.
 
 use std::sync::Arc;
 use std::time::SystemTime;
