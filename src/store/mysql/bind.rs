@@ -46,7 +46,7 @@ impl Binds for Mysql {
         Bind::Text(hex(id).into())
     }
 
-    fn optional_id(id: Option<&Uuid>) -> BindOf<Self> {
+    fn optional_id_bind(id: Option<&Uuid>) -> BindOf<Self> {
         Bind::OptionalText(id.map(hex))
     }
 

@@ -78,7 +78,7 @@ impl Binds for Pg {
     }
 
     /// As a text, which statements cast.
-    fn optional_id(id: Option<&Uuid>) -> Bind<PgBind> {
+    fn optional_id_bind(id: Option<&Uuid>) -> Bind<PgBind> {
         Bind::OptionalText(id.map(Uuid::to_string))
     }
 

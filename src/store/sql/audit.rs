@@ -98,7 +98,7 @@ fn binds<DB: Database>(record: &AuditRecord, changed: usize) -> Vec<BindOf<DB>> 
         DB::id(&record.id),
         optional(&record.actor),
         Bind::Text(record.action.into()),
-        DB::optional_id(record.message_id.as_ref().map(|message_id| message_id.as_uuid())),
+        DB::optional_id_bind(record.message_id.as_ref().map(|message_id| message_id.as_uuid())),
         optional(&record.filter),
         optional(&record.reason),
         Bind::limit(changed),

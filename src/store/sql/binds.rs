@@ -14,7 +14,7 @@ pub trait Binds: Dialect {
     fn id(id: &Uuid) -> BindOf<Self>;
 
     /// The same, or NULL.
-    fn optional_id(id: Option<&Uuid>) -> BindOf<Self>;
+    fn optional_id_bind(id: Option<&Uuid>) -> BindOf<Self>;
 
     /// Messages, in this order.
     fn messages(messages: &[MessageId]) -> BindOf<Self>;

@@ -51,7 +51,7 @@ impl Binds for Sqlite {
         ids([id].into_iter())
     }
 
-    fn optional_id(id: Option<&Uuid>) -> BindOf<Self> {
+    fn optional_id_bind(id: Option<&Uuid>) -> BindOf<Self> {
         Bind::OptionalBytes(id.map(|id| id.into_bytes().to_vec()))
     }
 

@@ -13,6 +13,8 @@ use crate::testing::store::support::*;
 const HOUR: Duration = Duration::from_secs(3_600);
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 
+const NONE: [Uuid; 0] = [];
+
 /// What an operation of nobody records.
 fn record(action: &'static str) -> AuditRecord {
     AuditRecord { id: Uuid::now_v7(), actor: None, action, message_id: None, filter: None, reason: None, ends: true }
@@ -200,19 +202,19 @@ pub async fn audit_entries_are_found_by_filter(under_test: &dyn StoreUnderTest) 
     };
     let filter = AuditFilter::new;
     assert_eq!(found(filter().actor("alice")).await, [alices]);
-    assert_eq!(found(filter().actor("Alice")).await, [], "names have a case");
-    assert_eq!(found(filter().actor("al%")).await, [], "a name, not a pattern");
+    assert_eq!(found(filter().actor("Alice")).await, NONE, "names have a case");
+    assert_eq!(found(filter().actor("al%")).await, NONE, "a name, not a pattern");
     assert_eq!(found(filter().action("pause")).await, [alices, bobs]);
     assert_eq!(found(filter().action("resume")).await, [nobodys.id]);
     assert_eq!(found(filter().message_id(message)).await, [bobs]);
-    assert_eq!(found(filter().message_id(message).actor("alice")).await, []);
+    assert_eq!(found(filter().message_id(message).actor("alice")).await, NONE);
     assert_eq!(found(filter()).await, [alices, bobs, nobodys.id]);
     let first = entries(audit, &filter().actor("alice")).await[0].began_at;
     assert_eq!(found(filter().actor("alice").began_from(first)).await, [alices], "from that moment on");
-    assert_eq!(found(filter().actor("alice").began_before(first)).await, [], "and not that moment");
-    assert_eq!(found(filter().began_before(SystemTime::UNIX_EPOCH)).await, []);
+    assert_eq!(found(filter().actor("alice").began_before(first)).await, NONE, "and not that moment");
+    assert_eq!(found(filter().began_before(SystemTime::UNIX_EPOCH)).await, NONE);
     let later = admin.now().await.expect("now") + Duration::from_secs(1);
-    assert_eq!(found(filter().began_from(later)).await, []);
+    assert_eq!(found(filter().began_from(later)).await, NONE);
 }
 
 /// Old entries are removed, the oldest first, and no more than asked for.
