@@ -63,7 +63,7 @@ metrics! {
     SETTLE_MISSED = "outbox_settle_missed_total", Counter, Count, "Delivered rows that were already gone when they were settled, by where they were `found`: dead_letter or nowhere.";
     SETTLE_RETRIED = "outbox_settle_retried_total", Counter, Count, "Settles that failed and were retried.";
     KEPT = "outbox_history_kept_total", Counter, Count, "Sent messages that entered the history, by `topic`.";
-    PRUNED = "outbox_pruned_total", Counter, Count, "Expired rows that were removed, by `what`: history, dead_letters, processed_reports. For a day of history that PostgreSQL drops as a partition, the count comes from its statistics.";
+    PRUNED = "outbox_pruned_total", Counter, Count, "Expired rows that were removed, by `what`: history, dead_letters, processed_reports, audit. For a day of history that PostgreSQL drops as a partition, the count comes from its statistics.";
     PRUNE_FAILED = "outbox_prune_failed_total", Counter, Count, "Failed removals of expired rows and failed creations of partitions; both are retried.";
     PROCESSED = "outbox_processed_total", Counter, Count, "Messages that consumers reported as processed through `Admin` in this process, by `outcome`: processed, already, ahead.";
     SENT_AGAIN = "outbox_sent_again_total", Counter, Count, "Messages that `Admin` took from the history to be sent again, in this process.";

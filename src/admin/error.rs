@@ -83,7 +83,7 @@ pub enum AdminError {
     #[error("the filter can match no dead letter: set `dead_from` to a time before `dead_before`")]
     ImpossibleFilter,
     /// A page of size 0.
-    #[error("a page of 0 is not possible: ask for at least 1")]
+    #[error("a page of 0 entries is not possible: ask for at least 1")]
     EmptyPage,
     /// The topic is not configured in this outbox, so no relay would pause it.
     #[error("topic {topic:?} is not configured, so it cannot be paused: use one of {configured:?}")]
@@ -126,6 +126,9 @@ pub enum AdminError {
     /// A rate of 0.
     #[error("a rate of 0 messages per transaction or per second would never end: set both to at least 1")]
     ZeroRate,
+    /// A canary redrive with a step of 0 messages.
+    #[error("a step of 0 messages would show nothing: give each step of the canary at least 1")]
+    EmptyStep,
     /// The store has no admin operations.
     #[error("this store has no admin operations: use the store of PostgreSQL, MySQL, SQLite or memory")]
     Unsupported,
@@ -160,6 +163,7 @@ impl AdminError {
             | Self::NotUnprocessed { .. }
             | Self::NotConfirmed { .. }
             | Self::ZeroRate
+            | Self::EmptyStep
             | Self::NoHistory
             | Self::Unsupported => false,
         }

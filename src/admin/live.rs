@@ -155,7 +155,8 @@ impl Admin {
     /// # Cancel safety
     /// If the future is dropped, the message may or may not be removed. Call again.
     pub async fn cancel_waiting(&self, message_id: MessageId) -> Result<(), AdminError> {
-        match self.admin_store()?.cancel_waiting(message_id, self.lease_duration).await? {
+        let (store, record) = (self.admin_store()?, self.record_one("cancel_waiting", message_id).await?);
+        match store.cancel_waiting(message_id, self.lease_duration, record.as_ref()).await? {
             CancelOutcome::Cancelled { topic } => {
                 super::count_cancelled(topic);
                 Ok(())

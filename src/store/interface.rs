@@ -12,6 +12,7 @@ use async_trait::async_trait;
 use serde::Serialize;
 
 use super::admin::AdminStore;
+use super::audit::AuditStore;
 use super::half::HalfStore;
 use super::history::HistoryStore;
 use super::lanes::LaneStore;
@@ -124,6 +125,11 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// The operations on single messages, for [`Admin`](crate::admin::Admin); `None` in a store that has none.
     fn admin(&self) -> Option<&dyn AdminStore> {
+        None
+    }
+
+    /// The record of what [`Admin`](crate::admin::Admin) has done; `None` in a store that has none.
+    fn audit(&self) -> Option<&dyn AuditStore> {
         None
     }
 }

@@ -1,6 +1,7 @@
 //! Everything in `store`, for our own tests, benches and tools.
 
 pub use super::admin::{AdminStore, CancelOutcome, PausedTopic, SendNowOutcome};
+pub use super::audit::{AuditCursor, AuditEntry, AuditFilter, AuditRecord, AuditStore};
 pub use super::dead_letter::{DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, FailureNote};
 pub use super::error::TooFewConnections;
 pub use super::half::{Decision, HalfStore};

@@ -3,6 +3,7 @@
 //! Only this crate has stores ([`OutboxStore`]). The interface between store and relay is private.
 
 pub(crate) mod admin;
+pub(crate) mod audit;
 pub(crate) mod dead_letter;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 mod decode;
@@ -60,6 +61,7 @@ pub use sqlite::{SQLITE_SET_UP, SqliteStore};
 
 pub(crate) use crate::retention::Keep;
 pub(crate) use admin::{AdminStore, CancelOutcome, PausedTopic, SendNowOutcome};
+pub(crate) use audit::{AuditCursor, AuditEntry, AuditFilter, AuditRecord, AuditStore};
 pub(crate) use dead_letter::{DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, FailureNote};
 pub(crate) use error::TooFewConnections;
 pub(crate) use half::{Decision, HalfStore};

@@ -59,6 +59,8 @@ pub struct RelayBuilder {
     gauges: Gauges,
     /// How many relays share the transports.
     relay_count: usize,
+    /// For how many days the audit is kept.
+    audit_days: Option<u32>,
 }
 
 impl RelayBuilder {
@@ -74,6 +76,7 @@ impl RelayBuilder {
             callbacks: Callbacks::default(),
             gauges: Gauges::default(),
             relay_count: 1,
+            audit_days: None,
         }
     }
 
@@ -107,6 +110,12 @@ impl RelayBuilder {
         self.limits.in_flight_max = (self.limits.in_flight_max / count).max(1);
         self.limits.in_flight_bytes_max = (self.limits.in_flight_bytes_max / count).max(1);
         self.transports.fill(transports, &self.topics);
+        self
+    }
+
+    /// For how many days the audit is kept; `None`: for ever.
+    pub(crate) fn keep_audit_days(mut self, days: Option<u32>) -> Self {
+        self.audit_days = days;
         self
     }
 
@@ -180,7 +189,7 @@ impl RelayBuilder {
 
     /// The state that the tasks share.
     fn engines(self, store: Arc<dyn Store>, store_health: StoreHealth, routes: &[Route]) -> Engines {
-        let Self { clock, limits, gauges, tables, callbacks, relay_count, .. } = self;
+        let Self { clock, limits, gauges, tables, callbacks, relay_count, audit_days, .. } = self;
         let (stop, wakeups) = (Arc::new(Stop::default()), Arc::new(Wakeups::default()));
         let node = NodeId::new();
         let dead_letter_callbacks = Arc::new(DeadLetterCallbacks::new(callbacks, Arc::clone(&clock)));
@@ -225,6 +234,7 @@ impl RelayBuilder {
             store_health,
             liveness,
             backlog_gauges,
+            audit_days,
         }
     }
 }
@@ -295,7 +305,7 @@ fn spawn(engines: Arc<Engines>, link: Arc<Link>, routes: impl Iterator<Item = (R
         others.spawn(supervised("notifier", stop(), Arc::clone(&engines), notifier::run));
         others.spawn(supervised("notice_listener", stop(), Arc::clone(&engines), listener::run));
     }
-    if engines.store.history().is_some() {
+    if engines.store.history().is_some() || engines.audit_days.is_some() {
         others.spawn(supervised("pruner", stop(), Arc::clone(&engines), pruner::run));
     }
     let ends = stop();

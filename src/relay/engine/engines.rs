@@ -40,6 +40,8 @@ pub(crate) struct Engines {
     pub(crate) store_health: StoreHealth,
     pub(crate) liveness: Arc<Liveness>,
     pub(crate) backlog_gauges: BacklogGauges,
+    /// For how many days the audit is kept.
+    pub(crate) audit_days: Option<u32>,
 }
 
 impl Engines {

@@ -7,7 +7,8 @@ use crate::limits::{PROCESSED_REPORT_AGE_MAX, PRUNE_ROWS_MAX};
 use crate::message::MessageId;
 use crate::relay::StartError;
 use crate::store::{
-    Call, Fault, HistoryStore as _, InsertOptions, MemoryStore, ProcessedOutcome, RowKey, SchemaProblem, StoreError,
+    AdminStore as _, AuditFilter, AuditRecord, AuditStore as _, Call, Fault, HistoryStore as _, InsertOptions,
+    MemoryStore, ProcessedOutcome, RowKey, SchemaProblem, StoreError,
 };
 use crate::topic::Topic;
 
@@ -129,7 +130,7 @@ async fn a_processed_flag_waits_for_the_settle_of_its_message_and_not_for_ever()
         let message = super::envelope("orders");
         let message_id = message.message_id;
         assert_eq!(
-            world.store.report_processed(&[message_id]).await.unwrap(),
+            world.store.report_processed(&[message_id], None).await.unwrap(),
             [(message_id, ProcessedOutcome::NotSettledYet)]
         );
         world.store.advance(waits);
@@ -155,6 +156,29 @@ async fn old_dead_letters_are_removed_if_the_topic_says_so() {
     world.store.advance(DAY * 2);
     world.until("one is too old", || world.store.dead_letter_rows().len() == 1).await;
     assert_eq!(&*world.store.dead_letter_rows()[0].topic, "invoices");
+}
+
+/// The audit is of no topic: it goes by its own age, and without one it stays.
+#[tokio::test(start_paused = true)]
+async fn an_old_audit_goes_where_the_outbox_says_so() {
+    for (days, is_kept) in [(Some(3), true), (None, true), (Some(1), false)] {
+        let world = World::new();
+        let record = AuditRecord {
+            id: uuid::Uuid::now_v7(),
+            actor: None,
+            action: "pause",
+            message_id: None,
+            filter: None,
+            reason: None,
+            ends: true,
+        };
+        world.store.pause(&"invoices".into(), Some(&record)).await.unwrap();
+        world.store.advance(DAY * 2);
+        let _relay = world.relay().keep_audit_days(days).start().await.unwrap();
+        tokio::time::sleep(world.limits.prune_interval * 2).await;
+        let left = world.store.audit_entries(&AuditFilter::new(), None, 10).await.unwrap();
+        assert_eq!(left.len(), usize::from(is_kept), "{days:?}");
+    }
 }
 
 /// No topic keeps history any more, but older history is still there.

@@ -70,6 +70,8 @@ pub enum Call {
     Paused,
     /// [`HistoryStore::prune`](crate::store::HistoryStore::prune), and the other removals of old rows
     Prune,
+    /// [`AuditStore`](crate::store::AuditStore), except for its removals
+    Audit,
     /// The reads of [`HistoryStore`](crate::store::HistoryStore), and its admin writes
     History,
 }

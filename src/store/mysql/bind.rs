@@ -46,6 +46,10 @@ impl Binds for Mysql {
         Bind::Text(hex(id).into())
     }
 
+    fn optional_id_bind(id: Option<&Uuid>) -> BindOf<Self> {
+        Bind::OptionalText(id.map(hex))
+    }
+
     fn messages(messages: &[MessageId]) -> BindOf<Self> {
         Bind::json(messages.iter().map(|id| json!([hex(id.as_uuid())])))
     }

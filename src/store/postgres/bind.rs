@@ -77,6 +77,11 @@ impl Binds for Pg {
         PgBind::Uuid(*id).into()
     }
 
+    /// As a text, which statements cast.
+    fn optional_id_bind(id: Option<&Uuid>) -> Bind<PgBind> {
+        Bind::OptionalText(id.map(Uuid::to_string))
+    }
+
     fn messages(messages: &[MessageId]) -> Bind<PgBind> {
         PgBind::Uuids(messages.iter().map(|id| *id.as_uuid()).collect()).into()
     }

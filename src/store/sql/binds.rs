@@ -13,6 +13,9 @@ pub trait Binds: Dialect {
     /// A message, or a node.
     fn id(id: &Uuid) -> BindOf<Self>;
 
+    /// The same, or NULL.
+    fn optional_id_bind(id: Option<&Uuid>) -> BindOf<Self>;
+
     /// Messages, in this order.
     fn messages(messages: &[MessageId]) -> BindOf<Self>;
 

@@ -6,6 +6,7 @@
 
 mod admin;
 mod admin_rows;
+mod audit;
 pub(crate) mod binds;
 pub(crate) mod columns;
 pub(crate) mod database;
@@ -31,6 +32,7 @@ pub(super) mod text;
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use self::dialect::Dialect;
 use self::executor::Executor;
@@ -47,6 +49,8 @@ pub struct SqlStore<DB: Dialect, P: ConnectionPool<DB>> {
     pub(crate) names: TableNames,
     pub(crate) sql: Arc<Sql>,
     pub(crate) pause_table: PauseTable,
+    /// Whether the table of the audit was there. A later migration creates it.
+    has_audit: AtomicBool,
     pub(crate) extra: DB::Extra,
 }
 
@@ -59,6 +63,7 @@ impl<DB: Dialect, P: ConnectionPool<DB>> SqlStore<DB, P> {
             sql: Arc::new(Sql::new(DB::SYNTAX, &names)),
             names,
             pause_table: PauseTable::default(),
+            has_audit: AtomicBool::new(false),
             extra,
         }
     }

@@ -169,6 +169,15 @@ macro_rules! __store_cases {
             resend_goes_to_the_tail_of_a_lane,
             redrive_requeues_into_the_given_lane,
             resend_requeues_into_the_given_lane,
+            redriven_messages_are_found_where_redrive_says,
+            audit_entry_has_the_whole_record,
+            each_admin_write_is_recorded,
+            each_write_to_dead_letters_is_recorded,
+            each_write_to_the_history_is_recorded,
+            audit_entry_of_several_writes_counts_up,
+            audit_comes_in_pages,
+            audit_entries_are_found_by_filter,
+            old_audit_entries_are_pruned,
         }
     };
 }

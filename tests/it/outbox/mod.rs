@@ -5,6 +5,7 @@
 //! was not inline.
 
 mod admin_beside_relays;
+mod audit;
 mod batch;
 mod builder;
 mod connect;

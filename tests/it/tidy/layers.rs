@@ -58,6 +58,7 @@ pub(super) const LAYERS: &[Layer] = &[
             "store::half",
             "store::horizon",
             "store::requeue",
+            "store::audit",
             "store::history",
             "store::lanes",
             "store::poll",

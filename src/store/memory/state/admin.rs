@@ -7,7 +7,7 @@ use crate::message::{Envelope, MessageId};
 use crate::store::dead_letter::reason_word;
 use crate::store::{
     CancelOutcome, DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, DeadLetterRow, FailureNote,
-    InsertOptions, MessageKey, PausedTopic, Requeue, RowKey, SendNowOutcome, StoredError,
+    InsertOptions, MessageKey, PausedTopic, Requeue, RowKey, RowRef, SendNowOutcome, StoredError,
 };
 
 /// A dead letter with all its columns.
@@ -145,7 +145,7 @@ impl State {
         before - self.dead.len()
     }
 
-    pub(in crate::store::memory) fn redrive(&mut self, requeues: &[Requeue]) -> Vec<MessageId> {
+    pub(in crate::store::memory) fn redrive(&mut self, requeues: &[Requeue]) -> Vec<RowRef> {
         let lanes: HashMap<MessageId, Option<u16>> =
             requeues.iter().map(|requeue| (requeue.message_id, requeue.lane)).collect();
         let (mut requeued, remaining): (Vec<_>, Vec<_>) =
@@ -170,9 +170,12 @@ impl State {
         true
     }
 
-    pub(in crate::store::memory) fn pause(&mut self, topic: &Arc<str>) {
+    /// Returns whether the pause begins with this.
+    pub(in crate::store::memory) fn pause(&mut self, topic: &Arc<str>) -> bool {
         let now = self.clock.now();
+        let is_new = !self.paused.contains_key(topic);
         self.paused.entry(Arc::clone(topic)).or_insert(now);
+        is_new
     }
 
     pub(in crate::store::memory) fn resume(&mut self, topic: &Arc<str>) -> bool {
@@ -185,11 +188,10 @@ impl State {
     }
 
     /// Turns a former row into a live one, with this id and the next epoch.
-    pub(super) fn requeue(&mut self, row: MemoryRow, id: i64) -> MessageId {
-        let message_id = row.key.message_id;
+    pub(super) fn requeue(&mut self, row: MemoryRow, id: i64) -> RowRef {
+        let key = RowKey { id, message_id: row.key.message_id };
         let due_at = if row.lane.is_some() { Micros(0) } else { row.due_at };
-        self.commit(MemoryRow { key: RowKey { id, message_id }, due_at, epoch: row.epoch + 1, ..row });
-        message_id
+        self.commit(MemoryRow { key, due_at, epoch: row.epoch + 1, ..row }).into()
     }
 }
 

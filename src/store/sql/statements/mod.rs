@@ -9,6 +9,7 @@
 //!
 //! All: the epoch after the highest is 1, and counts stop at their maximum. Otherwise one row out of range would fail its whole batch.
 
+pub(crate) mod audit;
 pub(crate) mod claims;
 pub(crate) mod dead_letters;
 pub(crate) mod due;
@@ -31,6 +32,7 @@ use crate::naming::TableNames;
 /// The statements, with the table names of one outbox.
 #[derive(Debug)]
 pub(crate) struct Sql {
+    pub(crate) audit: audit::AuditSql,
     pub(crate) claims: claims::ClaimSql,
     pub(crate) due: due::DueSql,
     pub(crate) halves: halves::HalfSql,
@@ -51,6 +53,7 @@ impl Sql {
     pub(crate) fn new(syntax: &'static Syntax, names: &TableNames) -> Self {
         let renderer = SqlRenderer { syntax, names, fragments: parts::of(syntax.database) };
         Self {
+            audit: audit::AuditSql::new(&renderer),
             claims: claims::ClaimSql::new(&renderer),
             due: due::DueSql::new(&renderer),
             halves: halves::HalfSql::new(&renderer),

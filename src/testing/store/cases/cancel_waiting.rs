@@ -17,9 +17,9 @@ pub async fn cancel_waiting_removes_what_nobody_holds(under_test: &dyn StoreUnde
     let delayed = insert(under_test, InsertOptions::default().deliver_after(HOUR)).await;
     let kept = insert(under_test, DUE).await;
     for key in [due, delayed, failure.held.key] {
-        let outcome = admin.cancel_waiting(key.message_id, LEASE).await.expect("cancel");
+        let outcome = admin.cancel_waiting(key.message_id, LEASE, None).await.expect("cancel");
         assert_eq!(outcome, CancelOutcome::Cancelled { topic: TOPIC.into() });
-        let again = admin.cancel_waiting(key.message_id, LEASE).await.expect("cancel");
+        let again = admin.cancel_waiting(key.message_id, LEASE, None).await.expect("cancel");
         assert_eq!(again, CancelOutcome::NotFound);
     }
     assert_eq!(live_keys(under_test).await, [kept]);
@@ -37,19 +37,19 @@ pub async fn cancel_waiting_leaves_held_rows(under_test: &dyn StoreUnderTest) {
     let claim = claim(under_test, &spec(TOPIC)).await;
     assert_eq!(keys(&claim.rows), [claimed]);
     for key in [held.key, failing.key, born, born_for_long, claimed] {
-        let outcome = admin.cancel_waiting(key.message_id, LEASE).await.expect("cancel");
+        let outcome = admin.cancel_waiting(key.message_id, LEASE, None).await.expect("cancel");
         assert_eq!(outcome, CancelOutcome::AlreadyClaimed, "{key:?}");
     }
     claim.handle.close(&[], &[]).await.expect("close");
     let free = insert(under_test, DUE).await;
     if let Some(lock) = under_test.lock(free).await {
-        let outcome = admin.cancel_waiting(free.message_id, LEASE).await.expect("cancel");
+        let outcome = admin.cancel_waiting(free.message_id, LEASE, None).await.expect("cancel");
         assert_eq!(outcome, CancelOutcome::AlreadyClaimed, "it is locked");
         lock.roll_back().await;
     }
     let ordered = insert(under_test, InsertOptions::default().in_lane(3)).await;
     for message in [MessageId::new(), ordered.message_id] {
-        assert_eq!(admin.cancel_waiting(message, LEASE).await.expect("cancel"), CancelOutcome::NotFound);
+        assert_eq!(admin.cancel_waiting(message, LEASE, None).await.expect("cancel"), CancelOutcome::NotFound);
     }
     assert_eq!(live_keys(under_test).await.len(), 7, "all are there");
 }

@@ -1,6 +1,7 @@
 //! The cases, one function each.
 
 mod admin_dead_letters;
+mod audit;
 mod backlog;
 mod batches;
 mod cancel;
@@ -29,6 +30,7 @@ mod send_now;
 mod settle;
 
 pub use admin_dead_letters::*;
+pub use audit::*;
 pub use backlog::*;
 pub use batches::*;
 pub use cancel::*;

@@ -1,6 +1,7 @@
 //! MySQL, tested with MariaDB.
 
 mod async_pool;
+mod audit;
 mod connections;
 mod live_plans;
 mod plans_at_size;

@@ -2,6 +2,7 @@
 
 mod abandoned_calls;
 mod async_pool;
+mod audit;
 mod connections;
 mod history;
 mod isolation;
