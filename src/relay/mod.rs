@@ -105,11 +105,17 @@ impl Relay {
         health::status::snapshot(&self.engines)
     }
 
+    /// Whether the process should be restarted, whether it does its work, and whether something is down: for the probes of an
+    /// orchestrator.
+    pub fn health(&self) -> RelayHealth {
+        RelayHealth::of(&self.status())
+    }
+
     /// Counts what waits in the tables, and the dead letters. [`status`](Self::status) knows of this process only, and of
     /// nothing that its relay is not configured for.
     ///
     /// Every relay on the same tables reports the same counts. Each call sets the gauges `outbox_live_rows`, `outbox_due_rows` and
-    /// `outbox_dead_letters`.
+    /// `outbox_dead_letters`; the relay itself does so each [`Limits::backlog_interval`](crate::Limits::backlog_interval).
     ///
     /// # Cost
     /// Index entries, and no payloads: microseconds where little waits, and at most

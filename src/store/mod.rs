@@ -15,6 +15,7 @@ pub(crate) mod interface;
 pub(crate) mod internals;
 pub(crate) mod lane_check;
 pub(crate) mod lanes;
+mod measured;
 pub(crate) mod memory;
 #[cfg(feature = "mysql")]
 mod mysql;
