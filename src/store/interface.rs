@@ -36,8 +36,12 @@ use crate::serialize::seconds;
 ///
 /// # Cancel safety
 /// A dropped future may or may not have had its effect. Repeating any statement is harmless.
+// A method with a default also goes into `measured`, which would hide it otherwise.
 #[async_trait]
 pub trait Store: fmt::Debug + Send + Sync + 'static {
+    /// The name of its database in metrics.
+    fn name(&self) -> &'static str;
+
     /// Sets the names of the tables. [`RelayBuilder::store`](crate::relay::RelayBuilder::store) passes on the names of its outbox
     /// before any other call; without that, a store uses the default names.
     ///

@@ -18,6 +18,7 @@ pub(crate) mod lane_check;
 pub(crate) mod lanes;
 pub(crate) mod live;
 pub(crate) mod live_scan;
+mod measured;
 pub(crate) mod memory;
 #[cfg(feature = "mysql")]
 mod mysql;

@@ -319,6 +319,7 @@ impl State {
             }));
             result.ranges.push(PollRange::new(topic, begin.0, now.0, due_at.map(|due_at| due_at.0), slack));
         }
+        result.read_at = Some(now.as_system_time());
         let paused = spec.topics.iter().filter(|at| self.paused.contains_key(&at.topic));
         result.paused = paused.map(|at| at.topic.clone()).collect();
         result

@@ -61,6 +61,10 @@ impl MemoryStore {
 
 #[async_trait]
 impl Store for MemoryStore {
+    fn name(&self) -> &'static str {
+        "memory"
+    }
+
     /// There is one outbox, whatever its names.
     fn use_tables(&mut self, _names: &TableNames) {}
 

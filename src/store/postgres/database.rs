@@ -75,6 +75,11 @@ impl Database for Pg {
         store: &PostgresStore<P>,
         count_max: usize,
     ) -> Result<Vec<TopicBacklog>, StoreError> {
+        // An idle relay counts too, mostly empty tables: then this is the only statement.
+        let any: Vec<Read<String>> = store.executor.poll(Statement::new(&store.sql.due.any, [])).await?;
+        if any.is_empty() {
+            return Ok(Vec::new());
+        }
         // Keeps the counts on their indexes, which need no sort. Otherwise the planner chooses a bitmap scan and a sort, which read
         // all of a topic whatever the LIMIT: in 500,000 rows, counting a thousand of each of 5 topics takes 750 ms, not 11.
         let settings = store.local_settings();

@@ -24,6 +24,10 @@ use crate::store::{
 
 #[async_trait]
 impl<DB: Database, P: ConnectionPool<DB>> Store for SqlStore<DB, P> {
+    fn name(&self) -> &'static str {
+        DB::SYNTAX.database
+    }
+
     fn use_tables(&mut self, names: &TableNames) {
         self.sql = Arc::new(Sql::new(DB::SYNTAX, names));
         self.names = names.clone();

@@ -14,6 +14,7 @@ mod delayed;
 mod delayed_relay;
 mod enqueue;
 mod events;
+mod health;
 mod lane_yields;
 mod locked_table;
 pub(crate) mod logged;
