@@ -63,8 +63,9 @@ async fn relay(store: &MemoryStore, dies: impl Fn(usize) -> bool) {
 /// Runs a canary redrive beside a relay. Returns also what `progress` was called with.
 async fn run(store: &MemoryStore, canary: Canary, relay: impl Future<Output = ()>) -> (CanaryReport, Vec<CanaryStep>) {
     let (admin, mut steps) = (admin(store).acting_as("alice"), Vec::new());
+    let everything = DeadLetterFilter::new();
     let report = tokio::select! {
-        report = admin.redrive_canary(&DeadLetterFilter::new(), canary, |step| steps.push(*step)) => report.unwrap(),
+        report = admin.redrive_canary(&everything, canary, |step| steps.push(*step)) => report.unwrap(),
         () = relay => unreachable!("a relay never ends"),
     };
     let page = admin.audit(&AuditFilter::new().action("redrive_canary"), None, 10).await.unwrap();

@@ -9,8 +9,8 @@ use super::Measured;
 use super::timer::Statement;
 use crate::message::MessageId;
 use crate::store::{
-    AuditRecord, HistoryRow, HistoryStore, Locking, MessageKey, ProcessedOutcome, Pruned, Requeue, RowKey, SentCount, SentCursor,
-    SentMessage, StoreError,
+    AuditRecord, HistoryRow, HistoryStore, Locking, MessageKey, ProcessedOutcome, Pruned, Requeue, RowKey, SentCount,
+    SentCursor, SentMessage, StoreError,
 };
 
 impl Measured {

@@ -18,9 +18,9 @@ use async_trait::async_trait;
 
 use self::timer::{Statement, Timer};
 use super::{
-    AdminStore, AuditStore, Claim, ClaimHandle, ClaimSpec, Closed, Confirmed, Failed, HalfStore, Held, HistoryStore, LaneStore,
-    Locking, NewDeadLetter, NoticeStore, PollResult, PollSpec, RowKey, RowRef, Store, StoreError, StoreWarning,
-    TooFewConnections, TopicBacklog,
+    AdminStore, AuditStore, Claim, ClaimHandle, ClaimSpec, Closed, Confirmed, Failed, HalfStore, Held, HistoryStore,
+    LaneStore, Locking, NewDeadLetter, NoticeStore, PollResult, PollSpec, RowKey, RowRef, Store, StoreError,
+    StoreWarning, TooFewConnections, TopicBacklog,
 };
 use crate::naming::TableNames;
 
