@@ -142,9 +142,9 @@ pub enum ProcessedOutcome {
 }
 
 impl ProcessedOutcome {
-    /// How many messages these marks have changed.
-    pub(crate) fn changed(marked: &[(MessageId, Self)]) -> usize {
-        marked.iter().filter(|(_, outcome)| *outcome != Self::AlreadyProcessed).count()
+    /// How many messages these reports have changed.
+    pub(crate) fn changed(reported: &[(MessageId, Self)]) -> usize {
+        reported.iter().filter(|(_, outcome)| *outcome != Self::AlreadyProcessed).count()
     }
 }
 

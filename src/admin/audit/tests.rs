@@ -48,13 +48,14 @@ async fn whatever_changes_something_is_recorded_with_its_actor_and_reason() {
     let store = MemoryStore::new();
     let admin = admin(&store).acting_as("alice").because("ticket 17");
     let far = InsertOptions::default().deliver_after(Duration::from_secs(3_600));
-    let [cancelled, hastened, retried] = [(); 3].map(|()| insert(&store, far).message_id);
+    let [cancelled, hastened, retried, removed] = [(); 4].map(|()| insert(&store, far).message_id);
     let (redriven, purged, edited) = (dead_letter(&store).await, dead_letter(&store).await, dead_letter(&store).await);
-    let (marked, resent, late) = (sent(&store).await, sent(&store).await, sent(&store).await);
+    let (processed, resent, late) = (sent(&store).await, sent(&store).await, sent(&store).await);
     let (everything, rate) = (DeadLetterFilter::new().topic("orders"), RedriveRate::default());
     admin.cancel(cancelled).await.unwrap();
     admin.send_now(hastened).await.unwrap();
     admin.retry_send(retried).await.unwrap();
+    admin.cancel_waiting(removed).await.unwrap();
     admin.redrive(redriven).await.unwrap();
     admin.purge(purged).await.unwrap();
     let new_id = admin.redrive_edited(edited, &Message::to("orders")).await.unwrap();
@@ -68,7 +69,7 @@ async fn whatever_changes_something_is_recorded_with_its_actor_and_reason() {
     admin.purge_all(&everything, |_| ()).await.unwrap();
     admin.pause("orders").await.unwrap();
     admin.resume("orders").await.unwrap();
-    admin.report_processed(marked).await.unwrap();
+    admin.report_processed(processed).await.unwrap();
     admin.resend(resent).await.unwrap();
     tokio::time::advance(Duration::from_secs(1)).await;
     let late_ones = UnprocessedFilter::of("orders").older_than(Duration::ZERO);
@@ -76,10 +77,11 @@ async fn whatever_changes_something_is_recorded_with_its_actor_and_reason() {
     admin.report_all_processed(&[late]).await.unwrap();
 
     let filter = || Some(json!({ "topic": "orders" }));
-    let expected: [(&str, Option<MessageId>, Option<Value>, usize); 14] = [
+    let expected: [(&str, Option<MessageId>, Option<Value>, usize); 15] = [
         ("cancel", Some(cancelled), None, 1),
         ("send_now", Some(hastened), None, 1),
         ("retry_send", Some(retried), None, 1),
+        ("cancel_waiting", Some(removed), None, 1),
         ("redrive", Some(redriven), None, 1),
         ("purge", Some(purged), None, 1),
         ("redrive_edited", Some(edited), Some(json!({ "replaced_by": new_id })), 1),
@@ -87,7 +89,7 @@ async fn whatever_changes_something_is_recorded_with_its_actor_and_reason() {
         ("purge_all", None, filter(), 3),
         ("pause", None, filter(), 1),
         ("resume", None, filter(), 1),
-        ("report_processed", Some(marked), None, 1),
+        ("report_processed", Some(processed), None, 1),
         ("resend", Some(resent), None, 1),
         ("resend_all", None, Some(json!({ "topic": "orders", "older_than_seconds": 0.0 })), 1),
         ("report_all_processed", None, Some(json!({ "message_ids": [late] })), 1),
@@ -107,14 +109,14 @@ async fn a_handle_without_a_name_records_nobody_and_a_consumer_records_nothing()
     let store = MemoryStore::new();
     let admin = admin(&store);
     let alices = admin.acting_as("alice");
-    let (marked, dead) = (sent(&store).await, dead_letter(&store).await);
-    admin.report_processed(marked).await.unwrap();
-    admin.report_all_processed(&[marked]).await.unwrap();
+    let (processed, dead) = (sent(&store).await, dead_letter(&store).await);
+    admin.report_processed(processed).await.unwrap();
+    admin.report_all_processed(&[processed]).await.unwrap();
     admin.redrive(dead).await.unwrap();
-    alices.report_processed(marked).await.unwrap();
+    alices.report_processed(processed).await.unwrap();
     let recorded = entries(&admin).await;
     let shown: Vec<_> = recorded.iter().map(|entry| (&*entry.action, &entry.actor, &entry.reason)).collect();
-    assert_eq!(shown, [("redrive", &None, &None)], "the mark was there already");
+    assert_eq!(shown, [("redrive", &None, &None)], "the report was there already");
     assert!(matches!(alices.audit(&AuditFilter::new(), None, 0).await, Err(AdminError::EmptyPage)));
 }
 

@@ -61,16 +61,19 @@ pub async fn each_admin_write_is_recorded(under_test: &dyn StoreUnderTest) {
     let store = under_test.store();
     let (Some(admin), Some(audit)) = (store.admin(), store.audit()) else { return };
     let delayed = InsertOptions::default().deliver_after(HOUR);
-    let [cancelled, hastened] = [insert(under_test, delayed).await, insert(under_test, delayed).await];
+    let [cancelled, hastened, removed] =
+        [insert(under_test, delayed).await, insert(under_test, delayed).await, insert(under_test, DUE).await];
     let topic = TOPIC.into();
     for expected in [Some(1), None] {
-        let (cancel, send_now, pause, resume) =
-            (record("cancel"), record("send_now"), record("pause"), record("resume"));
+        let (cancel, send_now, cancel_waiting) = (record("cancel"), record("send_now"), record("cancel_waiting"));
+        let (pause, resume) = (record("pause"), record("resume"));
         let outcome = admin.cancel(cancelled.message_id, Some(&cancel)).await.expect("cancel");
         assert_eq!(matches!(outcome, CancelOutcome::Cancelled { .. }), expected.is_some());
         let outcome = admin.send_now(hastened.message_id, LEASE, Some(&send_now)).await.expect("send now");
         assert_eq!(outcome == SendNowOutcome::Due, expected.is_some());
-        for written in [&cancel, &send_now] {
+        let outcome = admin.cancel_waiting(removed.message_id, LEASE, Some(&cancel_waiting)).await.expect("cancel");
+        assert_eq!(matches!(outcome, CancelOutcome::Cancelled { .. }), expected.is_some());
+        for written in [&cancel, &send_now, &cancel_waiting] {
             assert_eq!(changed(audit, written).await, expected, "{}", written.action);
         }
         admin.pause(&topic, Some(&pause)).await.expect("pause");
@@ -119,11 +122,11 @@ pub async fn each_write_to_the_history_is_recorded(under_test: &dyn StoreUnderTe
         sent.push(key.message_id);
     }
     for there in [true, false] {
-        let (mark, resend) = (record("report_processed"), record("resend"));
-        history.report_processed(&sent[..1], Some(&mark)).await.expect("mark");
+        let (report, resend) = (record("report_processed"), record("resend"));
+        history.report_processed(&sent[..1], Some(&report)).await.expect("report");
         let requeues = [requeue(sent[0], None), requeue(sent[1], None), requeue(sent[2], Some(1))];
         history.resend(&requeues, Some(&resend)).await.expect("resend");
-        assert_eq!(changed(audit, &mark).await, there.then_some(1), "marked before");
+        assert_eq!(changed(audit, &report).await, there.then_some(1), "it was processed before");
         assert_eq!(changed(audit, &resend).await, there.then_some(2), "it is processed, or live");
     }
 }
