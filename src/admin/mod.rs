@@ -89,7 +89,7 @@ pub struct Admin {
 impl Outbox {
     /// The handle that manages messages, through a store like that of a relay.
     ///
-    /// For services, jobs and tools alike: a pool of one connection is enough. The outbox may have no topics, unless messages are
+    /// For services, jobs and tools alike: a pool of one connection is enough. The outbox may leave out topics, unless messages are
     /// requeued to a topic that has since become ordered, or stopped being ordered.
     pub fn admin(&self, store: impl OutboxStore) -> Admin {
         let lease_duration = Limits::default().lease_duration;

@@ -75,7 +75,7 @@ fn a_claim_is_timed_until_it_is_read_and_its_close_apart() {
             after: None,
             rows_max: 1,
             bytes_max: 1,
-            lock_duration: Duration::from_secs(1),
+            lock_duration: Duration::from_secs(10),
             lease_duration: Duration::from_secs(1),
             watermark_slack_duration: Duration::ZERO,
             keep: None,

@@ -104,8 +104,8 @@ impl<DB: Binds> LiveSearch<DB> {
 
     /// Where it ends.
     pub(crate) fn end(mut self, sql: &LivePageSql, rows_max: usize) -> Statement<DB> {
-        let scan = self.text(&sql.positions, rows_max);
-        let text = sql.scan_end.first().sql.replace("{scan}", &scan);
+        let positions = self.text(&sql.positions, rows_max);
+        let text = sql.scan_end.first().sql.replace("{positions}", &positions);
         Statement::new(&StatementSql::plain(text), self.binds)
     }
 

@@ -62,13 +62,13 @@ statements! {
         sqlite: "{is_delayed}";
     }
 
-    /// The end of a scan whose text stands for `{scan}`.
+    /// The end of a scan whose text replaces `{positions}`.
     scan_end {
-        postgres: "SELECT count(*) OVER (), due_at, id FROM ({scan}) s ORDER BY due_at DESC, id DESC LIMIT 1";
+        postgres: "SELECT count(*) OVER (), due_at, id FROM ({positions}) s ORDER BY due_at DESC, id DESC LIMIT 1";
         mysql: "
             SELECT COUNT(*) OVER (), COALESCE(TIMESTAMPDIFF(MICROSECOND, {epoch}, due_at), -9223372036854775807), CAST(id AS SIGNED)
-            FROM ({scan}) s ORDER BY due_at DESC, id DESC LIMIT 1";
-        sqlite: "SELECT count(*) OVER (), due_at, id FROM ({scan}) s ORDER BY due_at DESC, id DESC LIMIT 1";
+            FROM ({positions}) s ORDER BY due_at DESC, id DESC LIMIT 1";
+        sqlite: "SELECT count(*) OVER (), due_at, id FROM ({positions}) s ORDER BY due_at DESC, id DESC LIMIT 1";
     }
 
     /// One message, by row id and message id.
