@@ -105,8 +105,8 @@ pub struct Limits {
     /// that commits this long after it was due (which is t after its enqueue) is found by a full scan
     /// (`FULL_SCAN_PAUSE_FACTOR`). 3 s is about how long a claim can keep a row locked
     /// ([`claim_term_duration`](Self::claim_term_duration), plus the second after which the database ends it). Not
-    /// more, because each poll, and the first claim of each traversal, walks over the rows of this time if an old snapshot
-    /// keeps deleted ones: with 3 s at 8,300 rows a second, 0.6 times the pages of the claim itself.
+    /// more: if an old snapshot keeps deleted rows, each poll and the first claim of each traversal walk over the rows of
+    /// this time. With 3 s at 8,300 rows a second, that is 0.6 times the pages of the claim itself.
     pub watermark_slack_duration: Duration,
     /// How often leases are checked for those near their end.
     pub extend_interval: Duration,

@@ -229,20 +229,19 @@ mod tests {
     use crate::outbox::Outbox;
     use crate::topic::Topic;
 
+    /// One that locks the keys of its own rows.
+    fn insertion(rows: &[Encoded]) -> Insertion<'_> {
+        let (table, leased, in_transaction, flagged) = ("outbox_messages", false, true, None);
+        Insertion { table, rows, locked: rows, leased, in_transaction, flagged }
+    }
+
     #[test]
     fn the_locks_of_many_keys_are_bounded_in_number() {
         let topic = Topic::new("orders").ordered_by_key().serialize_by_key();
         let outbox = Outbox::builder().topic(topic).build().expect("build");
         let encoded = |key: i64| outbox.encode_checked(&Message::to("orders").key(key.to_string())).expect("encode");
         let rows: Vec<Encoded> = (0..2 * KEY_LOCK_BUCKETS).map(encoded).collect();
-        let insertion = Insertion {
-            table: "outbox_messages",
-            rows: &rows,
-            locked: &rows,
-            leased: false,
-            in_transaction: true,
-            flagged: None,
-        };
+        let insertion = insertion(&rows);
         let locks = LockKeys::new(&insertion).expect("it locks");
         let buckets = 0..i32::try_from(KEY_LOCK_BUCKETS).expect("few");
         assert!(locks.buckets.iter().all(|bucket| buckets.contains(bucket)));
@@ -259,15 +258,7 @@ mod tests {
         let encoded = |key: usize| outbox.encode_checked(&Message::to("orders").key(key.to_string())).expect("encode");
         let rows: Vec<Encoded> = (0..ENQUEUE_ROWS_MAX).map(encoded).collect();
         let text = |count: usize| {
-            let rows = &rows[..count];
-            let insertion = Insertion {
-                table: "outbox_messages",
-                rows,
-                locked: rows,
-                leased: false,
-                in_transaction: true,
-                flagged: None,
-            };
+            let insertion = insertion(&rows[..count]);
             let locks = LockKeys::new(&insertion).expect("it locks");
             let wanted: HashSet<i64> =
                 insertion.key_locks().into_iter().map(|lock| lock.rem_euclid(KEY_LOCK_BUCKETS)).collect();
@@ -283,14 +274,7 @@ mod tests {
     fn fewer_rows_than_messages_are_an_error() {
         let outbox = Outbox::builder().topic(Topic::new("orders")).build().expect("build");
         let rows = [1, 2].map(|_| outbox.encode_checked(&Message::to("orders")).expect("encode"));
-        let insertion = Insertion {
-            table: "outbox_messages",
-            rows: &rows,
-            locked: &rows,
-            leased: false,
-            in_transaction: true,
-            flagged: None,
-        };
+        let insertion = insertion(&rows);
         assert_eq!(inserted(&insertion, 2).expect("both").len(), 2);
         let error = inserted(&insertion, 1).expect_err("one is missing");
         assert!(matches!(EnqueueError::of(&error), Some(EnqueueError::RowRemoved { topic }) if topic == "orders"));

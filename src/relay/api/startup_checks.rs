@@ -48,7 +48,7 @@ pub(super) fn reserve_connections(store: &dyn Store, limits: &Limits, routes: &[
     let short = routes.len() * (limits.settle_workers + CONFIRMS_AT_ONCE);
     let ordered = routes.iter().flat_map(|route| &route.topics).filter(|topic| topic.lane_count().is_some()).count();
     let most = POLLS_AT_ONCE + claims + short + ordered * LANE_CALLS_AT_ONCE;
-    match store.reserve_connections(needed.min(most), most) {
+    match store.reserve_connections(needed, most) {
         Ok(()) => Ok(()),
         Err(TooFewConnections { has, needs }) => Err(StartError::PoolTooSmall { has, needs }),
     }

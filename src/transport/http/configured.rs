@@ -35,7 +35,7 @@ struct TargetConfig {
 }
 
 /// The fields are the builder's methods. Either `url` or `url_header` is required. `sign` is a list of secrets, `success` a list of
-/// statuses, and `classify_status` a table of classes by status. Not serializable, because it holds secrets.
+/// statuses, and `treat` a table of classes by status (`classify_status`). Not serializable, because it holds secrets.
 impl<'de> Deserialize<'de> for HttpTarget {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let config = TargetConfig::deserialize(deserializer)?;

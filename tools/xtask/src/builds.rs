@@ -64,8 +64,8 @@ impl Steps<'_> {
         let (stop, (started, has_started)) = (self.stop, mpsc::channel());
         let built = thread::scope(|scope| {
             let built = scope.spawn(move || {
-                // Cargo builds one thing at a time in a target folder: first the tests.
-                // An error means that the tests have ended, or were not even built. These still have their results.
+                // Cargo builds one thing at a time in a target folder: the tests come first. An error means that they have
+                // ended, or were not even built.
                 let _ = has_started.recv();
                 builds.into_iter().map(|build| build.run(stop)).collect::<Result<Vec<_>>>()
             });

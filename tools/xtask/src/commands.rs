@@ -58,19 +58,29 @@ pub(crate) fn watch(
         .spawn()
         .with_context(|| format!("start {program}"))?;
     let output = child.stdout.take().context("the output is piped")?;
+    follow(&mut child, output, stop, |line| {
+        line.into_iter().for_each(|line| println!("{line}"));
+        see(line)
+    })
+}
+
+/// Passes each line of the child's `output` to `see` until the child has ended; returns whether it succeeded.
+fn follow(
+    child: &mut Child,
+    output: impl Read + Send + 'static,
+    stop: &Stop,
+    mut see: impl FnMut(Option<&str>) -> Result<()>,
+) -> Result<bool> {
     let lines = lines(output);
     loop {
         let seen = match lines.recv_timeout(Duration::from_millis(100)) {
-            Ok(line) => {
-                println!("{line}");
-                see(Some(&line))
-            }
+            Ok(line) => see(Some(&line)),
             Err(RecvTimeoutError::Disconnected) => return Ok(child.wait()?.success()),
             Err(RecvTimeoutError::Timeout) if stop.requested() => Err(anyhow!("stopped by a signal")),
             Err(RecvTimeoutError::Timeout) => see(None),
         };
         if let Err(error) = seen {
-            end_group(&mut child)?;
+            end_group(child)?;
             return Err(error);
         }
     }
@@ -107,7 +117,7 @@ pub(crate) struct Captured {
 ///
 /// As [`run`].
 pub(crate) fn run_in_background(command: &Command, stop: &Stop) -> Result<Captured> {
-    let (program, shown) = (program(command), command_line(command));
+    let (program, mut output) = (program(command), command_line(command));
     let (reader, writer) = std::io::pipe().context("make a pipe")?;
     let mut nice = Command::new("nice");
     nice.args(["-n", "19"]).arg(command.get_program()).args(command.get_args());
@@ -124,18 +134,11 @@ pub(crate) fn run_in_background(command: &Command, stop: &Stop) -> Result<Captur
     let mut child = nice.spawn().with_context(|| format!("start {program}"))?;
     // The command has copies of the writing end, and the output would never end.
     drop(nice);
-    let (lines, mut output) = (lines(reader), shown);
-    loop {
-        match lines.recv_timeout(Duration::from_millis(100)) {
-            Ok(line) => output += &format!("\n{line}"),
-            Err(RecvTimeoutError::Disconnected) => return Ok(Captured { succeeded: child.wait()?.success(), output }),
-            Err(RecvTimeoutError::Timeout) if stop.requested() => {
-                end_group(&mut child)?;
-                return Err(anyhow!("stopped by a signal"));
-            }
-            Err(RecvTimeoutError::Timeout) => {}
-        }
-    }
+    let succeeded = follow(&mut child, reader, stop, |line| {
+        output.extend(line.into_iter().flat_map(|line| ["\n", line]));
+        Ok(())
+    })?;
+    Ok(Captured { succeeded, output })
 }
 
 fn program(command: &Command) -> String {
