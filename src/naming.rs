@@ -92,6 +92,11 @@ impl TableNames {
         self.qualified("processed_marks")
     }
 
+    /// The table of what was done through [`Admin`](crate::admin::Admin), with its schema.
+    pub fn audit(&self) -> String {
+        self.qualified("audit")
+    }
+
     /// A table or index of the outbox, without its schema.
     pub fn unqualified(&self, name: &str) -> String {
         format!("{}{name}", self.prefix)

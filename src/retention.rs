@@ -19,6 +19,15 @@ pub(crate) struct Retention {
     pub(crate) processed_within: Option<Duration>,
 }
 
+/// What is recorded of the operations of [`Admin`](crate::admin::Admin).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct AuditPolicy {
+    /// Whether an operation is refused that cannot be recorded.
+    pub(crate) is_required: bool,
+    /// For how many days an entry is kept; `None`: for ever.
+    pub(crate) days: Option<u32>,
+}
+
 /// How a sent message is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Keep {

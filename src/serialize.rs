@@ -13,6 +13,11 @@ pub(crate) fn seconds<S: Serializer>(duration: &Duration, serializer: S) -> Resu
     serializer.serialize_f64(duration.as_secs_f64())
 }
 
+/// As [`seconds`], or null.
+pub(crate) fn seconds_or_none<S: Serializer>(duration: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+    duration.map(|duration| duration.as_secs_f64()).serialize(serializer)
+}
+
 /// RFC 3339, in UTC, to the microsecond.
 pub(crate) fn instant<S: Serializer>(at: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&rfc_3339(*at))
@@ -37,6 +42,15 @@ pub(crate) fn headers<S: Serializer>(column: &str, serializer: S) -> Result<S::O
     match Headers::from_json(column).is_ok().then(|| serde_json::from_str::<serde_json::Value>(column)) {
         Some(Ok(value)) => value.serialize(serializer),
         _ => serializer.serialize_str(column),
+    }
+}
+
+/// JSON that is stored as text, or as the text that it is if somebody wrote something else there; null for none.
+pub(crate) fn json_or_none<S: Serializer>(text: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
+    let Some(text) = text else { return serializer.serialize_none() };
+    match serde_json::from_str::<serde_json::Value>(text) {
+        Ok(value) => value.serialize(serializer),
+        Err(_) => serializer.serialize_str(text),
     }
 }
 

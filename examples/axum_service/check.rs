@@ -45,11 +45,16 @@ pub(crate) fn main() -> Result<(), Failure> {
     assert_eq!(status, 409, "{refused}");
     println!("The same order once more is refused: {refused}");
 
-    let (status, health) = request(service.address, "GET", "/health", "")?;
-    assert_eq!((status, health.contains(r#""ready":true"#)), (200, true), "{health}");
+    assert_eq!(request(service.address, "GET", "/livez", "")?.0, 200);
+    let (status, health) = request(service.address, "GET", "/readyz", "")?;
+    assert_eq!((status, health.contains(r#""ready":true,"degraded":false"#)), (200, true), "{health}");
     println!("Health: {health}");
     let (_, metrics) = request(service.address, "GET", "/metrics", "")?;
     assert!(metrics.contains("outbox_delivered_total{topic=\"orders\""), "{metrics}");
+    assert!(
+        metrics.contains("outbox_send_seconds_bucket{topic=\"orders\",outcome=\"delivered\",le=\"60\"}"),
+        "{metrics}"
+    );
     let (_, letters) = request(service.address, "GET", "/admin/dead-letters", "")?;
     assert_eq!(letters, r#"{"letters":[],"more":false}"#);
 

@@ -11,7 +11,7 @@ use diesel_outbox::relay::{Relay, RelayHandle, ShutdownReport};
 use diesel_outbox::store::{SQLITE_SET_UP, SqliteStore};
 use diesel_outbox::transport::{KafkaConfig, KafkaTransport, Transport};
 use diesel_outbox::{Outbox, Topic};
-use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -37,7 +37,7 @@ pub(crate) async fn main() -> Result<(), Failure> {
     let setting = |name: &str| std::env::var(name).map_err(|_| format!("set {name}"));
     tracing_subscriber::fmt().with_env_filter("info").with_writer(std::io::stderr).init();
     // Before anything is counted.
-    let metrics = PrometheusBuilder::new().install_recorder()?;
+    let metrics = exporter()?.install_recorder()?;
     // Before the first request, so that no signal is missed.
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let stop = async move {
@@ -54,6 +54,14 @@ pub(crate) async fn main() -> Result<(), Failure> {
     // What is left is in the table: the relay of another process sends it, or that of the next start.
     println!("ended: {} left in the queue, {} in flight", report.queued, report.in_flight);
     Ok(())
+}
+
+/// With buckets for the outbox's histograms: summaries of several processes could not be added up.
+pub(crate) fn exporter() -> Result<PrometheusBuilder, BuildError> {
+    let mut histograms = diesel_outbox::metrics::ALL.iter().filter(|metric| !metric.buckets.is_empty());
+    histograms.try_fold(PrometheusBuilder::new(), |exporter, histogram| {
+        exporter.set_buckets_for_metric(Matcher::Full(histogram.name.to_owned()), histogram.buckets)
+    })
 }
 
 pub(crate) fn outbox() -> Result<Outbox, Failure> {

@@ -7,7 +7,6 @@ use diesel_async::AsyncConnection as _;
 use diesel_outbox::retry::Fixed;
 use diesel_outbox::transport::{FailureClass, MemoryTransport, ScriptedResponse};
 use diesel_outbox::{Outbox, TestOutbox, Topic};
-use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -17,7 +16,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use crate::Failure;
 use crate::client::request;
 use crate::orders::{Db, OrderPlaced, PlaceError, TOPIC, make_tables, place};
-use crate::service::{Service, outbox, serve};
+use crate::service::{Service, exporter, outbox, serve};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -67,7 +66,7 @@ impl Running {
     async fn start(outbox: Outbox) -> Result<Self, Failure> {
         let (folder, broker) = (tempfile::tempdir()?, MemoryTransport::new());
         let database = folder.path().join("shop.db").to_string_lossy().into_owned();
-        let metrics = PrometheusBuilder::new().build_recorder().handle();
+        let metrics = exporter()?.build_recorder().handle();
         let (service, relay) = Service::start(&database, outbox, broker.clone(), metrics).await?;
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let (address, (stop, stopped)) = (listener.local_addr()?, oneshot::channel());
@@ -78,6 +77,18 @@ impl Running {
     async fn request(&self, method: &'static str, path: &str, body: &'static str) -> Result<(u16, String), Failure> {
         let (address, path) = (self.address, path.to_owned());
         spawn_blocking(move || request(address, method, &path, body)).await?
+    }
+
+    /// What `/readyz` says once something is down.
+    async fn degraded(&self) -> Result<Value, Failure> {
+        loop {
+            let (_, health) = self.request("GET", "/readyz", "").await?;
+            let health: Value = serde_json::from_str(&health)?;
+            if health["degraded"] == true {
+                return Ok(health);
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 
     async fn first_letter(&self) -> Result<Value, Failure> {
@@ -107,8 +118,10 @@ async fn an_order_by_http_reaches_the_broker() -> Result<(), Failure> {
     let sent = service.broker.wait_for_delivered(1, TIMEOUT).await?;
     assert_eq!(sent[0].payload.as_deref(), Some(&br#"{"order_id":42,"total_cents":1999}"#[..]));
     assert_eq!(service.request("POST", "/orders", "no order").await?.0, 400);
-    let (status, health) = service.request("GET", "/health", "").await?;
-    assert_eq!(status, 200, "{health}");
+    for path in ["/livez", "/readyz"] {
+        let (status, health) = service.request("GET", path, "").await?;
+        assert_eq!(status, 200, "{health}");
+    }
     service.end().await
 }
 
@@ -119,7 +132,9 @@ async fn an_outage_of_the_broker_is_no_outage_of_the_service() -> Result<(), Fai
     service.broker.go_down();
     assert_eq!(service.request("POST", "/orders", r#"{"order_id":42,"total_cents":1999}"#).await?.0, 201);
     service.broker.wait_for_sends(1, TIMEOUT).await?;
-    assert_eq!(service.request("GET", "/health", "").await?.0, 200);
+    let degraded = tokio::time::timeout(TIMEOUT, service.degraded()).await??;
+    assert_eq!((degraded["live"].as_bool(), degraded["ready"].as_bool()), (Some(true), Some(true)), "{degraded}");
+    assert_eq!(service.request("GET", "/readyz", "").await?.0, 200);
     service.broker.go_up();
     service.broker.wait_for_delivered(1, TIMEOUT).await?;
     service.end().await

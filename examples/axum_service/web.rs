@@ -15,11 +15,12 @@ use serde_json::{Value, json};
 use crate::orders::{OrderPlaced, PlaceError, place};
 use crate::service::Service;
 
-/// Keep `/health`, `/metrics` and `/admin` on a port that only operators reach, or behind a login.
+/// Keep all but `/orders` on a port that only operators reach, or behind a login.
 pub(crate) fn router(service: Service) -> Router {
     Router::new()
         .route("/orders", post(place_order))
-        .route("/health", get(health))
+        .route("/livez", get(livez))
+        .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
         .route("/admin/dead-letters", get(dead_letters))
         .route("/admin/dead-letters/{message_id}/redrive", post(redrive))
@@ -36,18 +37,25 @@ async fn place_order(
     Ok((StatusCode::CREATED, Json(json!({ "order_id": placed.order_id, "message_id": message_id.to_string() }))))
 }
 
-/// Whether the service can take orders: it needs its database. A Kafka that is down does not count, because orders are taken and their
-/// events wait. Alert on that, and do not take the service out of the load balancer.
-async fn health(State(service): State<Service>) -> (StatusCode, Json<RelayHealth>) {
+/// Whether the process is to go on. Where it is not, the orchestrator restarts it.
+async fn livez(State(service): State<Service>) -> (StatusCode, Json<RelayHealth>) {
     let health = service.relay.health();
-    let code = if health.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    (code, Json(health))
+    answer(health.live, health)
 }
 
-/// For Prometheus.
+/// Whether it is to get requests. A database or Kafka that is down does not count: no other process could do more, and events wait.
+/// The answer has `degraded` then.
+async fn readyz(State(service): State<Service>) -> (StatusCode, Json<RelayHealth>) {
+    let health = service.relay.health();
+    answer(health.ready, health)
+}
+
+fn answer(is_well: bool, health: RelayHealth) -> (StatusCode, Json<RelayHealth>) {
+    (if is_well { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, Json(health))
+}
+
+/// For Prometheus. The relay sets the gauges of what waits and of what is dead by itself.
 async fn metrics(State(service): State<Service>) -> String {
-    // This sets the gauges of what waits and of what is dead. A database that does not answer is no reason to hide the others.
-    let _ = service.relay.backlog().await;
     service.metrics.run_upkeep();
     service.metrics.render()
 }

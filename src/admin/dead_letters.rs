@@ -5,7 +5,9 @@ use super::{Admin, AdminError};
 use crate::limits::REDRIVE_ROWS_MAX;
 use crate::message::MessageId;
 use crate::metrics;
-use crate::store::{AdminStore, DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, StoreError};
+use crate::store::{
+    AdminStore, AuditRecord, DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, RowRef, StoreError,
+};
 
 /// A page of dead letters. From [`Admin::dead_letters`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,7 +102,16 @@ impl Admin {
     /// # Cancel safety
     /// If the future is dropped, the message may or may not have moved. Call again.
     pub async fn redrive(&self, message_id: MessageId) -> Result<(), AdminError> {
-        match self.redrive_batch(self.admin_store()?, &[message_id]).await? {
+        let record = self.record_one("redrive", message_id).await?;
+        self.redrive_recorded(message_id, record.as_ref()).await
+    }
+
+    pub(super) async fn redrive_recorded(
+        &self,
+        message_id: MessageId,
+        record: Option<&AuditRecord>,
+    ) -> Result<(), AdminError> {
+        match self.redrive_batch(self.admin_store()?, &[message_id], record).await?.len() {
             0 => Err(AdminError::NotDeadLetter { message_id }),
             _ => Ok(()),
         }
@@ -141,19 +152,22 @@ impl Admin {
     ) -> Result<usize, AdminError> {
         check_possible(filter)?;
         let (mut limiter, store) = (rate.begin()?, self.admin_store()?);
+        let record = self.record_many("redrive_all", filter).await?;
         let filter = limit_to_now(store, filter).await?;
         let (mut after, mut moved) = (None, 0);
         loop {
             limiter.wait().await;
             let cursors = store.dead_letter_cursors(&filter, after.as_ref(), limiter.rows_max).await?;
-            let Some(last) = cursors.last().cloned() else { return Ok(moved) };
+            let Some(last) = cursors.last().cloned() else { break };
             let messages: Vec<MessageId> = cursors.iter().map(|cursor| cursor.message_id).collect();
-            let went = self.redrive_batch(store, &messages).await?;
+            let went = self.redrive_batch(store, &messages, record.as_ref()).await?.len();
             limiter.record(went);
             moved += went;
             progress(moved);
             after = Some(last);
         }
+        self.end_record(record.as_ref()).await?;
+        Ok(moved)
     }
 
     /// Deletes one dead letter.
@@ -164,7 +178,8 @@ impl Admin {
     /// # Cancel safety
     /// If the future is dropped, the dead letter may or may not be deleted. Call again.
     pub async fn purge(&self, message_id: MessageId) -> Result<(), AdminError> {
-        match self.purge_batch(self.admin_store()?, &[message_id]).await? {
+        let (store, record) = (self.admin_store()?, self.record_one("purge", message_id).await?);
+        match self.purge_batch(store, &[message_id], record.as_ref()).await? {
             0 => Err(AdminError::NotDeadLetter { message_id }),
             _ => Ok(()),
         }
@@ -191,42 +206,58 @@ impl Admin {
             return Err(AdminError::NoFilter);
         }
         check_possible(filter)?;
-        let store = self.admin_store()?;
+        let (store, record) = (self.admin_store()?, self.record_many("purge_all", filter).await?);
         let filter = limit_to_now(store, filter).await?;
         let (mut after, mut purged) = (None, 0);
         loop {
             let cursors = store.dead_letter_cursors(&filter, after.as_ref(), REDRIVE_ROWS_MAX).await?;
-            let Some(last) = cursors.last().cloned() else { return Ok(purged) };
+            let Some(last) = cursors.last().cloned() else { break };
             let messages: Vec<MessageId> = cursors.iter().map(|cursor| cursor.message_id).collect();
-            purged += self.purge_batch(store, &messages).await?;
+            purged += self.purge_batch(store, &messages, record.as_ref()).await?;
             progress(purged);
             after = Some(last);
         }
+        self.end_record(record.as_ref()).await?;
+        Ok(purged)
     }
 
-    async fn redrive_batch(&self, store: &dyn AdminStore, messages: &[MessageId]) -> Result<usize, StoreError> {
+    /// Returns where the messages that were moved are now.
+    pub(super) async fn redrive_batch(
+        &self,
+        store: &dyn AdminStore,
+        messages: &[MessageId],
+        record: Option<&AuditRecord>,
+    ) -> Result<Vec<RowRef>, StoreError> {
         let requeues = self.assign_lanes(store.dead_letter_keys(messages).await?).await?;
-        let moved = store.redrive(&requeues).await?.len();
-        ::metrics::counter!(metrics::REDRIVEN).increment(moved as u64);
-        if moved > 0 {
+        let moved = store.redrive(&requeues, record).await?;
+        ::metrics::counter!(metrics::REDRIVEN).increment(moved.len() as u64);
+        if !moved.is_empty() {
             self.wake();
         }
         Ok(moved)
     }
 
-    async fn purge_batch(&self, store: &dyn AdminStore, messages: &[MessageId]) -> Result<usize, StoreError> {
-        let purged = store.purge(messages).await?;
+    async fn purge_batch(
+        &self,
+        store: &dyn AdminStore,
+        messages: &[MessageId],
+        record: Option<&AuditRecord>,
+    ) -> Result<usize, StoreError> {
+        let purged = store.purge(messages, record).await?;
         ::metrics::counter!(metrics::PURGED).increment(purged as u64);
         Ok(purged)
     }
 }
 
-fn check_possible(filter: &DeadLetterFilter) -> Result<(), AdminError> {
+pub(super) fn check_possible(filter: &DeadLetterFilter) -> Result<(), AdminError> {
     if filter.is_impossible() { Err(AdminError::ImpossibleFilter) } else { Ok(()) }
 }
 
 /// The filter, without messages that are dead-lettered from now on.
-async fn limit_to_now(store: &dyn AdminStore, filter: &DeadLetterFilter) -> Result<DeadLetterFilter, StoreError> {
+pub(super) async fn limit_to_now(
+    store: &dyn AdminStore,
+    filter: &DeadLetterFilter,
+) -> Result<DeadLetterFilter, StoreError> {
     let end = store.now().await? + CLOCK_TICK;
     let end = filter.dead_before.map_or(end, |before| before.min(end));
     Ok(filter.clone().dead_before(end))

@@ -23,6 +23,22 @@ pub enum AdminError {
         /// The message.
         message_id: MessageId,
     },
+    /// There is no live message of that id.
+    #[error(
+        "the message {message_id} is not live: it was sent, cancelled or dead-lettered before, or its transaction did not commit"
+    )]
+    NotLive {
+        /// The message.
+        message_id: MessageId,
+    },
+    /// The topic is not configured in this outbox, and has no live messages.
+    #[error("topic {topic:?} is not configured and has no live messages: use one of {known:?}")]
+    NoSuchTopic {
+        /// The topic.
+        topic: String,
+        /// The configured topics, and those that have live messages.
+        known: Vec<String>,
+    },
     /// No live message of that id is waiting, outside of ordered topics.
     #[error(
         "no message {message_id} is waiting: it was sent, cancelled or dead-lettered before, or its topic is ordered"
@@ -67,7 +83,7 @@ pub enum AdminError {
     #[error("the filter can match no dead letter: set `dead_from` to a time before `dead_before`")]
     ImpossibleFilter,
     /// A page of size 0.
-    #[error("a page of 0 dead letters is not possible: ask for at least 1")]
+    #[error("a page of 0 entries is not possible: ask for at least 1")]
     EmptyPage,
     /// The topic is not configured in this outbox, so no relay would pause it.
     #[error("topic {topic:?} is not configured, so it cannot be paused: use one of {configured:?}")]
@@ -110,6 +126,9 @@ pub enum AdminError {
     /// A rate of 0.
     #[error("a rate of 0 messages per transaction or per second would never end: set both to at least 1")]
     ZeroRate,
+    /// A canary redrive with a step of 0 messages.
+    #[error("a step of 0 messages would show nothing: give each step of the canary at least 1")]
+    EmptyStep,
     /// The store has no admin operations.
     #[error("this store has no admin operations: use the store of PostgreSQL, MySQL, SQLite or memory")]
     Unsupported,
@@ -135,6 +154,8 @@ impl AdminError {
             | Self::EmptyPage
             | Self::AlreadyClaimed { .. }
             | Self::NotWaiting { .. }
+            | Self::NotLive { .. }
+            | Self::NoSuchTopic { .. }
             | Self::NotDeadLetter { .. }
             | Self::UnknownTopic { .. }
             | Self::NotPaused { .. }
@@ -142,6 +163,7 @@ impl AdminError {
             | Self::NotUnprocessed { .. }
             | Self::NotConfirmed { .. }
             | Self::ZeroRate
+            | Self::EmptyStep
             | Self::NoHistory
             | Self::Unsupported => false,
         }

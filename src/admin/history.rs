@@ -1,12 +1,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Serialize;
+use serde_json::json;
 use tokio::time::Instant;
 
 use super::{Admin, AdminError, RedriveRate};
 use crate::message::MessageId;
 use crate::metrics;
-use crate::store::{HistoryStore, ProcessedOutcome, SentCount, SentCursor, SentMessage, StoreError};
+use crate::serialize::seconds_or_none;
+use crate::store::{AuditRecord, HistoryStore, ProcessedOutcome, SentCount, SentCursor, SentMessage, StoreError};
 
 /// A page of sent messages. From [`Admin::sent_of_key`] and [`Admin::unprocessed`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,9 +38,14 @@ impl SentPage {
 /// let since_yesterday = UnprocessedFilter::of("orders").older_than(Duration::from_secs(24 * 3_600));
 /// assert_ne!(since_yesterday, UnprocessedFilter::of("orders"));
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct UnprocessedFilter {
     topic: Arc<str>,
+    #[serde(
+        rename = "older_than_seconds",
+        serialize_with = "seconds_or_none",
+        skip_serializing_if = "Option::is_none"
+    )]
     age_min: Option<Duration>,
 }
 
@@ -134,7 +142,11 @@ impl Admin {
     /// # Cancel safety
     /// If the future is dropped, the report may or may not be written. Call again.
     pub async fn report_processed(&self, message_id: MessageId) -> Result<ProcessedOutcome, AdminError> {
-        let reported = self.report_all_processed(&[message_id]).await?;
+        let record = match self.is_attributed() {
+            true => self.record_one("report_processed", message_id).await?,
+            false => None,
+        };
+        let reported = self.report_recorded(&[message_id], record.as_ref()).await?;
         Ok(reported.first().map_or(ProcessedOutcome::NotSettledYet, |(_, outcome)| *outcome))
     }
 
@@ -150,7 +162,19 @@ impl Admin {
         &self,
         messages: &[MessageId],
     ) -> Result<Vec<(MessageId, ProcessedOutcome)>, AdminError> {
-        let reported = self.history()?.report_processed(messages).await?;
+        let record = match self.is_attributed() {
+            true => self.record_with("report_all_processed", &json!({ "message_ids": messages })).await?,
+            false => None,
+        };
+        self.report_recorded(messages, record.as_ref()).await
+    }
+
+    async fn report_recorded(
+        &self,
+        messages: &[MessageId],
+        record: Option<&AuditRecord>,
+    ) -> Result<Vec<(MessageId, ProcessedOutcome)>, AdminError> {
+        let reported = self.history()?.report_processed(messages, record).await?;
         for (wanted, outcome) in [
             (ProcessedOutcome::Processed, "processed"),
             (ProcessedOutcome::AlreadyProcessed, "already"),
@@ -192,7 +216,8 @@ impl Admin {
     /// # Cancel safety
     /// If the future is dropped, the message may or may not have moved. Call again.
     pub async fn resend(&self, message_id: MessageId) -> Result<(), AdminError> {
-        match self.resend_batch(self.history()?, &[message_id]).await? {
+        let (store, record) = (self.history()?, self.record_one("resend", message_id).await?);
+        match self.resend_batch(store, &[message_id], record.as_ref()).await? {
             0 => Err(AdminError::NotUnprocessed { message_id }),
             _ => Ok(()),
         }
@@ -215,6 +240,7 @@ impl Admin {
         mut progress: impl FnMut(usize) + Send,
     ) -> Result<usize, AdminError> {
         let (mut limiter, store, age_min) = (rate.begin()?, self.history()?, self.age_min(filter)?);
+        let record = self.record_many("resend_all", filter).await?;
         let began = Instant::now();
         let (mut after, mut moved) = (None, 0);
         loop {
@@ -222,19 +248,26 @@ impl Admin {
             // Excludes messages settled since this call began, even if `age_min` is short.
             let age_min = age_min.saturating_add(began.elapsed());
             let cursors = store.unprocessed_cursors(&filter.topic, age_min, after.as_ref(), limiter.rows_max).await?;
-            let Some(last) = cursors.last().copied() else { return Ok(moved) };
+            let Some(last) = cursors.last().copied() else { break };
             let messages: Vec<MessageId> = cursors.iter().map(|cursor| cursor.message_id).collect();
-            let went = self.resend_batch(store, &messages).await?;
+            let went = self.resend_batch(store, &messages, record.as_ref()).await?;
             limiter.record(went);
             moved += went;
             progress(moved);
             after = Some(last);
         }
+        self.end_record(record.as_ref()).await?;
+        Ok(moved)
     }
 
-    async fn resend_batch(&self, store: &dyn HistoryStore, messages: &[MessageId]) -> Result<usize, StoreError> {
+    async fn resend_batch(
+        &self,
+        store: &dyn HistoryStore,
+        messages: &[MessageId],
+        record: Option<&AuditRecord>,
+    ) -> Result<usize, StoreError> {
         let requeues = self.assign_lanes(store.sent_keys(messages).await?).await?;
-        let moved = store.resend(&requeues).await?.len();
+        let moved = store.resend(&requeues, record).await?.len();
         ::metrics::counter!(metrics::SENT_AGAIN).increment(moved as u64);
         if moved > 0 {
             self.wake();

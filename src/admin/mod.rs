@@ -1,41 +1,55 @@
 //! What people and jobs do to messages while relays run: one handle, async and blocking.
 
+mod audit;
+mod blocked;
 mod blocking;
+mod canary;
 mod dead_letters;
 mod error;
 mod history;
 mod lanes;
+mod live;
+mod live_walk;
 mod pauses;
 mod payload;
+mod redrive_canary;
 mod redrive_rate;
 mod retry;
 #[cfg(test)]
 mod tests;
 
+pub use audit::AuditPage;
+pub use blocked::{BlockedKey, BlockedKeyPage};
 pub use blocking::BlockingAdmin;
+pub use canary::{Canary, CanaryHalt, CanaryReport, CanaryStep};
 pub use dead_letters::DeadLetterPage;
 pub use error::AdminError;
 pub use history::{SentPage, UnprocessedFilter};
+pub use live::LivePage;
 pub use payload::PayloadText;
 pub use redrive_rate::RedriveRate;
 pub use retry::RetryOutcome;
 
 pub use crate::store::admin::{PausedTopic, SendNowOutcome};
+pub use crate::store::audit::{AuditCursor, AuditEntry, AuditFilter};
 pub use crate::store::dead_letter::{DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, FailureNote};
 pub use crate::store::history::{ProcessedOutcome, SentCount, SentCursor, SentMessage};
+pub use crate::store::live::{BoundedCount, LiveCount, LiveCursor, LiveFilter, LiveMessage, LiveState};
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use crate::limits::Limits;
 use crate::message::MessageId;
 use crate::metrics;
 use crate::outbox::Outbox;
-use crate::store::{AdminStore, CancelOutcome, OutboxStore, Store, shared};
+use crate::store::{AdminStore, AuditRecord, CancelOutcome, OutboxStore, Store, shared};
 
-/// Manages the messages of an outbox: cancels delayed ones, sends waiting ones now, pauses topics, lists, redrives and purges dead
-/// letters, and looks up, confirms and resends messages in the history. Made by [`Outbox::admin`].
+/// Manages the messages of an outbox: lists live ones, cancels those that nobody holds, sends waiting ones now, pauses topics, lists,
+/// redrives and purges dead letters, and looks up, confirms and resends messages in the history. Records who did it
+/// ([`acting_as`](Self::acting_as)). Made by [`Outbox::admin`].
 ///
 /// A cheap handle: clones share the store. It needs no relay in this process, and is safe to use while relays run anywhere.
 ///
@@ -65,16 +79,28 @@ pub struct Admin {
     store: Arc<dyn Store>,
     /// The longest lease duration of any relay.
     lease_duration: Duration,
+    /// Who acts, and why.
+    actor: Option<Arc<str>>,
+    reason: Option<Arc<str>>,
+    /// Whether the log says already that nothing is recorded.
+    is_audit_missing: Arc<AtomicBool>,
 }
 
 impl Outbox {
     /// The handle that manages messages, through a store like that of a relay.
     ///
-    /// For services, jobs and tools alike: a pool of one connection is enough. The outbox may have no topics, unless messages are
+    /// For services, jobs and tools alike: a pool of one connection is enough. The outbox may leave out topics, unless messages are
     /// requeued to a topic that has since become ordered, or stopped being ordered.
     pub fn admin(&self, store: impl OutboxStore) -> Admin {
         let lease_duration = Limits::default().lease_duration;
-        Admin { outbox: self.clone(), store: shared(store, self.tables()), lease_duration }
+        Admin {
+            outbox: self.clone(),
+            store: shared(store, self.tables()),
+            lease_duration,
+            actor: None,
+            reason: None,
+            is_audit_missing: Arc::default(),
+        }
     }
 }
 
@@ -91,9 +117,10 @@ impl Admin {
     /// # Cancel safety
     /// If the future is dropped, the message may or may not be cancelled. Call again.
     pub async fn cancel(&self, message_id: MessageId) -> Result<(), AdminError> {
-        match self.admin_store()?.cancel(message_id).await? {
+        let (store, record) = (self.admin_store()?, self.record_one("cancel", message_id).await?);
+        match store.cancel(message_id, record.as_ref()).await? {
             CancelOutcome::Cancelled { topic } => {
-                ::metrics::counter!(metrics::CANCELLED, "topic" => topic).increment(1);
+                count_cancelled(topic);
                 Ok(())
             }
             CancelOutcome::AlreadyClaimed => Err(AdminError::AlreadyClaimed { message_id }),
@@ -121,7 +148,16 @@ impl Admin {
     /// # Cancel safety
     /// If the future is dropped, the message may or may not be due. Call again.
     pub async fn send_now(&self, message_id: MessageId) -> Result<SendNowOutcome, AdminError> {
-        let outcome = self.admin_store()?.send_now(message_id, self.lease_duration).await?;
+        let record = self.record_one("send_now", message_id).await?;
+        self.send_now_recorded(message_id, record.as_ref()).await
+    }
+
+    async fn send_now_recorded(
+        &self,
+        message_id: MessageId,
+        record: Option<&AuditRecord>,
+    ) -> Result<SendNowOutcome, AdminError> {
+        let outcome = self.admin_store()?.send_now(message_id, self.lease_duration, record).await?;
         match outcome {
             SendNowOutcome::NotFound => Err(AdminError::NotWaiting { message_id }),
             SendNowOutcome::Due => {
@@ -142,8 +178,17 @@ impl Admin {
     }
 }
 
+fn count_cancelled(topic: Arc<str>) {
+    ::metrics::counter!(metrics::CANCELLED, "topic" => topic).increment(1);
+}
+
 impl fmt::Debug for Admin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Admin").field("outbox", &self.outbox).field("store", &self.store).finish()
+        let Self { outbox, store, actor, .. } = self;
+        f.debug_struct("Admin")
+            .field("outbox", outbox)
+            .field("store", store)
+            .field("actor", actor)
+            .finish_non_exhaustive()
     }
 }

@@ -1,5 +1,7 @@
 use std::sync::Arc;
 
+use serde_json::json;
+
 use super::{Admin, AdminError, PausedTopic};
 
 /// Pauses.
@@ -36,7 +38,8 @@ impl Admin {
             let configured = self.outbox.topics().iter().map(|topic| topic.name().to_owned()).collect();
             return Err(AdminError::UnknownTopic { topic: topic.to_owned(), configured });
         };
-        self.admin_store()?.pause(&known.shared_name()).await?;
+        let (store, record) = (self.admin_store()?, self.record_with("pause", &json!({ "topic": topic })).await?);
+        store.pause(&known.shared_name(), record.as_ref()).await?;
         self.wake();
         Ok(())
     }
@@ -53,7 +56,8 @@ impl Admin {
     /// # Cancel safety
     /// If the future is dropped, the topic may or may not be resumed. Call again.
     pub async fn resume(&self, topic: &str) -> Result<(), AdminError> {
-        if !self.admin_store()?.resume(&Arc::from(topic)).await? {
+        let (store, record) = (self.admin_store()?, self.record_with("resume", &json!({ "topic": topic })).await?);
+        if !store.resume(&Arc::from(topic), record.as_ref()).await? {
             return Err(AdminError::NotPaused { topic: topic.to_owned() });
         }
         self.wake();

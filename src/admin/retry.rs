@@ -1,6 +1,9 @@
+use serde_json::json;
+
 use super::{Admin, AdminError, SendNowOutcome};
 use crate::message::{Delivery, MessageId, OutboxMessage};
 use crate::metrics;
+use crate::store::AuditRecord;
 
 /// What [`Admin::retry_send`] did with a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,15 +46,16 @@ impl Admin {
     /// # Cancel safety
     /// If the future is dropped, it may or may not be done. Call again.
     pub async fn retry_send(&self, message_id: MessageId) -> Result<RetryOutcome, AdminError> {
+        let record = self.record_one("retry_send", message_id).await?;
         // Twice, because somebody else may redrive it between the two lookups.
         for _ in 0..2 {
-            match self.send_now(message_id).await {
+            match self.send_now_recorded(message_id, record.as_ref()).await {
                 Ok(SendNowOutcome::Due) => return Ok(RetryOutcome::Due),
                 Ok(_) => return Ok(RetryOutcome::Soon),
                 Err(AdminError::NotWaiting { .. }) => {}
                 Err(error) => return Err(error),
             }
-            match self.redrive(message_id).await {
+            match self.redrive_recorded(message_id, record.as_ref()).await {
                 Ok(()) => return Ok(RetryOutcome::Redriven),
                 Err(AdminError::NotDeadLetter { .. }) => {}
                 Err(error) => return Err(error),
@@ -104,7 +108,10 @@ impl Admin {
             }
             let lane = encoded.lane;
             let by = encoded.into_envelope(std::time::SystemTime::UNIX_EPOCH);
-            if !self.admin_store()?.replace(message_id, &by, lane).await? {
+            let replaced_by = json!({ "replaced_by": by.message_id });
+            let record = self.record_with("redrive_edited", &replaced_by).await?;
+            let record = record.map(|record| AuditRecord { message_id: Some(message_id), ..record });
+            if !self.admin_store()?.replace(message_id, &by, lane, record.as_ref()).await? {
                 return Err(AdminError::NotDeadLetter { message_id });
             }
             tracing::info!(%message_id, new_id = %by.message_id, topic = &*by.topic, "a dead letter was edited and redriven");

@@ -5,6 +5,7 @@
 // The constants are for this crate and its tests, and some features leave some of them unused.
 #![allow(unreachable_pub, dead_code, unused_imports)]
 
+mod admin;
 #[cfg(feature = "serde")]
 mod configured;
 mod http;
@@ -17,6 +18,7 @@ mod retention;
 mod rocketmq;
 mod stores;
 
+pub use self::admin::*;
 pub use self::http::*;
 pub use self::kafka::*;
 pub use self::lanes::*;

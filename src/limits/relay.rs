@@ -31,6 +31,25 @@ pub const CONFIRMS_AT_ONCE: usize = 1;
 /// too few connections, they wait for the other statements.
 pub const LANE_CALLS_AT_ONCE: usize = 3;
 
+/// A relay knows the database's clock from its polls. Each reading loses this part of its age in exactness: two clocks under NTP
+/// drift apart by a thousandth of the time at most, while both are being corrected. So a poll that waited a second for its
+/// connection replaces no good reading, and a clock that is set is followed with the next quick poll.
+pub const DATABASE_CLOCK_AGING: u32 = 1_000;
+
+/// A relay counts its backlog no sooner than this many times the duration of the last count: it uses 2 % of a database core at
+/// most, also where the count times out.
+pub const BACKLOG_PAUSE_FACTOR: u32 = 50;
+
+/// From so many panics in a row on, a task counts as failing: one or two may be about a message that has since moved on.
+pub const TASK_PANICS_MAX: u32 = 5;
+
+/// How long a task must run for its earlier panics to count no more.
+pub const TASK_RECOVERED_AFTER: Duration = Duration::from_secs(60);
+
+/// How long the poller may take for one turn before it counts as stuck, beyond the poll interval. Its statements time out after
+/// five seconds each, or after a minute or two where a store is configured so, and a slow database is no reason for a restart.
+pub const POLLER_STUCK_AFTER: Duration = Duration::from_secs(300);
+
 /// How often a continuing failure is logged as a warning. In between it is logged as DEBUG.
 pub const WARNING_REPEAT_INTERVAL: Duration = Duration::from_secs(60);
 
@@ -99,7 +118,7 @@ pub struct Limits {
     /// Settles at once: one collects while the other writes.
     pub settle_workers: usize,
     /// The longest sleep of the poller while nothing is due: bounds how late a row of another node is seen. 1.1 s, so
-    /// that an idle relay sends less than one statement a second, including its prunes and renewals each minute.
+    /// that an idle relay sends less than one statement a second, including its prunes, renewals and counts of the backlog.
     pub poll_interval: Duration,
     /// Slack of the watermark: a row whose `due_at` was set this long before its COMMIT is still seen at once. A row
     /// that commits this long after it was due (which is t after its enqueue) is found by a full scan
@@ -127,12 +146,18 @@ pub struct Limits {
     pub lane_yield_duration: Duration,
     /// How long such a node sleeps before it tries again.
     pub lane_sleep_duration: Duration,
-    /// How often a relay removes expired rows. A minute is often enough, because retentions end with a day. A check that
+    /// How often a relay removes expired rows. Two minutes are often enough, because retentions end with a day. A check that
     /// finds nothing costs a handful of statements, or one without a history.
     pub prune_interval: Duration,
     /// The most live rows, and the most dead letters, that [`Relay::backlog`](crate::relay::Relay::backlog) counts per
     /// topic. Measured: 1 to 2 µs each, so at most 20 ms per topic.
     pub backlog_count_max: usize,
+    /// How often a relay counts its backlog for the gauges. Zero: only [`Relay::backlog`](crate::relay::Relay::backlog) counts. 30 s
+    /// is in time for an alert on minutes, and keeps an idle relay below one statement a second: with empty tables a count is
+    /// one statement (on PostgreSQL, otherwise, one in a transaction with settings of its own). Every relay counts: with
+    /// twenty on the same tables the database counts each 1.5 s, which takes 20 ms for each topic that is at its bound. Give
+    /// some of them a longer interval, or zero, if that is too much.
+    pub backlog_interval: Duration,
 }
 
 impl Default for Limits {
@@ -162,8 +187,9 @@ impl Default for Limits {
             lane_lease_duration: Duration::from_secs(30),
             lane_yield_duration: Duration::from_secs(10),
             lane_sleep_duration: Duration::from_secs(60),
-            prune_interval: Duration::from_secs(60),
+            prune_interval: Duration::from_secs(120),
             backlog_count_max: 10_000,
+            backlog_interval: Duration::from_secs(30),
         }
     }
 }

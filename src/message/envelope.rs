@@ -52,6 +52,11 @@ impl Envelope {
         }
     }
 
+    /// From when on it could have been sent: since its enqueue, or since its delivery time.
+    pub(crate) fn due_from(&self) -> SystemTime {
+        self.deliver_at.map_or(self.created_at, |at| at.max(self.created_at))
+    }
+
     /// The size of payload, key and headers in bytes, as the size limits count it.
     pub fn size_bytes(&self) -> usize {
         let headers: usize = self.headers.iter().map(|(name, value)| name.len() + value.len()).sum();

@@ -4,8 +4,10 @@ use std::sync::{Arc, OnceLock};
 
 use super::unsent::Unsent;
 use super::{Inner, Outbox, RegisteredType};
+use crate::limits::KEEP_DAYS_MAX;
 use crate::message::OutboxMessage;
 use crate::naming::TableNames;
+use crate::retention::AuditPolicy;
 use crate::topic::{Topic, TopicError};
 
 /// Configures and builds an [`Outbox`]. From [`Outbox::builder`].
@@ -30,6 +32,7 @@ pub struct OutboxBuilder {
     outside_transaction: bool,
     transaction_pooling: bool,
     messages: Vec<RegisteredType>,
+    audit: AuditPolicy,
 }
 
 impl Outbox {
@@ -104,6 +107,27 @@ impl OutboxBuilder {
         self
     }
 
+    /// Refuses operations of [`Admin`](crate::admin::Admin) that cannot be recorded, because the migration `0000outbox06_audit` was
+    /// not run. By default they are done, and the log says once that they are not recorded.
+    ///
+    /// ```
+    /// use diesel_outbox::{Outbox, Topic};
+    /// let outbox = Outbox::builder().topic(Topic::new("orders")).require_audit().keep_audit_days(400).build()?;
+    /// # let _ = outbox;
+    /// # Ok::<_, diesel_outbox::BuildError>(())
+    /// ```
+    pub fn require_audit(mut self) -> Self {
+        self.audit.is_required = true;
+        self
+    }
+
+    /// For how many days the audit of [`Admin`](crate::admin::Admin) is kept; older entries are removed by any relay. By default it
+    /// is kept for ever.
+    pub fn keep_audit_days(mut self, days: u32) -> Self {
+        self.audit.days = Some(days);
+        self
+    }
+
     /// Builds the outbox.
     ///
     /// # Errors
@@ -121,6 +145,7 @@ impl OutboxBuilder {
             outside_transaction: self.outside_transaction,
             transaction_pooling: self.transaction_pooling,
             registered: self.messages,
+            audit: self.audit,
             link: Arc::default(),
             unsent: Unsent::default(),
             recorder: OnceLock::new(),
@@ -139,6 +164,9 @@ impl OutboxBuilder {
                 problems.push(BuildProblem::TopicTwice { topic: topic.name().to_owned() });
             }
             problems.extend(topic.check().err().map(BuildProblem::Topic));
+        }
+        if let Some(days) = self.audit.days.filter(|days| !(1..=KEEP_DAYS_MAX).contains(days)) {
+            problems.push(BuildProblem::AuditDays { days });
         }
         for message in &self.messages {
             if let Some(topic) = message.topic.filter(|topic| !known.contains(topic)) {
@@ -197,6 +225,12 @@ pub enum BuildProblem {
     /// A topic's name or one of its settings is not allowed.
     #[error(transparent)]
     Topic(TopicError),
+    /// The audit is to be kept for no time, or for longer than ten years.
+    #[error("keep_audit_days is {days}; give 1 to {KEEP_DAYS_MAX}, or leave it out to keep the audit")]
+    AuditDays {
+        /// The days.
+        days: u32,
+    },
     /// The topic of a registered message type is not configured.
     #[error(
         "message type `{message}` goes to topic {topic:?}, which is not configured: add `.topic(Topic::new({topic:?}))`"

@@ -44,6 +44,7 @@ use crate::codec::CodecError;
 use crate::hook::{CommitHook, TestRecorder};
 use crate::naming::TableNames;
 use crate::relay::direct::queue::Link;
+use crate::retention::AuditPolicy;
 use crate::topic::Topic;
 
 /// Enqueues messages: writes each as a row in your own transaction.
@@ -86,6 +87,7 @@ struct Inner {
     )]
     transaction_pooling: bool,
     registered: Vec<RegisteredType>,
+    audit: AuditPolicy,
     link: Arc<Link>,
     unsent: Unsent,
     /// Set once by an application's test.
@@ -149,6 +151,10 @@ impl Outbox {
         // A type that names the topic knows better than one that may go to any.
         let registered = self.inner.registered.iter().filter(of_kind).max_by_key(|of| of.topic.is_some())?;
         Some((registered.payload_text)(payload))
+    }
+
+    pub(crate) fn audit_policy(&self) -> AuditPolicy {
+        self.inner.audit
     }
 
     pub(crate) fn link(&self) -> &Arc<Link> {

@@ -72,7 +72,7 @@ impl RelayHandle {
         last.or(running).unwrap_or_else(|| unreachable!("a relay stores its last status before it ends"))
     }
 
-    /// The relay's health, for the liveness and readiness probes of an orchestrator.
+    /// The relay's health, for the liveness and readiness probes of an orchestrator. As [`Relay::health`](super::Relay::health).
     pub fn health(&self) -> RelayHealth {
         RelayHealth::of(&self.status())
     }
@@ -107,29 +107,50 @@ impl RelayHandle {
     }
 }
 
-/// The health of a relay. From [`RelayHandle::health`].
+/// The health of a relay, for the probes of an orchestrator. From [`Relay::health`](super::Relay::health) and [`RelayHandle::health`].
+///
+/// It is what the relay knows: no database and no broker is called for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct RelayHealth {
-    /// Whether the relay's tasks run. If they do not, restart the process.
+    /// Whether the relay's tasks run. False if the runtime is blocked or has ended, if a task panics again and again or is stuck, and
+    /// after the relay's end. Then restart the process.
     pub live: bool,
-    /// Whether the relay runs and its database answers. A broker that is down does not count, because messages then wait in the
-    /// outbox.
+    /// Whether the relay is live and does not shut down. A database or broker that is down does not count: it is down for every
+    /// process, and messages wait in the outbox.
     pub ready: bool,
+    /// Whether its database or one of its brokers is down.
+    pub degraded: bool,
     /// Every problem as a text, including those of brokers.
     pub problems: Vec<String>,
 }
 
 impl RelayHealth {
-    fn of(status: &RelayStatus) -> Self {
-        let live = matches!(status.state, RelayState::Running | RelayState::ShuttingDown);
-        let has_database = matches!(status.store, StoreStatus::Up);
-        let ready = matches!(status.state, RelayState::Running) && has_database;
-        let mut problems: Vec<String> = status.state.problem().into_iter().collect();
-        if let StoreStatus::Down { error, since } = &status.store {
-            problems.push(format!("the database has been down for {} s: {error}", since.as_secs()));
-        }
-        problems.extend(status.routes.iter().filter_map(|route| route.problem()));
-        Self { live, ready, problems }
+    pub(super) fn of(status: &RelayStatus) -> Self {
+        let is_running = matches!(status.state, RelayState::Running);
+        let live = (is_running || matches!(status.state, RelayState::ShuttingDown)) && status.failing_tasks.is_empty();
+        let down = problems_of_dependencies(status);
+        let degraded = !down.is_empty();
+        let failing = status.failing_tasks.iter().map(|task| {
+            format!("the relay's task \"{task}\" panics again and again, or is stuck in a call; panics are in the log")
+        });
+        let problems = status.state.problem().into_iter().chain(failing).chain(down).collect();
+        Self { live, ready: live && is_running, degraded, problems }
     }
+
+    /// Whether it is ready and nothing is down: for a deployment that should not go on with a wrong address or password. As the
+    /// readiness of a load balancer it takes every process out of service at once while the database is down.
+    pub fn is_ready_strict(&self) -> bool {
+        self.ready && !self.degraded
+    }
+}
+
+fn problems_of_dependencies(status: &RelayStatus) -> Vec<String> {
+    let database = match &status.store {
+        StoreStatus::Up => None,
+        StoreStatus::Down { error, since } => {
+            Some(format!("the database has been down for {} s: {error}", since.as_secs()))
+        }
+    };
+    database.into_iter().chain(status.routes.iter().filter_map(|route| route.problem())).collect()
 }

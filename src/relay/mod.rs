@@ -106,11 +106,17 @@ impl Relay {
         health::status::snapshot(&self.engines)
     }
 
+    /// Whether the process should be restarted, whether the relay does its work, and whether something is down: for the probes of an
+    /// orchestrator.
+    pub fn health(&self) -> RelayHealth {
+        RelayHealth::of(&self.status())
+    }
+
     /// Counts the live rows, the due rows and the dead letters in the tables. [`status`](Self::status) reports on this
     /// process and the configured topics only.
     ///
     /// Every relay on the same tables reports the same counts. Each call sets the gauges `outbox_live_rows`, `outbox_due_rows` and
-    /// `outbox_dead_letters`.
+    /// `outbox_dead_letters`; the relay itself does so each [`Limits::backlog_interval`](crate::Limits::backlog_interval).
     ///
     /// # Cost
     /// It reads index entries and no payloads: at most

@@ -14,6 +14,8 @@ pub(crate) enum Path {
 }
 
 impl Path {
+    pub(crate) const ALL: &[Self] = &[Self::Direct, Self::Confirmed, Self::Swept, Self::Lane];
+
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Direct => "direct",

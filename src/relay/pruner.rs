@@ -1,4 +1,5 @@
-//! The pruner: removes expired history, dead letters and processed reports in bounded steps, and creates partitions ahead of time.
+//! The pruner: removes expired history, dead letters, processed reports and audit entries in bounded steps, and creates partitions
+//! ahead of time.
 //!
 //! Every relay has one, and each removes rows of all relays. It skips rows that another one has locked.
 
@@ -41,8 +42,8 @@ fn pause_after(took: Duration) -> Duration {
 /// One step of each kind. Returns whether more is left. A step that fails does not stop the others and is retried in
 /// the next round.
 pub(crate) async fn run_once(engines: &Engines) -> bool {
-    let Some(store) = engines.store.history() else { return false };
-    let mut more = false;
+    let mut more = prune_audit(engines).await;
+    let Some(store) = engines.store.history() else { return more };
     let days = days(engines);
     if !days.is_empty() {
         log_failure("history partitions could not be created", store.ensure_partitions(&days).await);
@@ -66,6 +67,15 @@ pub(crate) async fn run_once(engines: &Engines) -> bool {
         }
     }
     more
+}
+
+/// Leaves alone what is to be kept for ever, and what does not exist.
+async fn prune_audit(engines: &Engines) -> bool {
+    let Some((store, days)) = engines.store.audit().zip(engines.audit_days) else { return false };
+    if let Err(StoreError::Schema(SchemaProblem::NotMigrated { .. })) = store.check_audit().await {
+        return false;
+    }
+    note("audit", with_more(store.prune_audit(DAY * days, PRUNE_ROWS_MAX).await))
 }
 
 async fn prune(store: &dyn HistoryStore) -> Result<(usize, bool), StoreError> {

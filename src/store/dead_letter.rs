@@ -139,15 +139,22 @@ pub(crate) fn reason_word(reason: &str) -> &str {
 /// let filter = DeadLetterFilter::new().topic("orders").reason("refused").key("42");
 /// assert_ne!(filter, DeadLetterFilter::new());
 /// ```
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct DeadLetterFilter {
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) topic: Option<Arc<str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) kind: Option<Arc<str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) key: Option<Arc<str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reason: Option<Arc<str>>,
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "serialize::instant_or_none")]
     pub(crate) dead_from: Option<SystemTime>,
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "serialize::instant_or_none")]
     pub(crate) dead_before: Option<SystemTime>,
     /// Whether every dead letter was asked for explicitly.
+    #[serde(skip)]
     is_everything: bool,
 }
 

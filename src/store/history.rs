@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{Locking, MessageKey, Requeue, RowKey, StoreError};
+use super::{AuditRecord, Locking, MessageKey, Requeue, RowKey, StoreError};
 use crate::codec::CodecError;
 use crate::message::{HeaderError, Headers, MessageId};
 use crate::retention::Keep;
@@ -88,7 +88,13 @@ pub trait HistoryStore: fmt::Debug + Send + Sync {
     /// Records that consumers have processed messages. The report of a message that is not in the history is stored separately.
     /// [`settle_into_history`](Self::settle_into_history) and all reads here include it, until
     /// [`apply_processed_reports`](Self::apply_processed_reports).
-    async fn report_processed(&self, messages: &[MessageId]) -> Result<Vec<(MessageId, ProcessedOutcome)>, StoreError>;
+    ///
+    /// As for [`AdminStore`](super::AdminStore), its own transaction adds to the audit what `record` says.
+    async fn report_processed(
+        &self,
+        messages: &[MessageId],
+        record: Option<&AuditRecord>,
+    ) -> Result<Vec<(MessageId, ProcessedOutcome)>, StoreError>;
 
     /// What determines the lanes of these sent messages. Messages that are not in the history are left out.
     async fn sent_keys(&self, messages: &[MessageId]) -> Result<Vec<MessageKey>, StoreError>;
@@ -96,7 +102,7 @@ pub trait HistoryStore: fmt::Debug + Send + Sync {
     /// Moves sent messages that are not processed back to the live ones, and returns those moved. Like
     /// [`AdminStore::redrive`](super::AdminStore::redrive), but each gets a new row id, in a lane or not: a late settle of the sent
     /// copy must not remove this one.
-    async fn resend(&self, requeues: &[Requeue]) -> Result<Vec<MessageId>, StoreError>;
+    async fn resend(&self, requeues: &[Requeue], record: Option<&AuditRecord>) -> Result<Vec<MessageId>, StoreError>;
 }
 
 /// Adds the migration that creates the table to the error of a missing table.
@@ -133,6 +139,13 @@ pub enum ProcessedOutcome {
     AlreadyProcessed,
     /// It is not in the history. The report waits a week for it: a consumer may be faster than the relay, which settles in batches.
     NotSettledYet,
+}
+
+impl ProcessedOutcome {
+    /// How many messages these reports have changed.
+    pub(crate) fn changed(reported: &[(MessageId, Self)]) -> usize {
+        reported.iter().filter(|(_, outcome)| *outcome != Self::AlreadyProcessed).count()
+    }
 }
 
 /// A sent message, with everything that is known of it.

@@ -12,6 +12,7 @@ use async_trait::async_trait;
 use serde::Serialize;
 
 use super::admin::AdminStore;
+use super::audit::AuditStore;
 use super::half::HalfStore;
 use super::history::HistoryStore;
 use super::lanes::LaneStore;
@@ -35,8 +36,12 @@ use crate::serialize::seconds;
 ///
 /// # Cancel safety
 /// A dropped future may or may not have had its effect. Repeating any statement is harmless.
+// A method with a default also goes into `measured`, which would hide it otherwise.
 #[async_trait]
 pub trait Store: fmt::Debug + Send + Sync + 'static {
+    /// The name of its database in metrics.
+    fn name(&self) -> &'static str;
+
     /// Sets the names of the tables. [`RelayBuilder::store`](crate::relay::RelayBuilder::store) passes on the names of its outbox
     /// before any other call; without that, a store uses the default names.
     ///
@@ -124,6 +129,11 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// The operations on single messages, for [`Admin`](crate::admin::Admin); `None` in a store that has none.
     fn admin(&self) -> Option<&dyn AdminStore> {
+        None
+    }
+
+    /// The record of what [`Admin`](crate::admin::Admin) has done; `None` in a store that has none.
+    fn audit(&self) -> Option<&dyn AuditStore> {
         None
     }
 }

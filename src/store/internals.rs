@@ -1,6 +1,7 @@
 //! Everything in `store`, for our own tests, benches and tools.
 
 pub use super::admin::{AdminStore, CancelOutcome, PausedTopic, SendNowOutcome};
+pub use super::audit::{AuditCursor, AuditEntry, AuditFilter, AuditRecord, AuditStore};
 pub use super::dead_letter::{DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, FailureNote};
 pub use super::error::TooFewConnections;
 pub use super::half::{Decision, HalfStore};
@@ -10,6 +11,8 @@ pub use super::interface::{Claim, ClaimHandle, ClaimMode, ClaimSpec, Closed, Sto
 pub use super::lanes::{
     LaneBalanceSpec, LaneCount, LaneEntry, LaneScan, LaneState, LaneStore, LaneView, OwnedLane, WithFence,
 };
+pub use super::live::{BoundedCount, LiveCount, LiveCursor, LiveFilter, LiveMessage, LivePosition, LiveState};
+pub use super::live_scan::{KeyInLane, KeyNeighbours, LiveConditions, LiveRange, LiveScan, LiveScanEnd};
 pub use super::memory::{Call, Fault, InsertOptions, MemoryClaim, PendingRow, RowLock};
 pub use super::notices::{NoticeStore, NoticeStream};
 pub use super::poll::{DueWatermark, NextDue, PollFrom, PollRange, PollResult, PollSpec, PollTopic};

@@ -3,6 +3,7 @@
 //! Only this crate has stores ([`OutboxStore`]). The interface between store and relay is private.
 
 pub(crate) mod admin;
+pub(crate) mod audit;
 pub(crate) mod dead_letter;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 mod decode;
@@ -15,6 +16,9 @@ pub(crate) mod interface;
 pub(crate) mod internals;
 pub(crate) mod lane_check;
 pub(crate) mod lanes;
+pub(crate) mod live;
+pub(crate) mod live_scan;
+mod measured;
 pub(crate) mod memory;
 #[cfg(feature = "mysql")]
 mod mysql;
@@ -59,6 +63,7 @@ pub use sqlite::{SQLITE_SET_UP, SqliteStore};
 #[allow(unused_imports, reason = "only databases use it")]
 pub(crate) use crate::retention::Keep;
 pub(crate) use admin::{AdminStore, CancelOutcome, PausedTopic, SendNowOutcome};
+pub(crate) use audit::{AuditCursor, AuditEntry, AuditFilter, AuditRecord, AuditStore};
 pub(crate) use dead_letter::{DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, FailureNote};
 pub(crate) use error::TooFewConnections;
 #[allow(unused_imports, reason = "only databases and RocketMQ use them")]
@@ -71,6 +76,8 @@ pub(crate) use interface::{
 pub(crate) use lanes::{
     LaneBalanceSpec, LaneCount, LaneEntry, LaneScan, LaneState, LaneStore, LaneView, OwnedLane, WithFence,
 };
+pub(crate) use live::{BoundedCount, LiveCount, LiveFilter, LiveMessage, LivePosition, LiveState};
+pub(crate) use live_scan::{KeyInLane, KeyNeighbours, LiveConditions, LiveRange, LiveScan, LiveScanEnd, StateColumns};
 pub(crate) use memory::InsertOptions;
 #[cfg(test)]
 pub(crate) use memory::{Call, Fault, PendingRow};

@@ -1,7 +1,7 @@
 //! What is due, and when the next row is: the relay polls for this all the time.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 use crate::limits::POLL_AHEAD_MAX;
@@ -90,6 +90,8 @@ pub struct PollResult {
     pub paused: Vec<Arc<str>>,
     /// The range that was read, for every topic of the poll.
     pub ranges: Vec<PollRange>,
+    /// When it was read, by the database's clock; `None` of no topics.
+    pub read_at: Option<SystemTime>,
 }
 
 impl PollResult {
@@ -97,7 +99,8 @@ impl PollResult {
     #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
     pub(crate) fn of(topics: impl IntoIterator<Item = TopicPoll>) -> Self {
         let mut result = Self::default();
-        for TopicPoll { due, is_paused, range } in topics {
+        for TopicPoll { due, is_paused, range, read_at } in topics {
+            result.read_at = read_at;
             result.due.extend(due);
             result.paused.extend(is_paused.then(|| Arc::clone(&range.topic)));
             result.ranges.push(range);
@@ -113,6 +116,7 @@ pub(crate) struct TopicPoll {
     pub(crate) due: Option<NextDue>,
     pub(crate) is_paused: bool,
     pub(crate) range: PollRange,
+    pub(crate) read_at: Option<SystemTime>,
 }
 
 /// When a topic's earliest rows are due.

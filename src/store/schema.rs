@@ -10,7 +10,7 @@ pub(crate) const VERSION: u32 = 1;
 const VERSION_PREFIX: &str = "diesel-outbox schema ";
 
 /// Every table that a migration creates, without its prefix.
-const TABLES: [&str; 10] = [
+const TABLES: [&str; 11] = [
     "messages",
     "dead_letters",
     "lanes",
@@ -21,6 +21,7 @@ const TABLES: [&str; 10] = [
     "history",
     "history_default",
     "processed_marks",
+    "audit",
 ];
 
 /// The version in a table's comment, or in the text of its CREATE TABLE.

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use super::Store;
+use super::measured::Measured;
 use crate::naming::TableNames;
 
 /// A store: `PostgresStore`, `MysqlStore`, `SqliteStore`, each with its feature, or [`MemoryStore`](super::MemoryStore) in tests.
@@ -25,7 +26,7 @@ pub trait Sealed: Sized {
 impl<S: Store> Sealed for S {
     fn shared(mut self, names: &TableNames, _: Token) -> Arc<dyn Store> {
         self.use_tables(names);
-        Arc::new(self)
+        Arc::new(Measured::new(self))
     }
 }
 

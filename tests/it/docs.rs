@@ -79,6 +79,7 @@ fn metrics_that_the_documents_name_exist() {
         "history",
         "history_default",
         "processed_marks",
+        "audit",
     ];
     let is_table = |span: &str| span.strip_prefix("outbox_").is_some_and(|name| tables.contains(&name));
     for document in documents() {

@@ -23,13 +23,14 @@ use crate::relay::engine::engines::Engines;
 use crate::relay::engine::one_by_one::OneByOne;
 use crate::relay::engine::rows::Ledger;
 use crate::relay::engine::stop::Stop;
-use crate::relay::engine::supervised::supervised;
+use crate::relay::engine::supervised::{Supervision, supervised};
 use crate::relay::engine::wakeups::Wakeups;
 use crate::relay::health::breaker::Breaker;
 use crate::relay::health::counters::BacklogGauges;
 use crate::relay::health::database::StoreHealth;
+use crate::relay::health::database_clock::DatabaseClock;
 use crate::relay::health::gauges::Gauges;
-use crate::relay::health::prober;
+use crate::relay::health::{backlog_counter, prober};
 use crate::relay::lanes::ordered_topics::Lanes;
 use crate::relay::lanes::{balancer as lane_balancer, fencer as lane_fencer, reader as lane_reader};
 use crate::relay::ledger::lease_renewer;
@@ -59,6 +60,8 @@ pub struct RelayBuilder {
     gauges: Gauges,
     /// How many relays share the transports.
     relay_count: usize,
+    /// For how many days the audit is kept.
+    audit_days: Option<u32>,
 }
 
 impl RelayBuilder {
@@ -74,6 +77,7 @@ impl RelayBuilder {
             callbacks: Callbacks::default(),
             gauges: Gauges::default(),
             relay_count: 1,
+            audit_days: None,
         }
     }
 
@@ -107,6 +111,12 @@ impl RelayBuilder {
         self.limits.in_flight_max = (self.limits.in_flight_max / count).max(1);
         self.limits.in_flight_bytes_max = (self.limits.in_flight_bytes_max / count).max(1);
         self.transports.fill(transports, &self.topics);
+        self
+    }
+
+    /// For how many days the audit is kept; `None`: for ever.
+    pub(crate) fn keep_audit_days(mut self, days: Option<u32>) -> Self {
+        self.audit_days = days;
         self
     }
 
@@ -180,9 +190,9 @@ impl RelayBuilder {
 
     /// The state that the tasks share.
     fn engines(self, store: Arc<dyn Store>, store_health: StoreHealth, routes: &[Route]) -> Engines {
-        let Self { clock, limits, gauges, tables, callbacks, relay_count, .. } = self;
+        let Self { clock, limits, gauges, tables, callbacks, relay_count, audit_days, .. } = self;
         let (stop, wakeups) = (Arc::new(Stop::default()), Arc::new(Wakeups::default()));
-        let node = NodeId::new();
+        let (node, database_clock) = (NodeId::new(), Arc::new(DatabaseClock::default()));
         let dead_letter_callbacks = Arc::new(DeadLetterCallbacks::new(callbacks, Arc::clone(&clock)));
         let wanted = |route: &Route| (route.transport.in_flight_max() / relay_count).max(1);
         let wanted: Vec<usize> = routes.iter().map(wanted).collect();
@@ -206,6 +216,7 @@ impl RelayBuilder {
                 wakeups: Arc::clone(&wakeups),
                 dead_letter_callbacks: Arc::clone(&dead_letter_callbacks),
                 clock: Arc::clone(&clock),
+                database_clock: Arc::clone(&database_clock),
                 limits,
                 store: Arc::clone(&store),
                 transport: Arc::clone(&route.transport),
@@ -223,8 +234,11 @@ impl RelayBuilder {
             wakeups,
             dead_letter_callbacks,
             store_health,
+            database_clock,
             liveness,
+            task_health: Arc::default(),
             backlog_gauges,
+            audit_days,
         }
     }
 }
@@ -265,42 +279,46 @@ fn queues(engines: &Engines) -> Queues {
 fn spawn(engines: Arc<Engines>, link: Arc<Link>, routes: impl Iterator<Item = (Route, bool)>) -> Relay {
     let (mut sweepers, mut others) = (JoinSet::new(), JoinSet::new());
     let stop = || Arc::clone(&engines.stop);
+    let supervision = || Supervision { stop: stop(), task_health: Arc::clone(&engines.task_health) };
     for (engine, (route, prepared)) in engines.all.iter().zip(routes) {
         let engine = || Arc::clone(engine);
         for _ in 0..engines.limits.claim_workers {
-            sweepers.spawn(supervised("sweeper", stop(), engine(), sweeper::run));
+            sweepers.spawn(supervised("sweeper", supervision(), engine(), sweeper::run));
         }
         for _ in 0..engines.limits.settle_workers {
-            others.spawn(supervised("settler", stop(), engine(), settler::run));
+            others.spawn(supervised("settler", supervision(), engine(), settler::run));
         }
         for lanes in engine().lanes.iter() {
             let (read, kept) = (Arc::clone(lanes), Arc::clone(lanes));
             let reader = move |engine| lane_reader::run(engine, Arc::clone(&read));
-            sweepers.spawn(supervised("lane_reader", stop(), engine(), reader));
+            sweepers.spawn(supervised("lane_reader", supervision(), engine(), reader));
             let balancer = move |engine| lane_balancer::run(engine, Arc::clone(&kept));
-            others.spawn(supervised("lane_balancer", stop(), engine(), balancer));
+            others.spawn(supervised("lane_balancer", supervision(), engine(), balancer));
             if lanes.topic.topic.is_fenced() {
                 let fenced = Arc::clone(lanes);
                 let fencer = move |engine| lane_fencer::run(engine, Arc::clone(&fenced));
-                others.spawn(supervised("lane_fencer", stop(), engine(), fencer));
+                others.spawn(supervised("lane_fencer", supervision(), engine(), fencer));
             }
         }
-        others.spawn(supervised("dispatcher", stop(), engine(), dispatcher::run));
-        others.spawn(supervised("lease_renewer", stop(), engine(), lease_renewer::run));
+        others.spawn(supervised("dispatcher", supervision(), engine(), dispatcher::run));
+        others.spawn(supervised("lease_renewer", supervision(), engine(), lease_renewer::run));
         let prober = move |engine| prober::run(engine, route.topics.clone(), prepared);
-        others.spawn(supervised("prober", stop(), engine(), prober));
+        others.spawn(supervised("prober", supervision(), engine(), prober));
     }
-    others.spawn(supervised("poller", stop(), Arc::clone(&engines), poller::run));
+    others.spawn(supervised("poller", supervision(), Arc::clone(&engines), poller::run));
     if engines.has_notices() && engines.all.iter().any(|engine| engine.lanes.iter().len() > 0) {
-        others.spawn(supervised("notifier", stop(), Arc::clone(&engines), notifier::run));
-        others.spawn(supervised("notice_listener", stop(), Arc::clone(&engines), listener::run));
+        others.spawn(supervised("notifier", supervision(), Arc::clone(&engines), notifier::run));
+        others.spawn(supervised("notice_listener", supervision(), Arc::clone(&engines), listener::run));
     }
-    if engines.store.history().is_some() {
-        others.spawn(supervised("pruner", stop(), Arc::clone(&engines), pruner::run));
+    if engines.store.history().is_some() || engines.audit_days.is_some() {
+        others.spawn(supervised("pruner", supervision(), Arc::clone(&engines), pruner::run));
+    }
+    if !engines.limits.backlog_interval.is_zero() {
+        others.spawn(supervised("backlog_counter", supervision(), Arc::clone(&engines), backlog_counter::run));
     }
     let ends = stop();
     let call = move |callbacks| dead_letter_callbacks::run(callbacks, Arc::clone(&ends));
-    others.spawn(supervised("dead_letter_callbacks", stop(), Arc::clone(&engines.dead_letter_callbacks), call));
+    others.spawn(supervised("dead_letter_callbacks", supervision(), Arc::clone(&engines.dead_letter_callbacks), call));
     others.spawn(Arc::clone(&engines.liveness).run(stop(), Arc::clone(&engines.clock)));
     Relay::new(engines, link, sweepers, others)
 }

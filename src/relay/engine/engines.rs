@@ -10,6 +10,7 @@ use futures_util::future::join_all;
 
 use super::Engine;
 use super::stop::{Stage, Stop};
+use super::task_health::TaskHealth;
 use super::wakeups::Wakeups;
 use crate::clock::{BootInstant, Clock};
 use crate::lane::NodeId;
@@ -20,6 +21,7 @@ use crate::relay::direct::queue::RelayHandle;
 use crate::relay::flush::FlushOutcome;
 use crate::relay::health::counters::BacklogGauges;
 use crate::relay::health::database::StoreHealth;
+use crate::relay::health::database_clock::DatabaseClock;
 use crate::relay::lanes::topic::TopicLanes;
 use crate::relay::liveness::{Life, Liveness};
 use crate::relay::topics::TopicState;
@@ -38,8 +40,12 @@ pub(crate) struct Engines {
     pub(crate) wakeups: Arc<Wakeups>,
     pub(crate) dead_letter_callbacks: Arc<DeadLetterCallbacks>,
     pub(crate) store_health: StoreHealth,
+    pub(crate) database_clock: Arc<DatabaseClock>,
     pub(crate) liveness: Arc<Liveness>,
+    pub(crate) task_health: Arc<TaskHealth>,
     pub(crate) backlog_gauges: BacklogGauges,
+    /// For how many days the audit is kept.
+    pub(crate) audit_days: Option<u32>,
 }
 
 impl Engines {

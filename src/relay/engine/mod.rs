@@ -7,6 +7,7 @@ pub(super) mod rows;
 pub(super) mod stop;
 pub(super) mod store_call;
 pub(super) mod supervised;
+pub(super) mod task_health;
 pub(super) mod wakeups;
 
 use std::collections::HashSet;
@@ -23,6 +24,7 @@ use self::wakeups::Wakeups;
 use super::dead_letter_callbacks::DeadLetterCallbacks;
 use super::direct::queue::Queue;
 use super::health::breaker::Breaker;
+use super::health::database_clock::DatabaseClock;
 use super::lanes::ordered_topics::Lanes;
 use super::settle::outcome_queue::OutcomeQueue;
 use super::topics::Topics;
@@ -45,6 +47,7 @@ pub(crate) struct Engine {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) transport: Arc<dyn Transport>,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) database_clock: Arc<DatabaseClock>,
     /// This transport's share of the relay's limits.
     pub(crate) limits: Limits,
     pub(crate) topics: Topics,
@@ -123,18 +126,24 @@ impl Engine {
     }
 
     fn count(entry: &Entry, outcome: &Outcome, now: BootInstant) {
+        let (counters, took) = (&entry.topic.counters, entry.sent_at.until(now));
         match outcome {
             Outcome::Delivered => {
-                entry.topic.counters.delivered(entry.path).increment(1);
+                counters.delivered(entry.path).increment(1);
+                counters.timings.send(None).record(took.as_secs_f64());
                 if let Some(committed_at) = entry.committed_at {
-                    let waited = committed_at.until(now);
-                    entry.topic.counters.commit_to_ack.record(waited.as_secs_f64());
+                    counters.commit_to_ack.record(committed_at.until(now).as_secs_f64());
+                }
+                if let Some(waited) = entry.waited {
+                    counters.timings.enqueue_to_ack(entry.path).record((waited + took).as_secs_f64());
                 }
             }
             Outcome::Busy => {}
             Outcome::Failed(error) => {
-                let class = error.class().as_str();
-                ::metrics::counter!(metrics::FAILED, "topic" => entry.topic.name(), "class" => class).increment(1);
+                let class = error.class();
+                let (topic, class_name) = (entry.topic.name(), class.as_str());
+                ::metrics::counter!(metrics::FAILED, "topic" => topic, "class" => class_name).increment(1);
+                counters.timings.send(Some(class)).record(took.as_secs_f64());
             }
         }
     }

@@ -94,6 +94,7 @@ impl<'a> Outgoing<'a> {
             kind: engine.dead_letter_callbacks.has_callbacks().then(|| row.envelope.kind.as_str().into()),
             bytes: row.envelope.size_bytes().max(1),
             committed_at,
+            waited: engine.database_clock.since(row.envelope.due_from(), now),
             sent_at: now,
             overdue_since: None,
             alone: alone || engine.transport.sends_individually(),

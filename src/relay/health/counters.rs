@@ -4,10 +4,13 @@
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 
 use metrics::{Counter, Histogram};
 
 use super::gauges::Gauges;
+use super::timings::Timings;
+use crate::clock::system_now;
 use crate::metrics as names;
 use crate::relay::path::Path;
 use crate::store::TopicBacklog;
@@ -18,6 +21,7 @@ pub(crate) struct TopicCounters {
     delivered: CountersByPath,
     pub(crate) resent: Counter,
     pub(crate) commit_to_ack: Histogram,
+    pub(crate) timings: Timings,
 }
 
 impl TopicCounters {
@@ -27,6 +31,7 @@ impl TopicCounters {
             delivered: CountersByPath::new(names::DELIVERED, topic),
             resent: metrics::counter!(names::RESENT, "topic" => Arc::clone(topic)),
             commit_to_ack: metrics::histogram!(names::COMMIT_TO_ACK, "topic" => Arc::clone(topic)),
+            timings: Timings::new(topic),
         }
     }
 
@@ -96,6 +101,8 @@ impl BacklogGauges {
         for of in topics {
             self.report(&of.topic, [of.live, of.due, of.dead]);
         }
+        let counted_at = system_now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        self.gauges.of_relay(names::BACKLOG_COUNTED).set(counted_at.as_secs_f64());
         *reported = now;
     }
 

@@ -23,6 +23,8 @@ use crate::transport::FailureClass;
 pub struct RelayStatus {
     /// Whether the relay runs. If it does not, all other fields are the last known ones.
     pub state: RelayState,
+    /// Tasks that panic again and again, or are stuck, by their names in `outbox_task_panicked_total`.
+    pub failing_tasks: Vec<&'static str>,
     /// The state of the transport; with several transports, of the one in the worst state.
     pub transport: TransportStatus,
     /// Each transport, in the order in which they were configured.
@@ -181,6 +183,7 @@ pub(in crate::relay) fn snapshot(engines: &Engines) -> RelayStatus {
     let asleep = ordered.filter(|lanes| lanes.asleep_until().is_some());
     RelayStatus {
         state: state(engines, now),
+        failing_tasks: failing_tasks(engines, now),
         transport: worst.cloned().unwrap_or(TransportStatus::Up),
         routes,
         store: match engines.store_health.failing() {
@@ -209,6 +212,14 @@ fn state(engines: &Engines, now: BootInstant) -> RelayState {
         Life::Stalled(since) => RelayState::Stalled { since: since.until(now) },
         Life::Runs if engines.stop.has_reached(Stage::Draining) => RelayState::ShuttingDown,
         Life::Runs => RelayState::Running,
+    }
+}
+
+/// While the relay drains, its poller has ended.
+fn failing_tasks(engines: &Engines, now: BootInstant) -> Vec<&'static str> {
+    match engines.stop.has_reached(Stage::Draining) {
+        true => Vec::new(),
+        false => engines.task_health.failing(now, engines.limits.poll_interval),
     }
 }
 

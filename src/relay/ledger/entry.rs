@@ -1,6 +1,7 @@
 //! What is known of one row in this process's ledger.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::claim_outcomes::ClaimOutcomes;
 use crate::clock::BootInstant;
@@ -23,6 +24,9 @@ pub(crate) struct Entry<L> {
     pub(crate) bytes: usize,
     /// The end of COMMIT, if the hook saw it.
     pub(crate) committed_at: Option<BootInstant>,
+    /// How long it had waited since its enqueue, or since it was due, when it was sent. By the database's clock; `None` if that
+    /// is not known yet.
+    pub(crate) waited: Option<Duration>,
     /// When it was handed to the transport.
     pub(crate) sent_at: BootInstant,
     /// When its answer was found to be overdue.

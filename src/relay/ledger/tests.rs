@@ -15,6 +15,7 @@ fn entry(topic: &Arc<TopicState>) -> Entry<()> {
         kind: None,
         bytes: 10,
         committed_at: Some(BootInstant::from_boot(std::time::Duration::ZERO)),
+        waited: None,
         sent_at: BootInstant::from_boot(std::time::Duration::ZERO),
         overdue_since: None,
         path: Path::Confirmed,

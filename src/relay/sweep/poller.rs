@@ -7,6 +7,7 @@ use tokio::time::sleep;
 
 use super::full_scan::{FullScan, poll_spec};
 use super::orphaned_rows;
+use crate::clock::BootInstant;
 use crate::injected_bugs::{InjectedBug, is_injected};
 use crate::limits::{FULL_SCAN_DEPTH_MIN, POLL_INTERVAL_MIN};
 use crate::metrics;
@@ -21,6 +22,7 @@ pub(crate) async fn run(engines: Arc<Engines>) {
     let (mut full_scan, mut failures) = (FullScan::default(), Repeated::default());
     loop {
         engines.wakeups.begin_poll();
+        engines.task_health.note_poll(engines.clock.now());
         let pause = match poll(&engines, &mut full_scan).await {
             Ok(pause) => {
                 if failures.is_over() {
@@ -49,19 +51,30 @@ pub(crate) async fn run(engines: Arc<Engines>) {
 
 /// Polls once, marks the topics with due rows, and returns how long to sleep.
 async fn poll(engines: &Engines, full_scan: &mut FullScan) -> Result<Duration, StoreError> {
-    let found = match full_scan.try_scan(engines).await {
-        Some(found) => found,
-        None => poll_from_watermark(engines).await,
+    let asked_at = engines.clock.now();
+    let (asked_at, found) = match full_scan.try_scan(engines).await {
+        Some(found) => (asked_at, found),
+        None => (engines.clock.now(), poll_from_watermark(engines).await),
     };
-    engines.store_health.note(&found, engines.clock.now());
+    note_database(engines, &found, asked_at);
     Ok(note(engines, &found?))
+}
+
+/// Notes whether the database answers, and what time it is there.
+fn note_database(engines: &Engines, found: &Result<PollResult, StoreError>, asked_at: BootInstant) {
+    let now = engines.clock.now();
+    engines.store_health.note(found, now);
+    if let Ok(PollResult { read_at: Some(read_at), .. }) = found {
+        engines.database_clock.note(*read_at, asked_at, now);
+    }
 }
 
 /// Learns at start what is paused and what is due. Only a short way back: the poller's own first poll follows and goes
 /// further.
 pub(crate) async fn first_poll(engines: &Engines) -> Result<(), StoreError> {
+    let asked_at = engines.clock.now();
     let found = poll_from_watermark(engines).await;
-    engines.store_health.note(&found, engines.clock.now());
+    note_database(engines, &found, asked_at);
     note(engines, &found?);
     Ok(())
 }

@@ -53,7 +53,8 @@ async fn counting_the_backlog_stops_at_its_limit() {
 
 #[tokio::test(start_paused = true)]
 async fn a_backlog_that_cannot_be_counted_is_an_error_and_no_outage() {
-    let world = World::new();
+    let mut world = World::new();
+    world.limits.backlog_interval = Duration::ZERO;
     let relay = world.start().await;
     let before = relay.status();
     world.store.inject(Call::Backlog, Fault::Refused(StoreError::TimedOut { after: Duration::from_secs(5) }));
@@ -61,15 +62,62 @@ async fn a_backlog_that_cannot_be_counted_is_an_error_and_no_outage() {
     assert_eq!(relay.status(), before, "a slow count does not make the store down");
 }
 
-/// The backlog is counted only on demand.
-#[tokio::test(start_paused = true)]
-async fn a_relay_by_itself_counts_nothing() {
-    let world = World::new();
-    let _relay = world.start().await;
-    world.commit("orders");
-    world.drained().await;
+/// How often a relay counts by itself in an hour.
+async fn counts_of_an_hour(backlog_interval: Duration, faults: impl Fn() -> Option<Fault>) -> u64 {
+    let mut world = World::new();
+    world.limits.backlog_interval = backlog_interval;
+    (0..1_000).filter_map(|_| faults()).for_each(|fault| world.store.inject(Call::Backlog, fault));
+    let relay = world.start().await;
     tokio::time::sleep(Duration::from_secs(3_600)).await;
-    assert_eq!(world.store.calls(Call::Backlog), 0);
+    assert!(relay.shutdown(Duration::from_secs(5)).await.is_clean());
+    world.store.calls(Call::Backlog)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_relay_counts_at_its_start_and_then_at_each_interval() {
+    let interval = Limits::default().backlog_interval;
+    assert_eq!(interval, Duration::from_secs(30));
+    let counts = counts_of_an_hour(interval, || None).await;
+    assert!((120..=121).contains(&counts), "{counts}");
+    assert_eq!(counts_of_an_hour(Duration::ZERO, || None).await, 0, "it is off");
+}
+
+#[tokio::test(start_paused = true)]
+async fn slow_counts_are_rare_and_failed_ones_are_no_outage() {
+    let interval = Limits::default().backlog_interval;
+    let slow = counts_of_an_hour(interval, || Some(Fault::Slow(Duration::from_secs(5)))).await;
+    assert!((13..=16).contains(&slow), "{slow}: 2 % of the time");
+    let world = World::new();
+    for _ in 0..100 {
+        world.store.inject(Call::Backlog, Fault::Refused(StoreError::TimedOut { after: Duration::from_secs(5) }));
+    }
+    let (log, _logging) = super::logged::Log::begin();
+    let relay = world.start().await;
+    world.until("it has counted in vain", || world.store.calls(Call::Backlog) >= 3).await;
+    let health = relay.health();
+    assert!(health.is_ready_strict(), "{health:?}");
+    assert!((1..=2).contains(&log.times("backlog could not be counted")), "once a minute");
+}
+
+/// A scrape needs no call of the application's.
+#[test]
+fn the_gauges_are_set_without_a_call_and_say_when() {
+    let recorder = super::measured::recorded(async || {
+        let mut world = World::new();
+        world.topics = vec![Topic::new("orders")];
+        let _relay = world.start().await;
+        world.commit("nobody-s");
+        tokio::time::sleep(Limits::default().backlog_interval * 2).await;
+    });
+    let mut gauges = BTreeMap::new();
+    for (key, _, _, value) in recorder.snapshot().into_vec() {
+        if let DebugValue::Gauge(level) = value {
+            *gauges.entry(key.key().name().to_owned()).or_insert(0.0) += level.into_inner();
+        }
+    }
+    assert_eq!(gauges[metrics::LIVE_ROWS], 1.0, "{gauges:?}");
+    let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs_f64();
+    assert!((now - 60.0..=now).contains(&gauges[metrics::BACKLOG_COUNTED]), "{gauges:?}");
 }
 
 #[test]

@@ -336,12 +336,12 @@ fn a_message_of_a_paused_topic_is_lost_to_the_hook() {
         let relay = world.start().await;
         world.commit_and_hand_over("orders");
         world.until("it is being read", || world.store.calls(Call::Confirm) == 1).await;
-        world.store.pause(&"orders".into()).await.unwrap();
+        world.store.pause(&"orders".into(), None).await.unwrap();
         world.until("the pause is seen", || !relay.status().paused_topics.is_empty()).await;
         world.commit_and_hand_over("orders");
         world.until("both are left", || relay.status().queued == 0).await;
         assert_eq!((world.store.calls(Call::Confirm), world.broker.sends()), (1, 0));
-        assert!(world.store.resume(&"orders".into()).await.unwrap());
+        assert!(world.store.resume(&"orders".into(), None).await.unwrap());
         world.drained().await;
     });
 }

@@ -160,7 +160,8 @@ async fn a_status_is_json_with_the_reasons_of_outages() {
     world.store.set_down(true);
     world.until("the database is down", || relay.status().store != StoreStatus::Up).await;
     let health = relay.handle().health();
-    assert!(health.live && !health.ready && health.problems.len() == 2, "{health:?}");
+    assert!(health.live && health.ready && health.degraded && health.problems.len() == 2, "{health:?}");
+    assert_eq!(health, relay.health());
     tokio::time::sleep(Duration::from_secs(3)).await;
     let json = serde_json::to_value(relay.status()).unwrap();
     assert_eq!(json["state"], "running");
@@ -175,6 +176,43 @@ async fn a_status_is_json_with_the_reasons_of_outages() {
     assert_eq!(serde_json::to_value(relay.handle().health()).unwrap()["live"], true);
     let report = serde_json::to_value(relay.shutdown(GRACE).await).unwrap();
     assert_eq!(report["in_time"], true);
+}
+
+/// They are down for every process: to take one out of service, or to restart it, would mend nothing.
+#[tokio::test(start_paused = true)]
+async fn a_database_or_broker_that_is_down_makes_a_relay_degraded_and_never_unready() {
+    let world = World::new();
+    let relay = world.start().await;
+    let states =
+        || (relay.health().live, relay.health().ready, relay.health().degraded, relay.health().is_ready_strict());
+    let (well, degraded) = ((true, true, false, true), (true, true, true, false));
+    assert_eq!(states(), well);
+    world.store.set_down(true);
+    world.until("the database is down", || states() == degraded).await;
+    assert!(relay.health().problems[0].contains("the database has been down"), "{:?}", relay.health());
+    world.store.set_down(false);
+    world.until("it is back", || states() == well).await;
+    world.broker.go_down();
+    world.commit("orders");
+    world.until("the broker is down", || states() == degraded).await;
+    world.broker.go_up();
+    world.until("it is back", || states() == well).await;
+    let handle = relay.handle();
+    world.store.set_down(true);
+    world.until("the database is down", || states() == degraded).await;
+    relay.shutdown(GRACE).await;
+    let ended = handle.health();
+    assert!(!ended.live && !ended.ready && !ended.is_ready_strict(), "{ended:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_relay_that_starts_without_its_database_is_ready_and_degraded() {
+    let world = World::new();
+    world.store.set_down(true);
+    let health = world.start().await.health();
+    assert!(health.live && health.ready && health.degraded, "{health:?}");
+    let json = serde_json::to_value(&health).unwrap();
+    assert_eq!((&json["ready"], &json["degraded"]), (&true.into(), &true.into()), "{json}");
 }
 
 /// One line a minute, not one a second.

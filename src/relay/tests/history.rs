@@ -7,7 +7,8 @@ use crate::limits::{PROCESSED_REPORT_AGE_MAX, PRUNE_ROWS_MAX};
 use crate::message::MessageId;
 use crate::relay::StartError;
 use crate::store::{
-    Call, Fault, HistoryStore as _, InsertOptions, MemoryStore, ProcessedOutcome, RowKey, SchemaProblem, StoreError,
+    AdminStore as _, AuditFilter, AuditRecord, AuditStore as _, Call, Fault, HistoryStore as _, InsertOptions,
+    MemoryStore, ProcessedOutcome, RowKey, SchemaProblem, StoreError,
 };
 use crate::topic::Topic;
 
@@ -104,14 +105,14 @@ async fn expired_rows_are_removed_step_by_step() {
     world.delivered(count).await;
     world.drained().await;
     world.store.advance(DAY * 2);
-    tokio::time::sleep(Duration::from_secs(120)).await;
+    tokio::time::sleep(world.limits.prune_interval * 2).await;
     assert_eq!(world.store.count_sent(&"orders".into(), usize::MAX).await.unwrap().sent, count);
     // A failed step is tried again.
     world.store.inject(Call::Prune, Fault::Refused(StoreError::Conflict("deadlock".into())));
     world.store.advance(DAY);
     let calls = world.store.calls(Call::Prune);
     let is_empty = async || world.store.count_sent(&"orders".into(), 1).await.unwrap().sent == 0;
-    let deadline = tokio::time::Instant::now() + super::DEADLINE * 2;
+    let deadline = tokio::time::Instant::now() + world.limits.prune_interval * 3;
     while !is_empty().await {
         assert!(tokio::time::Instant::now() < deadline, "it is never removed");
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -129,7 +130,7 @@ async fn a_processed_flag_waits_for_the_settle_of_its_message_and_not_for_ever()
         let message = super::envelope("orders");
         let message_id = message.message_id;
         assert_eq!(
-            world.store.report_processed(&[message_id]).await.unwrap(),
+            world.store.report_processed(&[message_id], None).await.unwrap(),
             [(message_id, ProcessedOutcome::NotSettledYet)]
         );
         world.store.advance(waits);
@@ -157,6 +158,29 @@ async fn old_dead_letters_are_removed_if_the_topic_says_so() {
     assert_eq!(&*world.store.dead_letter_rows()[0].topic, "invoices");
 }
 
+/// The audit is of no topic: it goes by its own age, and without one it stays.
+#[tokio::test(start_paused = true)]
+async fn an_old_audit_goes_where_the_outbox_says_so() {
+    for (days, is_kept) in [(Some(3), true), (None, true), (Some(1), false)] {
+        let world = World::new();
+        let record = AuditRecord {
+            id: uuid::Uuid::now_v7(),
+            actor: None,
+            action: "pause",
+            message_id: None,
+            filter: None,
+            reason: None,
+            ends: true,
+        };
+        world.store.pause(&"invoices".into(), Some(&record)).await.unwrap();
+        world.store.advance(DAY * 2);
+        let _relay = world.relay().keep_audit_days(days).start().await.unwrap();
+        tokio::time::sleep(world.limits.prune_interval * 2).await;
+        let left = world.store.audit_entries(&AuditFilter::new(), None, 10).await.unwrap();
+        assert_eq!(left.len(), usize::from(is_kept), "{days:?}");
+    }
+}
+
 /// No topic keeps history any more, but older history is still there.
 #[tokio::test(start_paused = true)]
 async fn a_relay_without_a_history_removes_the_history_of_earlier() {
@@ -173,7 +197,7 @@ async fn a_relay_without_a_history_removes_the_history_of_earlier() {
     assert!(!is_sent(&world, key.message_id).await, "it is never removed");
 }
 
-/// A relay without a history pays one statement a minute and logs nothing about it.
+/// A relay without a history pays one statement per prune interval and logs nothing about it.
 #[tokio::test(start_paused = true)]
 async fn a_relay_without_a_history_prunes_nothing() {
     let world = World::new();
@@ -182,7 +206,7 @@ async fn a_relay_without_a_history_prunes_nothing() {
     for _ in 0..10 {
         world.store.inject(Call::Check, Fault::Refused(StoreError::Schema(missing.clone())));
     }
-    tokio::time::sleep(Duration::from_secs(595)).await;
+    tokio::time::sleep(world.limits.prune_interval * 10 - Duration::from_secs(5)).await;
     assert_eq!((world.store.calls(Call::Prune), world.store.calls(Call::Check)), (0, 11), "one at the start");
 }
 

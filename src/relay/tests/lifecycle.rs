@@ -197,7 +197,8 @@ fn a_blocking_relay_takes_a_bounded_number_of_calls() {
 
 #[test]
 fn a_blocking_relay_that_panicked_returns_an_error_to_every_call() {
-    let world = World::new();
+    let mut world = World::new();
+    world.limits.backlog_interval = Duration::ZERO;
     let relay = world.relay().clock(SystemClock).start_blocking().unwrap();
     world.store.inject(Call::Backlog, Fault::Panics);
     assert!(matches!(relay.backlog(), Err(BacklogError::Panicked(_))));

@@ -35,6 +35,8 @@ mod routes;
 mod schedules;
 pub(super) mod seeds;
 mod several;
+mod task_health;
+mod timed;
 mod times;
 
 use std::sync::Arc;

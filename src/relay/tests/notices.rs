@@ -76,6 +76,10 @@ impl NoticeStore for NotifyingStore {
 
 #[async_trait]
 impl Store for NotifyingStore {
+    fn name(&self) -> &'static str {
+        "test"
+    }
+
     fn use_tables(&mut self, names: &TableNames) {
         self.store.use_tables(names);
     }

@@ -14,11 +14,11 @@ use crate::transport::{FailureClass, ScriptedResponse};
 
 impl World {
     async fn pause(&self, topic: &str) {
-        self.store.pause(&topic.into()).await.unwrap();
+        self.store.pause(&topic.into(), None).await.unwrap();
     }
 
     async fn resume(&self, topic: &str) {
-        assert!(self.store.resume(&topic.into()).await.unwrap());
+        assert!(self.store.resume(&topic.into(), None).await.unwrap());
     }
 
     async fn paused(&self, relay: &Relay, topic: &str) {

@@ -20,6 +20,10 @@ struct Bare(MemoryStore);
 
 #[async_trait]
 impl Store for Bare {
+    fn name(&self) -> &'static str {
+        "test"
+    }
+
     fn use_tables(&mut self, names: &TableNames) {
         self.0.use_tables(names);
     }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Once};
 use std::thread;
 
-use crate::relay::engine::supervised::supervised;
+use crate::relay::engine::supervised::{Supervision, supervised};
 
 /// How often one seed is replayed, unless it fails before: `select!` branches and hash map orders differ each time.
 /// This many finds what happens once in a hundred runs, and takes half a minute.
@@ -90,7 +90,7 @@ fn a_seed_fails_if_a_task_panicked_and_was_restarted() {
             let is_to_panic = left.swap(0, Ordering::Relaxed) > 0;
             assert!(!is_to_panic, "once");
         };
-        supervised("task", Arc::default(), Arc::clone(&left), task).await;
+        supervised("task", Supervision::default(), Arc::clone(&left), task).await;
         assert_eq!(left.load(Ordering::Relaxed), 0, "the task was restarted and completed");
     };
     each(1, |_| schedule(0));

@@ -5,20 +5,71 @@ use async_trait::async_trait;
 
 use super::MemoryStore;
 use super::faults::Call;
+use super::state::State;
 use crate::message::{Envelope, MessageId};
 use crate::store::{
-    AdminStore, CancelOutcome, DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, MessageKey,
-    PausedTopic, Requeue, SendNowOutcome, StoreError,
+    AdminStore, AuditRecord, CancelOutcome, DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, KeyInLane,
+    KeyNeighbours, LiveConditions, LiveCount, LiveMessage, LiveScan, LiveScanEnd, MessageKey, PausedTopic, Requeue,
+    RowRef, SendNowOutcome, StoreError,
 };
 
 #[async_trait]
 impl AdminStore for MemoryStore {
-    async fn cancel(&self, message: MessageId) -> Result<CancelOutcome, StoreError> {
-        self.call(Call::Cancel, |state| state.cancel(message)).await
+    async fn cancel(&self, message: MessageId, record: Option<&AuditRecord>) -> Result<CancelOutcome, StoreError> {
+        self.call(Call::Cancel, |state| state.recorded(record, cancelled, |state| state.cancel(message))).await
     }
 
-    async fn send_now(&self, message: MessageId, lease: Duration) -> Result<SendNowOutcome, StoreError> {
-        self.call(Call::SendNow, |state| state.send_now(message, lease)).await
+    async fn send_now(
+        &self,
+        message: MessageId,
+        lease: Duration,
+        record: Option<&AuditRecord>,
+    ) -> Result<SendNowOutcome, StoreError> {
+        let changed = |outcome: &SendNowOutcome| usize::from(*outcome == SendNowOutcome::Due);
+        self.call(Call::SendNow, |state| state.recorded(record, changed, |state| state.send_now(message, lease))).await
+    }
+
+    async fn cancel_waiting(
+        &self,
+        message: MessageId,
+        lease: Duration,
+        record: Option<&AuditRecord>,
+    ) -> Result<CancelOutcome, StoreError> {
+        let cancel = |state: &mut State| state.cancel_waiting(message, lease);
+        self.call(Call::Cancel, |state| state.recorded(record, cancelled, cancel)).await
+    }
+
+    async fn live_messages(
+        &self,
+        scan: &LiveScan,
+        conditions: &LiveConditions,
+        rows_max: usize,
+    ) -> Result<Vec<LiveMessage>, StoreError> {
+        self.call(Call::ReadLive, |state| state.live_messages(scan, conditions, rows_max)).await
+    }
+
+    async fn live_scan_end(&self, scan: &LiveScan, rows_max: usize) -> Result<Option<LiveScanEnd>, StoreError> {
+        self.call(Call::ReadLive, |state| state.live_scan_end(scan, rows_max)).await
+    }
+
+    async fn find_live(&self, message: MessageId) -> Result<Option<LiveMessage>, StoreError> {
+        self.call(Call::ReadLive, |state| state.find_live(message)).await
+    }
+
+    async fn next_lane(&self, topic: &Arc<str>, from: u16) -> Result<Option<u16>, StoreError> {
+        self.call(Call::ReadLive, |state| state.next_lane(topic, from)).await
+    }
+
+    async fn key_neighbours(&self, row: &KeyInLane, rows_max: usize) -> Result<KeyNeighbours, StoreError> {
+        self.call(Call::ReadLive, |state| state.key_neighbours(row, rows_max)).await
+    }
+
+    async fn count_live(&self, topic: &Arc<str>, count_max: usize) -> Result<LiveCount, StoreError> {
+        self.call(Call::ReadLive, |state| state.count_live(topic, count_max)).await
+    }
+
+    async fn live_topics(&self, topics_max: usize) -> Result<Vec<Arc<str>>, StoreError> {
+        self.call(Call::ReadLive, |state| state.live_topics(topics_max)).await
     }
 
     async fn dead_letters(
@@ -56,27 +107,41 @@ impl AdminStore for MemoryStore {
         self.call(Call::ReadDeadLetters, |state| state.dead_letter_keys(messages)).await
     }
 
-    async fn redrive(&self, requeues: &[Requeue]) -> Result<Vec<MessageId>, StoreError> {
-        self.call(Call::Redrive, |state| state.redrive(requeues)).await
+    async fn redrive(&self, requeues: &[Requeue], record: Option<&AuditRecord>) -> Result<Vec<RowRef>, StoreError> {
+        self.call(Call::Redrive, |state| state.recorded(record, Vec::len, |state| state.redrive(requeues))).await
     }
 
-    async fn purge(&self, messages: &[MessageId]) -> Result<usize, StoreError> {
-        self.call(Call::Purge, |state| state.purge(messages)).await
+    async fn purge(&self, messages: &[MessageId], record: Option<&AuditRecord>) -> Result<usize, StoreError> {
+        self.call(Call::Purge, |state| state.recorded(record, |rows| *rows, |state| state.purge(messages))).await
     }
 
-    async fn replace(&self, letter: MessageId, by: &Envelope, lane: Option<u16>) -> Result<bool, StoreError> {
-        self.call(Call::Replace, |state| state.replace(letter, by, lane)).await
+    async fn replace(
+        &self,
+        letter: MessageId,
+        by: &Envelope,
+        lane: Option<u16>,
+        record: Option<&AuditRecord>,
+    ) -> Result<bool, StoreError> {
+        let replace = |state: &mut State| state.replace(letter, by, lane);
+        self.call(Call::Replace, |state| state.recorded(record, |is_done| usize::from(*is_done), replace)).await
     }
 
-    async fn pause(&self, topic: &Arc<str>) -> Result<(), StoreError> {
-        self.call(Call::Pause, |state| state.pause(topic)).await
+    async fn pause(&self, topic: &Arc<str>, record: Option<&AuditRecord>) -> Result<(), StoreError> {
+        let pause = |state: &mut State| state.pause(topic);
+        self.call(Call::Pause, |state| state.recorded(record, |is_new| usize::from(*is_new), pause)).await.map(drop)
     }
 
-    async fn resume(&self, topic: &Arc<str>) -> Result<bool, StoreError> {
-        self.call(Call::Pause, |state| state.resume(topic)).await
+    async fn resume(&self, topic: &Arc<str>, record: Option<&AuditRecord>) -> Result<bool, StoreError> {
+        let resume = |state: &mut State| state.resume(topic);
+        self.call(Call::Pause, |state| state.recorded(record, |was_there| usize::from(*was_there), resume)).await
     }
 
     async fn paused(&self) -> Result<Vec<PausedTopic>, StoreError> {
         self.call(Call::Paused, |state| state.paused()).await
     }
+}
+
+/// How many messages a cancel has removed.
+fn cancelled(outcome: &CancelOutcome) -> usize {
+    usize::from(matches!(outcome, CancelOutcome::Cancelled { .. }))
 }

@@ -47,10 +47,13 @@ pub enum Call {
     FailInLanes,
     /// [`LaneStore::dead_letter_from_lanes`](crate::store::LaneStore::dead_letter_from_lanes)
     DeadLetterFromLanes,
-    /// [`AdminStore::cancel`](crate::store::AdminStore::cancel)
+    /// [`AdminStore::cancel`](crate::store::AdminStore::cancel) and
+    /// [`AdminStore::cancel_waiting`](crate::store::AdminStore::cancel_waiting)
     Cancel,
     /// [`AdminStore::send_now`](crate::store::AdminStore::send_now)
     SendNow,
+    /// [`AdminStore::live_messages`](crate::store::AdminStore::live_messages), and the other reads of live messages
+    ReadLive,
     /// [`AdminStore::dead_letters`](crate::store::AdminStore::dead_letters), and the other reads of dead letters
     ReadDeadLetters,
     /// [`AdminStore::count_dead_letters`](crate::store::AdminStore::count_dead_letters)
@@ -67,6 +70,8 @@ pub enum Call {
     Paused,
     /// [`HistoryStore::prune`](crate::store::HistoryStore::prune), and the other removals of old rows
     Prune,
+    /// [`AuditStore`](crate::store::AuditStore), except for its removals
+    Audit,
     /// The reads of [`HistoryStore`](crate::store::HistoryStore), and its admin writes
     History,
 }

@@ -5,10 +5,11 @@ use async_trait::async_trait;
 
 use super::MemoryStore;
 use super::faults::Call;
+use super::state::State;
 use crate::message::MessageId;
 use crate::store::{
-    HistoryRow, HistoryStore, Locking, MessageKey, ProcessedOutcome, Pruned, Requeue, RowKey, SentCount, SentCursor,
-    SentMessage, StoreError,
+    AuditRecord, HistoryRow, HistoryStore, Locking, MessageKey, ProcessedOutcome, Pruned, Requeue, RowKey, SentCount,
+    SentCursor, SentMessage, StoreError,
 };
 
 #[async_trait]
@@ -84,15 +85,21 @@ impl HistoryStore for MemoryStore {
         self.call(Call::History, |state| state.count_sent(topic, count_max)).await
     }
 
-    async fn report_processed(&self, messages: &[MessageId]) -> Result<Vec<(MessageId, ProcessedOutcome)>, StoreError> {
-        self.call(Call::History, |state| state.report_processed(messages)).await
+    async fn report_processed(
+        &self,
+        messages: &[MessageId],
+        record: Option<&AuditRecord>,
+    ) -> Result<Vec<(MessageId, ProcessedOutcome)>, StoreError> {
+        let changed = |reported: &Vec<(MessageId, ProcessedOutcome)>| ProcessedOutcome::changed(reported);
+        let report = |state: &mut State| state.report_processed(messages);
+        self.call(Call::History, |state| state.recorded(record, changed, report)).await
     }
 
     async fn sent_keys(&self, messages: &[MessageId]) -> Result<Vec<MessageKey>, StoreError> {
         self.call(Call::History, |state| state.sent_keys(messages)).await
     }
 
-    async fn resend(&self, requeues: &[Requeue]) -> Result<Vec<MessageId>, StoreError> {
-        self.call(Call::History, |state| state.resend(requeues)).await
+    async fn resend(&self, requeues: &[Requeue], record: Option<&AuditRecord>) -> Result<Vec<MessageId>, StoreError> {
+        self.call(Call::History, |state| state.recorded(record, Vec::len, |state| state.resend(requeues))).await
     }
 }

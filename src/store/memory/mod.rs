@@ -4,6 +4,7 @@
 #![cfg_attr(not(any(test, feature = "_internals")), allow(dead_code, unreachable_pub, unused_imports))]
 
 mod admin;
+mod audit;
 mod faults;
 mod history;
 mod lanes;

@@ -1,5 +1,7 @@
 //! For our own tests: writes rows in every state, and makes calls fail.
 
+use std::time::Duration;
+
 use super::faults::{Call, Fault};
 use super::state::{MemoryRow, Session};
 use super::{InsertOptions, MemoryStore};
@@ -37,6 +39,15 @@ impl MemoryStore {
     /// Corrupts a row, so that it is read as [`Loaded::Poisoned`](crate::store::Loaded::Poisoned); `false` if it is missing.
     pub fn poison(&self, key: RowKey) -> bool {
         self.state().row_mut(key).map(|row| row.poisoned = true).is_some()
+    }
+
+    /// Gives every row outside of lanes the same `due_at`.
+    pub fn make_due_together(&self, ago: Duration) {
+        let mut state = self.state();
+        let due_at = state.clock.now().minus(ago);
+        for row in state.rows.values_mut().filter(|row| row.lane.is_none()) {
+            row.due_at = due_at;
+        }
     }
 
     /// The live rows, by id.

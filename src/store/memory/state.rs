@@ -1,9 +1,11 @@
 //! The rows, and each statement on them as one step under the lock.
 
 mod admin;
+mod audit;
 mod claim;
 mod history;
 mod lanes;
+mod live;
 mod writes;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,14 +13,15 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
+use uuid::Uuid;
 
 use super::options::InsertOptions;
 use crate::clock::system_now;
 use crate::lane::NodeId;
 use crate::message::{Envelope, MessageId};
 use crate::store::{
-    Confirmed, LiveRow, Loaded, NextDue, Poisoned, PollFrom, PollRange, PollResult, PollSpec, PollTopic, Row, RowKey,
-    RowRef, StoredError, TopicBacklog,
+    AuditEntry, Confirmed, LiveRow, Loaded, NextDue, Poisoned, PollFrom, PollRange, PollResult, PollSpec, PollTopic,
+    Row, RowKey, RowRef, StoredError, TopicBacklog,
 };
 use crate::transport::FailureClass;
 
@@ -138,6 +141,7 @@ pub(super) struct State {
     lanes: Lanes,
     /// The paused topics, and since when.
     paused: BTreeMap<Arc<str>, Micros>,
+    audit: BTreeMap<Uuid, AuditEntry>,
     ids: BTreeMap<MessageId, i64>,
     last_id: i64,
     /// Row ids of open transactions.
@@ -158,6 +162,7 @@ impl State {
             processed_reports: BTreeMap::new(),
             lanes: Lanes::default(),
             paused: BTreeMap::new(),
+            audit: BTreeMap::new(),
             ids: BTreeMap::new(),
             last_id: 0,
             open: BTreeSet::new(),
@@ -314,6 +319,7 @@ impl State {
             }));
             result.ranges.push(PollRange::new(topic, begin.0, now.0, due_at.map(|due_at| due_at.0), slack));
         }
+        result.read_at = Some(now.as_system_time());
         let paused = spec.topics.iter().filter(|at| self.paused.contains_key(&at.topic));
         result.paused = paused.map(|at| at.topic.clone()).collect();
         result

@@ -9,8 +9,9 @@ use crate::limits::STATEMENT_TIMEOUT;
 use crate::naming::TableNames;
 use crate::retention::Keep;
 use crate::store::{
-    AdminStore, Claim, ClaimHandle, ClaimSpec, Closed, Confirmed, Failed, Held, HistoryStore, LaneStore, Locking,
-    NewDeadLetter, PollFrom, PollResult, PollSpec, RowKey, RowRef, Store, StoreError, StoreWarning, TopicBacklog,
+    AdminStore, AuditStore, Claim, ClaimHandle, ClaimSpec, Closed, Confirmed, Failed, Held, HistoryStore, LaneStore,
+    Locking, NewDeadLetter, PollFrom, PollResult, PollSpec, RowKey, RowRef, Store, StoreError, StoreWarning,
+    TopicBacklog,
 };
 
 impl MemoryStore {
@@ -60,6 +61,10 @@ impl MemoryStore {
 
 #[async_trait]
 impl Store for MemoryStore {
+    fn name(&self) -> &'static str {
+        "memory"
+    }
+
     /// There is one outbox, whatever its names.
     fn use_tables(&mut self, _names: &TableNames) {}
 
@@ -128,6 +133,10 @@ impl Store for MemoryStore {
     }
 
     fn admin(&self) -> Option<&dyn AdminStore> {
+        Some(self)
+    }
+
+    fn audit(&self) -> Option<&dyn AuditStore> {
         Some(self)
     }
 }

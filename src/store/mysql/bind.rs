@@ -46,6 +46,10 @@ impl Binds for Mysql {
         Bind::Text(hex(id).into())
     }
 
+    fn optional_id_bind(id: Option<&Uuid>) -> BindOf<Self> {
+        Bind::OptionalText(id.map(hex))
+    }
+
     fn messages(messages: &[MessageId]) -> BindOf<Self> {
         Bind::json(messages.iter().map(|id| json!([hex(id.as_uuid())])))
     }
@@ -89,6 +93,11 @@ impl Binds for Mysql {
 
     fn instant_placeholder(placeholder: String) -> String {
         format!("TIMESTAMPADD(MICROSECOND, {placeholder}, TIMESTAMP'1970-01-01 00:00:00')")
+    }
+
+    /// A column may have the year 0, which is no instant for the time functions.
+    fn raw_instant_placeholder(placeholder: String) -> String {
+        format!("COALESCE({}, FROM_DAYS(0))", Self::instant_placeholder(placeholder))
     }
 
     fn id_placeholder(placeholder: String) -> String {

@@ -11,7 +11,7 @@ use super::{MysqlStore, lock_wait};
 use crate::lane::NodeId;
 use crate::limits::MYSQL_MARK_WAIT;
 use crate::message::MessageId;
-use crate::store::pool::ConnectionPool;
+use crate::store::pool::{ConnectionPool, PoolConnection, Session};
 use crate::store::sql::binds::Binds as _;
 use crate::store::sql::database::{Database, VoidMarkSql, WriteOutcome, append_binds};
 use crate::store::sql::dialect::{Bind, BindOf, Statement};
@@ -22,7 +22,7 @@ use crate::store::sql::statements::Sql;
 use crate::store::sql::text::StatementSql;
 use crate::store::{
     Claim, ClaimSpec, HistoryRow, PollFrom, PollResult, PollSpec, PollTopic, ProcessedOutcome, Pruned, Requeue, RowKey,
-    StoreError, StoreWarning, TopicBacklog,
+    RowRef, StoreError, StoreWarning, TopicBacklog,
 };
 
 type Binds = Vec<BindOf<Mysql>>;
@@ -103,40 +103,34 @@ impl Database for Mysql {
 
     /// Checked first without a lock: InnoDB locks a row before it knows whether the rest of the condition holds, and keeps it
     /// locked until COMMIT. A locked row in flight would be skipped when its failure is recorded, and that is not repeated.
-    async fn write_one<P: ConnectionPool<Self>>(
-        store: &MysqlStore<P>,
-        text: &StatementSql,
+    async fn write_one<S: Session<Self>>(
+        conn: &mut PoolConnection<Self, S>,
+        text: StatementSql,
         binds: Binds,
     ) -> Result<WriteOutcome, StoreError> {
-        let text = text.clone();
-        let written = store.transaction(move |conn| {
-            Box::pin(async move {
-                let [find, lock, check] = [0, 1, 3].map(|at| Statement::step(&text, at, binds.clone()));
-                let mut locked: Vec<OneRow> = conn.load(find).await?;
-                if !locked.is_empty() {
-                    locked = conn.load(lock).await?;
-                }
-                if let Some(row) = locked.into_iter().next() {
-                    conn.execute(Statement::step(&text, 2, [Bind::Number(row.id)])).await?;
-                    return Ok(WriteOutcome::Written(row.topic));
-                }
-                let there: Vec<OneRow> = conn.load(check).await?;
-                Ok(if there.is_empty() { WriteOutcome::NotFound } else { WriteOutcome::Skipped })
-            })
-        });
-        written.await
+        let [find, lock, check] = [0, 1, 3].map(|at| Statement::step(&text, at, binds.clone()));
+        let mut locked: Vec<OneRow> = conn.load(find).await?;
+        if !locked.is_empty() {
+            locked = conn.load(lock).await?;
+        }
+        if let Some(row) = locked.into_iter().next() {
+            conn.execute(Statement::step(&text, 2, [Bind::Number(row.id)])).await?;
+            return Ok(WriteOutcome::Written(row.topic));
+        }
+        let there: Vec<OneRow> = conn.load(check).await?;
+        Ok(if there.is_empty() { WriteOutcome::NotFound } else { WriteOutcome::Skipped })
     }
 
-    async fn replace<P: ConnectionPool<Self>>(
-        store: &MysqlStore<P>,
+    async fn replace<S: Session<Self>>(
+        conn: &mut PoolConnection<Self, S>,
+        text: StatementSql,
         letter: MessageId,
         by: Binds,
     ) -> Result<bool, StoreError> {
-        let text = store.sql.dead_letters.replace.clone();
         let binds: Binds = [Self::messages(&[letter])].into_iter().chain(by).collect();
         let lock = Statement::new(&text, binds.clone());
-        let writes = move |_: &[RowKey]| Statement::steps_from(&text, 1, |_| binds.clone());
-        Ok(!store.lock_and_write(lock, writes).await?.is_empty())
+        let writes = |_: &[RowKey]| Statement::steps_from(&text, 1, |_| binds.clone());
+        Ok(!write_locked(conn, lock, writes).await?.is_empty())
     }
 
     async fn write<P: ConnectionPool<Self>>(
@@ -198,20 +192,20 @@ impl Database for Mysql {
         store.lock_and_write(lock, writes).await
     }
 
-    async fn requeue<P: ConnectionPool<Self>>(
-        store: &MysqlStore<P>,
-        text: &StatementSql,
+    async fn requeue<S: Session<Self>>(
+        conn: &mut PoolConnection<Self, S>,
+        text: StatementSql,
         mut requeues: Vec<Requeue>,
-    ) -> Result<Vec<MessageId>, StoreError> {
-        let text = text.clone();
+    ) -> Result<Vec<RowRef>, StoreError> {
         let lock = Statement::new(&text, Self::requeues(&requeues, text.first()));
-        let writes = move |locked: &[RowKey]| {
+        let writes = |locked: &[RowKey]| {
             let locked: HashSet<MessageId> = locked.iter().map(|key| key.message_id).collect();
             requeues.retain(|requeue| locked.contains(&requeue.message_id));
             Statement::steps_from(&text, 1, |step| Self::requeues(&requeues, step))
         };
-        let moved = store.lock_and_write(lock, writes).await?;
-        Ok(moved.into_iter().map(|key| key.message_id).collect())
+        let moved = write_locked(conn, lock, writes).await?;
+        // The INSERT does not tell new row ids, and rows are found without.
+        Ok(moved.into_iter().map(|key| RowRef { id: None, message_id: key.message_id }).collect())
     }
 
     async fn remove<P: ConnectionPool<Self>>(
@@ -233,31 +227,25 @@ impl Database for Mysql {
         Ok(Pruned { rows, more: rows == rows_max })
     }
 
-    async fn report_processed<P: ConnectionPool<Self>>(
-        store: &MysqlStore<P>,
-        messages: &[MessageId],
+    async fn report_processed<S: Session<Self>>(
+        conn: &mut PoolConnection<Self, S>,
+        text: StatementSql,
+        messages: Vec<MessageId>,
     ) -> Result<Vec<(MessageId, ProcessedOutcome)>, StoreError> {
-        let (text, messages) = (store.sql.sent.report_processed.clone(), messages.to_vec());
-        let reported = store.transaction(move |conn| {
-            Box::pin(async move {
-                let ids = |messages: &[MessageId]| [Self::messages(&sorted_unique(messages.iter().copied()))];
-                let there: Vec<Read<(MessageId, ProcessedOutcome)>> =
-                    conn.load(Statement::new(&text, ids(&messages))).await?;
-                let mut outcomes: HashMap<MessageId, ProcessedOutcome> = there.into_iter().map(|row| row.0).collect();
-                for message in messages {
-                    outcomes.entry(message).or_insert(ProcessedOutcome::NotSettledYet);
-                }
-                for (wanted, step) in [(ProcessedOutcome::Processed, 1), (ProcessedOutcome::NotSettledYet, 2)] {
-                    let those = outcomes.iter().filter(|(_, outcome)| **outcome == wanted);
-                    let those: Vec<MessageId> = those.map(|(message, _)| *message).collect();
-                    if !those.is_empty() {
-                        conn.execute(Statement::step(&text, step, ids(&those))).await?;
-                    }
-                }
-                Ok(outcomes.into_iter().collect())
-            })
-        });
-        reported.await
+        let ids = |messages: &[MessageId]| [Self::messages(&sorted_unique(messages.iter().copied()))];
+        let there: Vec<Read<(MessageId, ProcessedOutcome)>> = conn.load(Statement::new(&text, ids(&messages))).await?;
+        let mut outcomes: HashMap<MessageId, ProcessedOutcome> = there.into_iter().map(|row| row.0).collect();
+        for message in messages {
+            outcomes.entry(message).or_insert(ProcessedOutcome::NotSettledYet);
+        }
+        for (wanted, step) in [(ProcessedOutcome::Processed, 1), (ProcessedOutcome::NotSettledYet, 2)] {
+            let those = outcomes.iter().filter(|(_, outcome)| **outcome == wanted);
+            let those: Vec<MessageId> = those.map(|(message, _)| *message).collect();
+            if !those.is_empty() {
+                conn.execute(Statement::step(&text, step, ids(&those))).await?;
+            }
+        }
+        Ok(outcomes.into_iter().collect())
     }
 }
 

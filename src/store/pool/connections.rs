@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use diesel::deserialize::QueryableByName;
+use futures_util::future::BoxFuture;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 
@@ -133,6 +134,21 @@ impl<DB: Dialect, P: ConnectionPool<DB>> Connections<DB, P> {
         .await
     }
 
+    /// Runs a call of one statement, which is its own transaction.
+    pub(crate) async fn run_alone<T>(
+        &self,
+        call: impl for<'l> FnOnce(&'l mut PoolConnection<DB, P::Session>) -> BoxFuture<'l, Result<T, StoreError>> + Send,
+    ) -> Result<T, StoreError> {
+        self.within(async {
+            let mut conn = self.acquire_renewed().await?;
+            let begun = self.begin_guarded(&mut conn).await?;
+            let ran = call(&mut conn).await?;
+            finish(conn, begun).await?;
+            Ok(ran)
+        })
+        .await
+    }
+
     /// Like [`load`](Self::load), without a renewal: an idle store only polls.
     pub(crate) async fn poll<T>(&self, statement: Statement<DB>) -> Result<Vec<T>, StoreError>
     where
@@ -162,7 +178,8 @@ impl<DB: Dialect, P: ConnectionPool<DB>> Connections<DB, P> {
         Ok(true)
     }
 
-    async fn acquire_renewed(&self) -> Result<PoolConnection<DB, P::Session>, StoreError> {
+    /// Takes a connection whose plans are of this moment.
+    pub(crate) async fn acquire_renewed(&self) -> Result<PoolConnection<DB, P::Session>, StoreError> {
         let mut conn = self.acquire().await?;
         if let Some((text, interval)) = &self.renewal
             && conn.cached.renewed_at.elapsed() >= *interval

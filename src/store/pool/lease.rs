@@ -124,7 +124,7 @@ impl<S> fmt::Debug for IdleConnections<S> {
 
 /// A connection in use. If it is dropped without [`release`](Self::release), as after an error, a time-out or a cancelled call, it
 /// is closed once the server has answered. That also ends any open transaction.
-pub(crate) struct PoolConnection<DB: Dialect, S: Session<DB>> {
+pub struct PoolConnection<DB: Dialect, S: Session<DB>> {
     pub(super) cached: CachedConnection<S>,
     idle: Arc<IdleConnections<S>>,
     /// The time limit of a call.

@@ -77,6 +77,11 @@ impl Binds for Pg {
         PgBind::Uuid(*id).into()
     }
 
+    /// As a text, which statements cast.
+    fn optional_id_bind(id: Option<&Uuid>) -> Bind<PgBind> {
+        Bind::OptionalText(id.map(Uuid::to_string))
+    }
+
     fn messages(messages: &[MessageId]) -> Bind<PgBind> {
         PgBind::Uuids(messages.iter().map(|id| *id.as_uuid()).collect()).into()
     }
@@ -112,6 +117,12 @@ impl Binds for Pg {
     fn instant_bind(at: SystemTime) -> Bind<PgBind> {
         PgBind::Instant(timestamp(at)).into()
     }
+
+    fn raw_instant_bind(raw: i64) -> Bind<PgBind> {
+        PgBind::Instant(PgTimestamp(raw)).into()
+    }
+
+    const POSITION: &'static str = "strpos";
 }
 
 /// The topics of a poll, where each begins, and how many ms ahead all of them end.

@@ -5,7 +5,7 @@ use async_trait::async_trait;
 
 use super::SqlStore;
 use super::database::{Database, WriteOutcome};
-use super::dialect::Bind;
+use super::dialect::{Bind, BindOf, Statement};
 use super::row_batch::sorted_unique;
 use super::rows::{FromRow, Read};
 use super::search::Search;
@@ -15,28 +15,79 @@ use crate::message::{Envelope, MessageId};
 use crate::store::pause_table::with_pause_migration;
 use crate::store::pool::ConnectionPool;
 use crate::store::{
-    AdminStore, CancelOutcome, DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, MessageKey,
-    PausedTopic, Requeue, SendNowOutcome, StoreError,
+    AdminStore, AuditRecord, CancelOutcome, DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, KeyInLane,
+    KeyNeighbours, LiveConditions, LiveCount, LiveMessage, LiveScan, LiveScanEnd, MessageKey, PausedTopic, Requeue,
+    RowRef, SendNowOutcome, StoreError,
 };
 
 #[async_trait]
 impl<DB: Database, P: ConnectionPool<DB>> AdminStore for SqlStore<DB, P> {
-    async fn cancel(&self, message: MessageId) -> Result<CancelOutcome, StoreError> {
+    async fn cancel(&self, message: MessageId, record: Option<&AuditRecord>) -> Result<CancelOutcome, StoreError> {
         let binds = vec![DB::id(message.as_uuid())];
-        Ok(match DB::write_one(self, &self.sql.waiting.cancel, binds).await? {
+        Ok(match self.write_one(&self.sql.waiting.cancel, binds, record).await? {
             WriteOutcome::Written(topic) => CancelOutcome::Cancelled { topic },
             WriteOutcome::Skipped => CancelOutcome::AlreadyClaimed,
             WriteOutcome::NotFound => CancelOutcome::NotFound,
         })
     }
 
-    async fn send_now(&self, message: MessageId, lease: Duration) -> Result<SendNowOutcome, StoreError> {
-        let binds = vec![DB::id(message.as_uuid()), Bind::Number(DB::duration(lease))];
-        Ok(match DB::write_one(self, &self.sql.waiting.send_now, binds).await? {
+    async fn send_now(
+        &self,
+        message: MessageId,
+        lease: Duration,
+        record: Option<&AuditRecord>,
+    ) -> Result<SendNowOutcome, StoreError> {
+        Ok(match self.write_waiting(&self.sql.waiting.send_now, message, lease, record).await? {
             WriteOutcome::Written(_) => SendNowOutcome::Due,
             WriteOutcome::Skipped => SendNowOutcome::Soon,
             WriteOutcome::NotFound => SendNowOutcome::NotFound,
         })
+    }
+
+    async fn cancel_waiting(
+        &self,
+        message: MessageId,
+        lease: Duration,
+        record: Option<&AuditRecord>,
+    ) -> Result<CancelOutcome, StoreError> {
+        Ok(match self.write_waiting(&self.sql.waiting.cancel_waiting, message, lease, record).await? {
+            WriteOutcome::Written(topic) => CancelOutcome::Cancelled { topic },
+            WriteOutcome::Skipped => CancelOutcome::AlreadyClaimed,
+            WriteOutcome::NotFound => CancelOutcome::NotFound,
+        })
+    }
+
+    async fn live_messages(
+        &self,
+        scan: &LiveScan,
+        conditions: &LiveConditions,
+        rows_max: usize,
+    ) -> Result<Vec<LiveMessage>, StoreError> {
+        self.read_live_messages(scan, conditions, rows_max).await
+    }
+
+    async fn live_scan_end(&self, scan: &LiveScan, rows_max: usize) -> Result<Option<LiveScanEnd>, StoreError> {
+        self.find_scan_end(scan, rows_max).await
+    }
+
+    async fn find_live(&self, message: MessageId) -> Result<Option<LiveMessage>, StoreError> {
+        self.find_live_message(message).await
+    }
+
+    async fn next_lane(&self, topic: &Arc<str>, from: u16) -> Result<Option<u16>, StoreError> {
+        self.find_next_lane(topic, from).await
+    }
+
+    async fn key_neighbours(&self, row: &KeyInLane, rows_max: usize) -> Result<KeyNeighbours, StoreError> {
+        self.read_key_neighbours(row, rows_max).await
+    }
+
+    async fn count_live(&self, topic: &Arc<str>, count_max: usize) -> Result<LiveCount, StoreError> {
+        self.read_live_count(topic, count_max).await
+    }
+
+    async fn live_topics(&self, topics_max: usize) -> Result<Vec<Arc<str>>, StoreError> {
+        self.read_live_topics(topics_max).await
     }
 
     async fn dead_letters(
@@ -73,21 +124,25 @@ impl<DB: Database, P: ConnectionPool<DB>> AdminStore for SqlStore<DB, P> {
         self.read(&self.sql.dead_letters.keys, [DB::messages(messages)]).await
     }
 
-    async fn redrive(&self, requeues: &[Requeue]) -> Result<Vec<MessageId>, StoreError> {
-        if requeues.is_empty() {
-            return Ok(Vec::new());
-        }
-        DB::requeue(self, &self.sql.dead_letters.redrive, Requeue::sorted_unique(requeues)).await
+    async fn redrive(&self, requeues: &[Requeue], record: Option<&AuditRecord>) -> Result<Vec<RowRef>, StoreError> {
+        self.requeue(&self.sql.dead_letters.redrive, requeues, record).await
     }
 
-    async fn purge(&self, messages: &[MessageId]) -> Result<usize, StoreError> {
+    async fn purge(&self, messages: &[MessageId], record: Option<&AuditRecord>) -> Result<usize, StoreError> {
         if messages.is_empty() {
             return Ok(0);
         }
-        self.execute(&self.sql.dead_letters.purge, [DB::messages(&sorted_unique(messages.iter().copied()))]).await
+        let messages = DB::messages(&sorted_unique(messages.iter().copied()));
+        self.execute_recorded(&self.sql.dead_letters.purge, messages, record).await
     }
 
-    async fn replace(&self, letter: MessageId, by: &Envelope, lane: Option<u16>) -> Result<bool, StoreError> {
+    async fn replace(
+        &self,
+        letter: MessageId,
+        by: &Envelope,
+        lane: Option<u16>,
+        record: Option<&AuditRecord>,
+    ) -> Result<bool, StoreError> {
         let by = vec![
             DB::id(by.message_id.as_uuid()),
             Bind::text(&by.topic),
@@ -97,17 +152,19 @@ impl<DB: Database, P: ConnectionPool<DB>> AdminStore for SqlStore<DB, P> {
             Bind::Text(by.headers.to_json().into()),
             Bind::OptionalBytes(by.payload.clone()),
         ];
-        DB::replace(self, letter, by).await
+        let text = self.sql.dead_letters.replace.clone();
+        let changed = |replaced: &bool| usize::from(*replaced);
+        self.record(record, changed, move |conn| Box::pin(DB::replace(conn, text, letter, by))).await
     }
 
-    async fn pause(&self, topic: &Arc<str>) -> Result<(), StoreError> {
+    async fn pause(&self, topic: &Arc<str>, record: Option<&AuditRecord>) -> Result<(), StoreError> {
         with_pause_migration(self.check_tables(&["paused_topics"]).await)?;
-        self.execute(&self.sql.pauses.pause, [Bind::text(topic)]).await.map(drop)
+        self.execute_recorded(&self.sql.pauses.pause, Bind::text(topic), record).await.map(drop)
     }
 
-    async fn resume(&self, topic: &Arc<str>) -> Result<bool, StoreError> {
+    async fn resume(&self, topic: &Arc<str>, record: Option<&AuditRecord>) -> Result<bool, StoreError> {
         with_pause_migration(self.check_tables(&["paused_topics"]).await)?;
-        Ok(self.execute(&self.sql.pauses.resume, [Bind::text(topic)]).await? > 0)
+        Ok(self.execute_recorded(&self.sql.pauses.resume, Bind::text(topic), record).await? > 0)
     }
 
     async fn paused(&self) -> Result<Vec<PausedTopic>, StoreError> {
@@ -117,6 +174,54 @@ impl<DB: Database, P: ConnectionPool<DB>> AdminStore for SqlStore<DB, P> {
 }
 
 impl<DB: Database, P: ConnectionPool<DB>> SqlStore<DB, P> {
+    /// Writes one message that waits, if nobody holds it.
+    async fn write_waiting(
+        &self,
+        text: &StatementSql,
+        message: MessageId,
+        lease: Duration,
+        record: Option<&AuditRecord>,
+    ) -> Result<WriteOutcome, StoreError> {
+        let Some(id) = self.row_id(message).await? else { return Ok(WriteOutcome::NotFound) };
+        let binds = vec![DB::id(message.as_uuid()), Bind::Number(DB::duration(lease)), Bind::Number(id)];
+        self.write_one(text, binds, record).await
+    }
+
+    async fn write_one(
+        &self,
+        text: &StatementSql,
+        binds: Vec<BindOf<DB>>,
+        record: Option<&AuditRecord>,
+    ) -> Result<WriteOutcome, StoreError> {
+        let text = text.clone();
+        self.record(record, WriteOutcome::changed, |conn| Box::pin(DB::write_one(conn, text, binds))).await
+    }
+
+    /// Moves messages back to the live table.
+    pub(crate) async fn requeue(
+        &self,
+        text: &StatementSql,
+        requeues: &[Requeue],
+        record: Option<&AuditRecord>,
+    ) -> Result<Vec<RowRef>, StoreError> {
+        if requeues.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (text, requeues) = (text.clone(), Requeue::sorted_unique(requeues));
+        self.record(record, Vec::len, |conn| Box::pin(DB::requeue(conn, text, requeues))).await
+    }
+
+    /// Runs one statement, and counts the rows it changed.
+    async fn execute_recorded(
+        &self,
+        text: &StatementSql,
+        bind: BindOf<DB>,
+        record: Option<&AuditRecord>,
+    ) -> Result<usize, StoreError> {
+        let statement = Statement::new(text, [bind]);
+        self.record(record, |rows| *rows, |conn| Box::pin(conn.execute(statement))).await
+    }
+
     /// Runs a search whose text begins with `columns`.
     async fn find<T>(&self, columns: &StatementSql, search: Search<DB>, rows_max: usize) -> Result<Vec<T>, StoreError>
     where

@@ -112,11 +112,11 @@ impl FromRow for (MessageId, ProcessedOutcome) {
 }
 
 /// None outside of lanes.
-fn lane<'a, DB: Columns>(row: &impl NamedRow<'a, DB>, column: usize) -> Result<Option<u16>> {
+pub(crate) fn lane<'a, DB: Columns>(row: &impl NamedRow<'a, DB>, column: usize) -> Result<Option<u16>> {
     Ok(u16::try_from(DB::lane(row, column)?).ok())
 }
 
 /// Attempts, or failures.
-fn counter<'a, DB: Columns>(row: &impl NamedRow<'a, DB>, column: usize) -> Result<u32> {
+pub(crate) fn counter<'a, DB: Columns>(row: &impl NamedRow<'a, DB>, column: usize) -> Result<u32> {
     Ok(u32::try_from(DB::int(row, column)?).unwrap_or(0))
 }

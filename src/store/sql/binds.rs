@@ -2,7 +2,7 @@ use std::time::{Duration, SystemTime};
 
 use uuid::Uuid;
 
-use super::dialect::{BindOf, Dialect};
+use super::dialect::{Bind, BindOf, Dialect};
 use super::row_batch::{Column, RowBatch};
 use super::text::Step;
 use crate::message::MessageId;
@@ -12,6 +12,9 @@ use crate::store::Requeue;
 pub trait Binds: Dialect {
     /// A message, or a node.
     fn id(id: &Uuid) -> BindOf<Self>;
+
+    /// The same, or NULL.
+    fn optional_id_bind(id: Option<&Uuid>) -> BindOf<Self>;
 
     /// Messages, in this order.
     fn messages(messages: &[MessageId]) -> BindOf<Self>;
@@ -44,6 +47,16 @@ pub trait Binds: Dialect {
         placeholder
     }
 
+    /// An instant as a row had it.
+    fn raw_instant_bind(raw: i64) -> BindOf<Self> {
+        Bind::Number(raw)
+    }
+
+    /// The placeholder of such an instant.
+    fn raw_instant_placeholder(placeholder: String) -> String {
+        placeholder
+    }
+
     /// The same for a message id.
     fn id_placeholder(placeholder: String) -> String {
         placeholder
@@ -51,4 +64,7 @@ pub trait Binds: Dialect {
 
     /// The column `key`.
     const KEY: &'static str = "key";
+
+    /// The function that finds a text in another.
+    const POSITION: &'static str = "instr";
 }

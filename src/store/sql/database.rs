@@ -14,10 +14,10 @@ use super::scans::{SCAN_COUNTS, scan_batches};
 use super::text::{StatementSql, Step};
 use crate::lane::NodeId;
 use crate::message::MessageId;
-use crate::store::pool::ConnectionPool;
+use crate::store::pool::{ConnectionPool, PoolConnection, Session};
 use crate::store::{
     Claim, ClaimSpec, HistoryRow, LaneEntry, LaneScan, NoticeStore, PollResult, PollSpec, ProcessedOutcome, Pruned,
-    Requeue, RowKey, StoreError, StoreWarning, TopicBacklog,
+    Requeue, RowKey, RowRef, StoreError, StoreWarning, TopicBacklog,
 };
 
 /// What a database does differently, if another text or value is not enough. The default methods fit databases whose statements
@@ -31,6 +31,9 @@ pub trait Database: Columns + Binds {
 
     /// The most connections that a relay can use, whatever its limits are.
     const CONNECTION_BOUND: Option<usize> = None;
+
+    /// Whether each write of an admin operation is one statement, which needs no transaction.
+    const WRITES_IN_ONE_STATEMENT: bool = false;
 
     /// Commits a transaction that writes.
     const COMMIT: &'static str = "COMMIT";
@@ -67,20 +70,27 @@ pub trait Database: Columns + Binds {
         count_max: usize,
     ) -> impl Future<Output = Result<Vec<TopicBacklog>, StoreError>> + Send;
 
+    /// Begins a transaction that reads rows in the order of an index, as far as a LIMIT says. `None` if that needs no settings.
+    fn begin_ordered<P: ConnectionPool<Self>>(_store: &SqlStore<Self, P>) -> Option<Arc<str>> {
+        None
+    }
+
     fn notices<P: ConnectionPool<Self>>(_store: &SqlStore<Self, P>) -> Option<&dyn NoticeStore> {
         None
     }
 
-    /// Writes one message if nobody holds it, and otherwise reports whether it exists.
-    fn write_one<P: ConnectionPool<Self>>(
-        store: &SqlStore<Self, P>,
-        text: &StatementSql,
+    /// Writes one message if nobody holds it, and otherwise reports whether it exists. Part of a transaction, as the other writes
+    /// of admin operations, so that the audit is written with it.
+    fn write_one<S: Session<Self>>(
+        conn: &mut PoolConnection<Self, S>,
+        text: StatementSql,
         binds: Vec<BindOf<Self>>,
     ) -> impl Future<Output = Result<WriteOutcome, StoreError>> + Send;
 
     /// Writes `by` in place of a dead letter.
-    fn replace<P: ConnectionPool<Self>>(
-        store: &SqlStore<Self, P>,
+    fn replace<S: Session<Self>>(
+        conn: &mut PoolConnection<Self, S>,
+        text: StatementSql,
         letter: MessageId,
         by: Vec<BindOf<Self>>,
     ) -> impl Future<Output = Result<bool, StoreError>> + Send;
@@ -122,13 +132,11 @@ pub trait Database: Columns + Binds {
     }
 
     /// Moves messages back to the live table; no message is named twice.
-    fn requeue<P: ConnectionPool<Self>>(
-        store: &SqlStore<Self, P>,
-        text: &StatementSql,
+    fn requeue<S: Session<Self>>(
+        conn: &mut PoolConnection<Self, S>,
+        text: StatementSql,
         requeues: Vec<Requeue>,
-    ) -> impl Future<Output = Result<Vec<MessageId>, StoreError>> + Send {
-        async move { store.run_steps(text, |step| Self::requeues(&requeues, step)).await }
-    }
+    ) -> impl Future<Output = Result<Vec<RowRef>, StoreError>> + Send;
 
     /// Removes the rows that a statement finds, and counts them.
     fn remove<P: ConnectionPool<Self>>(
@@ -169,9 +177,10 @@ pub trait Database: Columns + Binds {
     ) -> impl Future<Output = Result<Pruned, StoreError>> + Send;
 
     /// Records that consumers have processed messages.
-    fn report_processed<P: ConnectionPool<Self>>(
-        store: &SqlStore<Self, P>,
-        messages: &[MessageId],
+    fn report_processed<S: Session<Self>>(
+        conn: &mut PoolConnection<Self, S>,
+        text: StatementSql,
+        messages: Vec<MessageId>,
     ) -> impl Future<Output = Result<Vec<(MessageId, ProcessedOutcome)>, StoreError>> + Send;
 
     /// The rows of lanes, by scan and then by id. The default is for databases without LATERAL.
@@ -214,6 +223,13 @@ pub enum WriteOutcome {
     /// It exists, but must not be written.
     Skipped,
     NotFound,
+}
+
+impl WriteOutcome {
+    /// How many messages it has changed.
+    pub(crate) fn changed(&self) -> usize {
+        usize::from(matches!(self, Self::Written(_)))
+    }
 }
 
 /// How a database voids a mark that does not exist.

@@ -43,7 +43,7 @@ impl<DB: Dialect, P: ConnectionPool<DB>> Executor<DB, P> {
             return self.run_spawned(call).await;
         }
         let ran = self.connections.within(async {
-            let mut conn = self.connections.acquire().await?;
+            let mut conn = self.connections.acquire_renewed().await?;
             let ran = call(&mut conn).await?;
             conn.release();
             Ok(ran)
@@ -64,7 +64,7 @@ impl<DB: Dialect, P: ConnectionPool<DB>> Executor<DB, P> {
             let conn = tokio::select! {
                 biased;
                 () = sender.closed() => return,
-                conn = connections.acquire() => conn,
+                conn = connections.acquire_renewed() => conn,
             };
             let result = match conn {
                 Ok(mut conn) => {

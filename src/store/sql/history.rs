@@ -11,8 +11,8 @@ use crate::message::MessageId;
 use crate::store::history::with_history_migration;
 use crate::store::pool::ConnectionPool;
 use crate::store::{
-    HistoryRow, HistoryStore, Locking, MessageKey, ProcessedOutcome, Pruned, Requeue, RowKey, SentCount, SentCursor,
-    SentMessage, StoreError,
+    AuditRecord, HistoryRow, HistoryStore, Locking, MessageKey, ProcessedOutcome, Pruned, Requeue, RowKey, SentCount,
+    SentCursor, SentMessage, StoreError,
 };
 
 #[async_trait]
@@ -103,22 +103,26 @@ impl<DB: Database, P: ConnectionPool<DB>> HistoryStore for SqlStore<DB, P> {
         Ok(counted.into_iter().next().unwrap_or(SentCount { sent: 0, unprocessed: 0 }))
     }
 
-    async fn report_processed(&self, messages: &[MessageId]) -> Result<Vec<(MessageId, ProcessedOutcome)>, StoreError> {
+    async fn report_processed(
+        &self,
+        messages: &[MessageId],
+        record: Option<&AuditRecord>,
+    ) -> Result<Vec<(MessageId, ProcessedOutcome)>, StoreError> {
         if messages.is_empty() {
             return Ok(Vec::new());
         }
-        DB::report_processed(self, messages).await
+        let (text, messages) = (self.sql.sent.report_processed.clone(), messages.to_vec());
+        let changed = |reported: &Vec<(MessageId, ProcessedOutcome)>| ProcessedOutcome::changed(reported);
+        self.record(record, changed, |conn| Box::pin(DB::report_processed(conn, text, messages))).await
     }
 
     async fn sent_keys(&self, messages: &[MessageId]) -> Result<Vec<MessageKey>, StoreError> {
         self.read(&self.sql.sent.keys, [DB::messages(&sorted_unique(messages.iter().copied()))]).await
     }
 
-    async fn resend(&self, requeues: &[Requeue]) -> Result<Vec<MessageId>, StoreError> {
-        if requeues.is_empty() {
-            return Ok(Vec::new());
-        }
-        DB::requeue(self, &self.sql.sent.resend, Requeue::sorted_unique(requeues)).await
+    async fn resend(&self, requeues: &[Requeue], record: Option<&AuditRecord>) -> Result<Vec<MessageId>, StoreError> {
+        let moved = self.requeue(&self.sql.sent.resend, requeues, record).await?;
+        Ok(moved.into_iter().map(|row| row.message_id).collect())
     }
 }
 

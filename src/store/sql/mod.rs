@@ -6,6 +6,7 @@
 
 mod admin;
 mod admin_rows;
+mod audit;
 pub(crate) mod binds;
 pub(crate) mod columns;
 pub(crate) mod database;
@@ -15,6 +16,9 @@ pub(crate) mod executor;
 pub(crate) mod halves;
 mod history;
 mod lanes;
+mod live_pages;
+pub(crate) mod live_rows;
+pub(crate) mod live_search;
 pub(crate) mod row_batch;
 pub(crate) mod rows;
 pub(crate) mod scans;
@@ -28,6 +32,7 @@ pub(super) mod text;
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use self::dialect::Dialect;
 use self::executor::Executor;
@@ -44,6 +49,8 @@ pub struct SqlStore<DB: Dialect, P: ConnectionPool<DB>> {
     pub(crate) names: TableNames,
     pub(crate) sql: Arc<Sql>,
     pub(crate) pause_table: PauseTable,
+    /// Whether the table of the audit was there. A later migration creates it.
+    has_audit: AtomicBool,
     pub(crate) extra: DB::Extra,
 }
 
@@ -56,6 +63,7 @@ impl<DB: Dialect, P: ConnectionPool<DB>> SqlStore<DB, P> {
             sql: Arc::new(Sql::new(DB::SYNTAX, &names)),
             names,
             pause_table: PauseTable::default(),
+            has_audit: AtomicBool::new(false),
             extra,
         }
     }

@@ -139,6 +139,7 @@ impl RawPoll {
         let Self { from, now, due_at, later, is_paused } = self;
         TopicPoll {
             range: PollRange::new(topic, from, now, due_at, DB::in_ticks(slack)),
+            read_at: DB::at(now).ok(),
             due: due_at.map(|due_at| NextDue {
                 topic: Arc::clone(topic),
                 due_in: DB::ticks(due_at.saturating_sub(now)),

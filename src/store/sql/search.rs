@@ -1,5 +1,5 @@
-//! The search for dead letters. Its text is built for each search, because an optional condition (`$1 IS NULL OR topic = $1`) uses
-//! no index. Searches are too rare to need a prepared statement.
+//! The search for dead letters, and for entries of the audit. Its text is built for each search, because an optional condition
+//! (`$1 IS NULL OR topic = $1`) uses no index. Searches are too rare to need a prepared statement.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -10,17 +10,25 @@ use super::binds::Binds;
 use super::dialect::{Bind, BindOf, Statement};
 use super::text::StatementSql;
 use crate::message::MessageId;
-use crate::store::{DeadLetterCursor, DeadLetterFilter, FailureNote};
+use crate::store::{AuditCursor, AuditFilter, DeadLetterCursor, DeadLetterFilter, FailureNote};
 
 /// A WHERE and an ORDER BY, with their binds.
 pub(crate) struct Search<DB: Binds> {
     conditions: Vec<String>,
     binds: Vec<BindOf<DB>>,
+    order: &'static str,
 }
 
+const DEAD_LETTERS: &str = "topic, dead_at, message_id";
+const AUDIT: &str = "began_at DESC, id DESC";
+
 impl<DB: Binds> Search<DB> {
+    fn ordered_by(order: &'static str) -> Self {
+        Self { conditions: Vec::new(), binds: Vec::new(), order }
+    }
+
     pub(crate) fn new(filter: &DeadLetterFilter, after: Option<&DeadLetterCursor>) -> Self {
-        let mut search = Self { conditions: Vec::new(), binds: Vec::new() };
+        let mut search = Self::ordered_by(DEAD_LETTERS);
         let DeadLetterFilter { topic, kind, key, reason, dead_from, dead_before, .. } = filter;
         let texts = [("topic", topic), ("kind", kind), (DB::KEY, key)];
         for (column, text) in texts.into_iter().filter_map(|(column, text)| Some((column, text.as_ref()?))) {
@@ -33,12 +41,7 @@ impl<DB: Binds> Search<DB> {
             // Not LIKE, which would read the word as a pattern.
             search.conditions.push(format!("(reason = {is_it} OR substr(reason, 1, {chars}) = {begins})"));
         }
-        for (comparison, at) in [(">=", dead_from), ("<", dead_before)] {
-            if let Some(at) = at {
-                let bound = search.instant(*at);
-                search.conditions.push(format!("dead_at {comparison} {bound}"));
-            }
-        }
+        search.push_period("dead_at", dead_from.as_ref(), dead_before.as_ref());
         if let Some(after) = after {
             search.push_after(after);
         }
@@ -47,10 +50,44 @@ impl<DB: Binds> Search<DB> {
 
     /// One message.
     pub(crate) fn one(message_id: MessageId) -> Self {
-        let mut search = Self { conditions: Vec::new(), binds: Vec::new() };
+        let mut search = Self::ordered_by(DEAD_LETTERS);
         let bound = search.message_id(message_id);
         search.conditions.push(format!("message_id = {bound}"));
         search
+    }
+
+    /// Entries of the audit, the latest first.
+    pub(crate) fn of_audit(filter: &AuditFilter, after: Option<&AuditCursor>) -> Self {
+        let mut search = Self::ordered_by(AUDIT);
+        let AuditFilter { actor, action, message_id, began_from, began_before } = filter;
+        for (column, text) in [("actor", actor), ("action", action)] {
+            if let Some(text) = text {
+                let bound = search.text(text);
+                search.conditions.push(format!("{column} = {bound}"));
+            }
+        }
+        if let Some(message_id) = message_id {
+            let bound = search.message_id(*message_id);
+            search.conditions.push(format!("message_id = {bound}"));
+        }
+        search.push_period("began_at", began_from.as_ref(), began_before.as_ref());
+        if let Some(AuditCursor { began_at, id }) = after {
+            let [until, earlier, then] = [(); 3].map(|()| search.instant(*began_at));
+            let id = search.message_id((*id).into());
+            let place = format!("began_at <= {until} AND (began_at < {earlier} OR (began_at = {then} AND id < {id}))");
+            search.conditions.push(place);
+        }
+        search
+    }
+
+    /// From a moment on, and before another one.
+    fn push_period(&mut self, column: &str, from: Option<&SystemTime>, before: Option<&SystemTime>) {
+        for (comparison, at) in [(">=", from), ("<", before)] {
+            if let Some(at) = at {
+                let bound = self.instant(*at);
+                self.conditions.push(format!("{column} {comparison} {bound}"));
+            }
+        }
     }
 
     /// Spelled out, because MySQL uses no index to compare rows; the first part finds the position in it.
@@ -69,7 +106,7 @@ impl<DB: Binds> Search<DB> {
     pub(crate) fn statement(self, columns: &StatementSql, rows_max: usize) -> Statement<DB> {
         let conditions = if self.conditions.is_empty() { "1 = 1".to_owned() } else { self.conditions.join(" AND ") };
         let columns = columns.steps().iter().map(|step| step.sql.as_str()).collect::<String>();
-        let text = format!("{columns} WHERE {conditions} ORDER BY topic, dead_at, message_id LIMIT {rows_max}");
+        let text = format!("{columns} WHERE {conditions} ORDER BY {} LIMIT {rows_max}", self.order);
         Statement::new(&StatementSql::plain(text), self.binds)
     }
 

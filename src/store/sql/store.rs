@@ -1,5 +1,6 @@
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -16,16 +17,21 @@ use crate::retry::bounded;
 use crate::store::pool::ConnectionPool;
 use crate::store::stored::truncated_text;
 use crate::store::{
-    AdminStore, Claim, ClaimSpec, Confirmed, Failed, HalfStore, Held, HistoryStore, LaneStore, Locking, NewDeadLetter,
-    NoticeStore, PollResult, PollSpec, RowKey, RowRef, Store, StoreError, StoreWarning, TooFewConnections,
-    TopicBacklog,
+    AdminStore, AuditStore, Claim, ClaimSpec, Confirmed, Failed, HalfStore, Held, HistoryStore, LaneStore, Locking,
+    NewDeadLetter, NoticeStore, PollResult, PollSpec, RowKey, RowRef, Store, StoreError, StoreWarning,
+    TooFewConnections, TopicBacklog,
 };
 
 #[async_trait]
 impl<DB: Database, P: ConnectionPool<DB>> Store for SqlStore<DB, P> {
+    fn name(&self) -> &'static str {
+        DB::SYNTAX.database
+    }
+
     fn use_tables(&mut self, names: &TableNames) {
         self.sql = Arc::new(Sql::new(DB::SYNTAX, names));
         self.names = names.clone();
+        self.has_audit = AtomicBool::new(false);
     }
 
     fn reserve_connections(&self, needed: usize, most: usize) -> Result<(), TooFewConnections> {
@@ -134,6 +140,10 @@ impl<DB: Database, P: ConnectionPool<DB>> Store for SqlStore<DB, P> {
     }
 
     fn admin(&self) -> Option<&dyn AdminStore> {
+        Some(self)
+    }
+
+    fn audit(&self) -> Option<&dyn AuditStore> {
         Some(self)
     }
 }

@@ -51,6 +51,10 @@ impl Binds for Sqlite {
         ids([id].into_iter())
     }
 
+    fn optional_id_bind(id: Option<&Uuid>) -> BindOf<Self> {
+        Bind::OptionalBytes(id.map(|id| id.into_bytes().to_vec()))
+    }
+
     fn messages(messages: &[MessageId]) -> BindOf<Self> {
         ids(messages.iter().map(MessageId::as_uuid))
     }

@@ -9,7 +9,7 @@ use super::bind::poll_binds;
 use super::{BEGIN, SET_UP, SqliteStore};
 use crate::limits::{PRUNE_BYTES_MAX, SQLITE_CONNECTIONS};
 use crate::message::MessageId;
-use crate::store::pool::ConnectionPool;
+use crate::store::pool::{ConnectionPool, PoolConnection, Session};
 use crate::store::sql::binds::Binds as _;
 use crate::store::sql::columns::Columns;
 use crate::store::sql::database::{Database, VoidMarkSql, WriteOutcome};
@@ -19,8 +19,8 @@ use crate::store::sql::rows::Read;
 use crate::store::sql::statements::Sql;
 use crate::store::sql::text::StatementSql;
 use crate::store::{
-    Claim, ClaimSpec, HistoryRow, PollResult, PollSpec, ProcessedOutcome, Pruned, RowKey, StoreError, StoreWarning,
-    TopicBacklog, overdue,
+    Claim, ClaimSpec, HistoryRow, PollResult, PollSpec, ProcessedOutcome, Pruned, Requeue, RowKey, RowRef, StoreError,
+    StoreWarning, TopicBacklog, overdue,
 };
 
 type Binds = Vec<BindOf<Sqlite>>;
@@ -69,37 +69,51 @@ impl Database for Sqlite {
         Ok(topics.into_iter().map(|row| row.0).collect())
     }
 
-    /// A row seen only by the second statement was committed between the two. It is reported as held, and a second call writes it.
-    async fn write_one<P: ConnectionPool<Self>>(
-        store: &SqliteStore<P>,
-        text: &StatementSql,
+    async fn write_one<S: Session<Self>>(
+        conn: &mut PoolConnection<Self, S>,
+        text: StatementSql,
         binds: Binds,
     ) -> Result<WriteOutcome, StoreError> {
-        let written: Vec<String> = store.read(text, binds.clone()).await?;
-        if let Some(topic) = written.into_iter().next() {
+        let written: Vec<Read<String>> = conn.load(Statement::new(&text, binds.clone())).await?;
+        if let Some(Read(topic)) = written.into_iter().next() {
             return Ok(WriteOutcome::Written(topic.into()));
         }
-        let there: Vec<Read<String>> = store.executor.load(Statement::step(text, 1, binds)).await?;
+        let there: Vec<Read<String>> = conn.load(Statement::step(&text, 1, binds)).await?;
         Ok(if there.is_empty() { WriteOutcome::NotFound } else { WriteOutcome::Skipped })
     }
 
-    async fn replace<P: ConnectionPool<Self>>(
-        store: &SqliteStore<P>,
+    async fn replace<S: Session<Self>>(
+        conn: &mut PoolConnection<Self, S>,
+        text: StatementSql,
         letter: MessageId,
         by: Binds,
     ) -> Result<bool, StoreError> {
         let binds: Binds = iter::once(Self::id(letter.as_uuid())).chain(by).collect();
-        let [remove, write] = [0, 1].map(|at| Statement::step(&store.sql.dead_letters.replace, at, binds.clone()));
-        let replaced = store.transaction(|conn| {
-            Box::pin(async move {
-                let removed = conn.execute(remove).await?;
-                if removed > 0 {
-                    conn.execute(write).await?;
-                }
-                Ok(removed > 0)
-            })
-        });
-        replaced.await
+        let [remove, write] = [0, 1].map(|at| Statement::step(&text, at, binds.clone()));
+        let removed = conn.execute(remove).await?;
+        if removed > 0 {
+            conn.execute(write).await?;
+        }
+        Ok(removed > 0)
+    }
+
+    /// Every step but the last returns rows that it wrote.
+    async fn requeue<S: Session<Self>>(
+        conn: &mut PoolConnection<Self, S>,
+        text: StatementSql,
+        requeues: Vec<Requeue>,
+    ) -> Result<Vec<RowRef>, StoreError> {
+        let mut steps = Statement::steps_from(&text, 0, |step| Self::requeues(&requeues, step));
+        let remove = steps.pop();
+        let mut moved = Vec::new();
+        for write in steps {
+            let written: Vec<Read<RowKey>> = conn.load(write).await?;
+            moved.extend(written.into_iter().map(|row| RowRef::from(row.0)));
+        }
+        if let Some(remove) = remove {
+            conn.execute(remove).await?;
+        }
+        Ok(moved)
     }
 
     async fn settle_into_history<P: ConnectionPool<Self>>(
@@ -124,21 +138,16 @@ impl Database for Sqlite {
         Ok(Pruned { rows, more: found == rows_max || fitting < found })
     }
 
-    async fn report_processed<P: ConnectionPool<Self>>(
-        store: &SqliteStore<P>,
-        messages: &[MessageId],
+    async fn report_processed<S: Session<Self>>(
+        conn: &mut PoolConnection<Self, S>,
+        text: StatementSql,
+        messages: Vec<MessageId>,
     ) -> Result<Vec<(MessageId, ProcessedOutcome)>, StoreError> {
-        let step = |at| Statement::step(&store.sql.sent.report_processed, at, [Self::messages(messages)]);
-        let [find, record, ahead] = [0, 1, 2].map(step);
-        let reported = store.transaction(|conn| {
-            Box::pin(async move {
-                let found: Vec<Read<(MessageId, ProcessedOutcome)>> = conn.load(find).await?;
-                conn.execute(record).await?;
-                conn.execute(ahead).await?;
-                Ok(found)
-            })
-        });
-        Ok(reported.await?.into_iter().map(|row| row.0).collect())
+        let [find, record, ahead] = [0, 1, 2].map(|at| Statement::step(&text, at, [Self::messages(&messages)]));
+        let found: Vec<Read<(MessageId, ProcessedOutcome)>> = conn.load(find).await?;
+        conn.execute(record).await?;
+        conn.execute(ahead).await?;
+        Ok(found.into_iter().map(|row| row.0).collect())
     }
 }
 

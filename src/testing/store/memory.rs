@@ -62,6 +62,10 @@ impl StoreUnderTest for MemoryUnderTest {
     async fn advance(&self, by: Duration) {
         self.0.advance(by);
     }
+
+    async fn make_due_together(&self) {
+        self.0.make_due_together(Duration::from_secs(3_600));
+    }
 }
 
 #[async_trait]

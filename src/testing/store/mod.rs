@@ -76,6 +76,9 @@ pub trait StoreUnderTest: Send + Sync {
     /// Makes time pass for the rows: moves the clock forward, or every `due_at` and the age of every mark and report back. Never called while
     /// a transaction or a claim is open, nor between getting and using a watermark.
     async fn advance(&self, by: Duration);
+
+    /// Gives every row outside of lanes the same `due_at`, an hour ago.
+    async fn make_due_together(&self);
 }
 
 /// How a half message is marked.

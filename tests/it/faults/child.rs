@@ -92,6 +92,12 @@ impl ShopProcess {
         }
     }
 
+    /// Kills it, wherever it is, and waits for its end.
+    pub(super) async fn kill(&mut self) {
+        self.0.kill().unwrap();
+        self.wait_until_killed().await;
+    }
+
     /// Waits until it was killed.
     pub(super) async fn wait_until_killed(&mut self) {
         let status = self.wait_for_exit().await;

@@ -14,6 +14,7 @@ mod crash;
 mod crash_ordered;
 mod faulty_transport;
 mod fenced;
+mod killed_admin;
 mod messages;
 mod ordered;
 mod outages;

@@ -14,12 +14,13 @@ use diesel_outbox::{AsyncOutboxBackend, EnqueueError, Message, Outbox, OutboxBac
 use super::databases::{AsyncSqlite, empty_mariadb, empty_postgres, fresh_mariadb, fresh_postgres};
 use super::order;
 
-const ALL: [&str; 5] = [
+const ALL: [&str; 6] = [
     "0000outbox01_messages",
     "0000outbox02_lanes",
     "0000outbox03_half_messages",
     "0000outbox04_paused_topics",
     "0000outbox05_history",
+    "0000outbox06_audit",
 ];
 
 const NOTHING: [&str; 0] = [];

@@ -5,6 +5,7 @@
 //! was not inline.
 
 mod admin_beside_relays;
+mod audit;
 mod batch;
 mod builder;
 mod connect;
@@ -13,6 +14,7 @@ mod delayed;
 mod delayed_relay;
 mod enqueue;
 mod events;
+mod health;
 mod lane_yields;
 mod locked_table;
 pub(crate) mod logged;

@@ -1,8 +1,10 @@
 //! Stores: the conformance suite, and what is particular to each.
 
+mod audit;
 mod columns;
 mod edited;
 mod half_message_marks;
+mod live_calls;
 mod memory;
 mod mysql;
 mod parts;
@@ -52,7 +54,7 @@ async fn eventually<T>(what: &str, mut poll: impl FnMut() -> Option<T>) -> T {
 /// A separate migration creates the table of pauses. Without it a relay polls as before, and whoever pauses is told what to run.
 async fn assert_works_without_pauses(store: &dyn Store, drop_table: impl FnOnce()) {
     let (admin, topics) = (store.admin().expect("admin operations"), ["orders".into()]);
-    admin.pause(&topics[0]).await.expect("pause");
+    admin.pause(&topics[0], None).await.expect("pause");
     let everything = PollSpec::everything(topics.clone());
     assert_eq!(store.poll(&everything).await.expect("poll").paused, topics);
     drop_table();
@@ -61,7 +63,7 @@ async fn assert_works_without_pauses(store: &dyn Store, drop_table: impl FnOnce(
     for _ in 0..2 {
         assert_eq!(store.poll(&everything).await.expect("poll").paused, []);
     }
-    for error in [admin.pause(&topics[0]).await.map(drop), admin.resume(&topics[0]).await.map(drop)] {
+    for error in [admin.pause(&topics[0], None).await.map(drop), admin.resume(&topics[0], None).await.map(drop)] {
         let error = error.expect_err("there is no place for it");
         assert!(error.to_string().contains("0000outbox04_paused_topics"), "{error}");
         assert!(matches!(error, StoreError::Schema(SchemaProblem::NotMigrated { .. })), "{error:?}");

@@ -65,6 +65,10 @@ impl HalfStore for Marks {
 
 #[async_trait]
 impl Store for Marks {
+    fn name(&self) -> &'static str {
+        "test"
+    }
+
     fn use_tables(&mut self, _: &TableNames) {}
 
     fn halves(&self) -> Option<&dyn HalfStore> {

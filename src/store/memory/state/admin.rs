@@ -7,7 +7,7 @@ use crate::message::{Envelope, MessageId};
 use crate::store::dead_letter::reason_word;
 use crate::store::{
     CancelOutcome, DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, DeadLetterRow, FailureNote,
-    InsertOptions, MessageKey, PausedTopic, Requeue, RowKey, SendNowOutcome,
+    InsertOptions, MessageKey, PausedTopic, Requeue, RowKey, RowRef, SendNowOutcome, StoredError,
 };
 
 /// A dead letter with all its columns.
@@ -42,11 +42,6 @@ impl MemoryDeadLetter {
 
     fn to_dead_letter(&self) -> DeadLetter {
         let Self { row, envelope, lane, dead_at, .. } = self;
-        let note = |error: &crate::store::StoredError| FailureNote {
-            at: String::new(),
-            class: error.class.clone(),
-            error: error.error.clone(),
-        };
         DeadLetter {
             message_id: row.key.message_id,
             topic: Arc::clone(&row.topic),
@@ -59,7 +54,7 @@ impl MemoryDeadLetter {
             dead_at: dead_at.as_system_time(),
             attempts: row.attempts,
             failures: row.failures,
-            errors: row.errors.iter().map(note).collect(),
+            errors: failure_notes(&row.errors),
             reason: row.reason.clone(),
         }
     }
@@ -72,6 +67,19 @@ impl State {
             return CancelOutcome::NotFound;
         };
         if row.epoch != 0 || self.is_locked(row, now) {
+            return CancelOutcome::AlreadyClaimed;
+        }
+        let (key, topic) = (row.key, row.envelope.topic.clone());
+        self.remove(key);
+        CancelOutcome::Cancelled { topic }
+    }
+
+    pub(in crate::store::memory) fn cancel_waiting(&mut self, message: MessageId, lease: Duration) -> CancelOutcome {
+        let now = self.clock.now();
+        let row = self.ids.get(&message).and_then(|id| self.rows.get(id)).filter(|row| row.lane.is_none());
+        let Some(row) = row else { return CancelOutcome::NotFound };
+        let is_nobodys = row.due_at <= now || if row.epoch == 0 { row.delayed } else { row.due_at > now.plus(lease) };
+        if !is_nobodys || self.is_locked(row, now) {
             return CancelOutcome::AlreadyClaimed;
         }
         let (key, topic) = (row.key, row.envelope.topic.clone());
@@ -137,7 +145,7 @@ impl State {
         before - self.dead.len()
     }
 
-    pub(in crate::store::memory) fn redrive(&mut self, requeues: &[Requeue]) -> Vec<MessageId> {
+    pub(in crate::store::memory) fn redrive(&mut self, requeues: &[Requeue]) -> Vec<RowRef> {
         let lanes: HashMap<MessageId, Option<u16>> =
             requeues.iter().map(|requeue| (requeue.message_id, requeue.lane)).collect();
         let (mut requeued, remaining): (Vec<_>, Vec<_>) =
@@ -162,9 +170,12 @@ impl State {
         true
     }
 
-    pub(in crate::store::memory) fn pause(&mut self, topic: &Arc<str>) {
+    /// Returns whether the pause begins with this.
+    pub(in crate::store::memory) fn pause(&mut self, topic: &Arc<str>) -> bool {
         let now = self.clock.now();
+        let is_new = !self.paused.contains_key(topic);
         self.paused.entry(Arc::clone(topic)).or_insert(now);
+        is_new
     }
 
     pub(in crate::store::memory) fn resume(&mut self, topic: &Arc<str>) -> bool {
@@ -177,12 +188,18 @@ impl State {
     }
 
     /// Turns a former row into a live one, with this id and the next epoch.
-    pub(super) fn requeue(&mut self, row: MemoryRow, id: i64) -> MessageId {
-        let message_id = row.key.message_id;
+    pub(super) fn requeue(&mut self, row: MemoryRow, id: i64) -> RowRef {
+        let key = RowKey { id, message_id: row.key.message_id };
         let due_at = if row.lane.is_some() { Micros(0) } else { row.due_at };
-        self.commit(MemoryRow { key: RowKey { id, message_id }, due_at, epoch: row.epoch + 1, ..row });
-        message_id
+        self.commit(MemoryRow { key, due_at, epoch: row.epoch + 1, ..row }).into()
     }
+}
+
+/// The failures of a row. The store in memory does not keep their times.
+pub(super) fn failure_notes(errors: &[StoredError]) -> Vec<FailureNote> {
+    let note =
+        |error: &StoredError| FailureNote { at: String::new(), class: error.class.clone(), error: error.error.clone() };
+    errors.iter().map(note).collect()
 }
 
 /// What determines a message's lane.

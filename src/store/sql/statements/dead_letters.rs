@@ -13,14 +13,14 @@ statements! {
               INSERT INTO outbox_messages
                 (id, message_id, topic, lane, key, kind, headers, payload, due_at, deliver_at, epoch, errors, created_at)
               SELECT id, message_id, topic, -1, key, kind, headers, payload, clock_timestamp(), deliver_at, epoch % 2147483647 + 1, errors, created_at
-              FROM back WHERE to_lane < 0
+              FROM back WHERE to_lane < 0 RETURNING id, message_id
             ), ordered AS (
               INSERT INTO outbox_messages
                 (message_id, topic, lane, key, kind, headers, payload, due_at, deliver_at, epoch, errors, created_at)
               SELECT message_id, topic, to_lane, key, kind, headers, payload, timestamptz 'epoch', deliver_at, epoch % 2147483647 + 1, errors, created_at
-              FROM back WHERE to_lane >= 0 ORDER BY back.id
+              FROM back WHERE to_lane >= 0 ORDER BY back.id RETURNING id, message_id
             )
-            SELECT message_id FROM gone";
+            SELECT id, message_id FROM unordered UNION ALL SELECT id, message_id FROM ordered";
     }
 
     /// The beginning of a search.
@@ -98,14 +98,15 @@ statements! {
               (id, message_id, topic, lane, key, kind, headers, payload, due_at, deliver_at, epoch, errors, created_at)
             SELECT d.id, d.message_id, d.topic, -1, d.key, d.kind, d.headers, d.payload, {now}, d.deliver_at, d.epoch % 2147483647 + 1,
               d.errors, d.created_at
-            FROM json_each(?2) k CROSS JOIN outbox_dead_letters d ON d.message_id = substr(?1, 16 * k.key + 1, 16) WHERE k.value < 0", "
+            FROM json_each(?2) k CROSS JOIN outbox_dead_letters d ON d.message_id = substr(?1, 16 * k.key + 1, 16) WHERE k.value < 0
+            RETURNING id, message_id", "
             INSERT INTO outbox_messages
               (message_id, topic, lane, key, kind, headers, payload, due_at, deliver_at, epoch, errors, created_at)
             SELECT d.message_id, d.topic, k.value, d.key, d.kind, d.headers, d.payload, 0, d.deliver_at, d.epoch % 2147483647 + 1,
               d.errors, d.created_at
             FROM json_each(?2) k CROSS JOIN outbox_dead_letters d ON d.message_id = substr(?1, 16 * k.key + 1, 16) WHERE k.value >= 0
-            ORDER BY d.id",
-            "DELETE FROM outbox_dead_letters WHERE message_id IN ({ids}) RETURNING message_id";
+            ORDER BY d.id RETURNING id, message_id",
+            "DELETE FROM outbox_dead_letters WHERE message_id IN ({ids})";
     }
 
     purge {

@@ -21,6 +21,12 @@ statements! {
         sqlite: POLL_SQLITE.replace("{is_paused}", IS_PAUSED);
     }
 
+    /// Nothing if there is no backlog.
+    any {
+        postgres: "
+            (SELECT topic FROM outbox_messages ORDER BY topic LIMIT 1) UNION ALL (SELECT topic FROM outbox_dead_letters ORDER BY topic LIMIT 1)";
+    }
+
     // The recursions jump from one topic to the next in the index: DISTINCT would read all of it. ORDER BY keeps each count on its
     // index, and so within its LIMIT.
     /// The backlog of each topic; on MySQL of one topic, and the next topics.

@@ -9,6 +9,7 @@
 //!
 //! All: the epoch after the highest is 1, and counts stop at their maximum. Otherwise one row out of range would fail its whole batch.
 
+pub(crate) mod audit;
 pub(crate) mod claims;
 pub(crate) mod dead_letters;
 pub(crate) mod due;
@@ -17,6 +18,7 @@ pub(crate) mod history;
 pub(crate) mod lane_rows;
 pub(crate) mod lanes;
 pub(crate) mod live;
+pub(crate) mod live_pages;
 pub(crate) mod notices;
 mod parts;
 pub(crate) mod pauses;
@@ -30,6 +32,7 @@ use crate::naming::TableNames;
 /// The statements, with the table names of one outbox.
 #[derive(Debug)]
 pub(crate) struct Sql {
+    pub(crate) audit: audit::AuditSql,
     pub(crate) claims: claims::ClaimSql,
     pub(crate) due: due::DueSql,
     pub(crate) halves: halves::HalfSql,
@@ -38,6 +41,7 @@ pub(crate) struct Sql {
     pub(crate) lanes: lanes::LaneSql,
     pub(crate) dead_letters: dead_letters::DeadLetterSql,
     pub(crate) live: live::LiveSql,
+    pub(crate) live_pages: live_pages::LivePageSql,
     pub(crate) notices: notices::NoticeSql,
     pub(crate) pauses: pauses::PauseSql,
     pub(crate) retention: retention::RetentionSql,
@@ -49,6 +53,7 @@ impl Sql {
     pub(crate) fn new(syntax: &'static Syntax, names: &TableNames) -> Self {
         let renderer = SqlRenderer { syntax, names, fragments: parts::of(syntax.database) };
         Self {
+            audit: audit::AuditSql::new(&renderer),
             claims: claims::ClaimSql::new(&renderer),
             due: due::DueSql::new(&renderer),
             halves: halves::HalfSql::new(&renderer),
@@ -57,6 +62,7 @@ impl Sql {
             lanes: lanes::LaneSql::new(&renderer),
             dead_letters: dead_letters::DeadLetterSql::new(&renderer),
             live: live::LiveSql::new(&renderer),
+            live_pages: live_pages::LivePageSql::new(&renderer),
             notices: notices::NoticeSql::new(&renderer),
             pauses: pauses::PauseSql::new(&renderer),
             retention: retention::RetentionSql::new(&renderer),

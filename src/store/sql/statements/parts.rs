@@ -13,6 +13,13 @@ macro_rules! fragments {
 }
 
 fragments! {
+    // Whether a row waits for its delivery time, and not for an attempt.
+    is_delayed {
+        postgres: "(epoch = 0 AND deliver_at IS NOT NULL)";
+        mysql: "(epoch = 0 AND deliver_at IS NOT NULL)";
+        sqlite: "(epoch = 0 AND deliver_at IS NOT NULL)";
+    }
+
     // Whether a row's last failure was a refusal. Errors from before it was a dead letter do not count, and invalid JSON fails no
     // claim. On MySQL not by `$[last]`, which MariaDB knows from 10.9 on; the index is never below 0, which is no path.
     is_suspect {

@@ -6,8 +6,11 @@ statements! {
 
     pause {
         postgres: "INSERT INTO outbox_paused_topics (topic) VALUES ($1) ON CONFLICT (topic) DO NOTHING";
+        // Not VALUES: both drivers count a row that is there already as one that was written.
         mysql: "
-            INSERT INTO outbox_paused_topics (topic, paused_at) VALUES (?1, UTC_TIMESTAMP(6)) ON DUPLICATE KEY UPDATE topic = topic";
+            INSERT INTO outbox_paused_topics (topic, paused_at)
+            SELECT ?1, UTC_TIMESTAMP(6) FROM DUAL WHERE NOT EXISTS (SELECT 1 FROM outbox_paused_topics WHERE topic = ?1)
+            ON DUPLICATE KEY UPDATE topic = outbox_paused_topics.topic";
         sqlite: "INSERT INTO outbox_paused_topics (topic, paused_at) VALUES (?1, {now}) ON CONFLICT (topic) DO NOTHING";
     }
 

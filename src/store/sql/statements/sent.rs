@@ -178,8 +178,9 @@ statements! {
               SELECT gone.message_id, topic, k.to_lane, key, kind, headers, payload,
                 CASE WHEN k.to_lane >= 0 THEN timestamptz 'epoch' ELSE clock_timestamp() END, deliver_at, epoch % 2147483647 + 1, errors, created_at
               FROM gone JOIN unnest($1, $2) AS k(message_id, to_lane) ON k.message_id = gone.message_id ORDER BY gone.id
+              RETURNING id, message_id
             )
-            SELECT message_id FROM gone";
+            SELECT id, message_id FROM back";
         mysql: "
             SELECT CAST(h.id AS SIGNED), h.message_id
             FROM {ids} STRAIGHT_JOIN outbox_history h FORCE INDEX (PRIMARY) ON h.message_id = UNHEX(k.message_id)
@@ -198,9 +199,9 @@ statements! {
             SELECT h.message_id, h.topic, k.value, h.key, h.kind, h.headers, h.payload, CASE WHEN k.value >= 0 THEN 0 ELSE {now} END,
               h.deliver_at, h.epoch % 2147483647 + 1, h.errors, h.created_at
             FROM json_each(?2) k CROSS JOIN outbox_history h ON h.message_id = substr(?1, 16 * k.key + 1, 16)
-            WHERE h.processed_at IS NULL AND {unreported} ORDER BY h.id", "
+            WHERE h.processed_at IS NULL AND {unreported} ORDER BY h.id RETURNING id, message_id", "
             DELETE FROM outbox_history WHERE message_id IN (
               SELECT h.message_id FROM outbox_history h WHERE h.processed_at IS NULL AND {unreported} AND h.message_id IN ({ids})
-            ) RETURNING message_id";
+            )";
     }
 }

@@ -1,7 +1,7 @@
 use std::time::{Duration, SystemTime};
 
 use crate::message::{Headers, MessageId};
-use crate::store::{AdminStore, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, Held, InsertOptions};
+use crate::store::{AdminStore, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, Held, InsertOptions, Locking};
 use crate::testing::store::StoreUnderTest;
 use crate::testing::store::support::*;
 
@@ -114,8 +114,9 @@ pub async fn redrive_requeues_dead_letters(under_test: &dyn StoreUnderTest) {
     let kept = insert_dead_letter(under_test, TOPIC, "1", "attempts").await;
     let live = insert(under_test, leased(LEASE)).await;
     let requested = [held.key.message_id, live.message_id, MessageId::new()].map(|message| requeue(message, None));
-    let (window, moved) = WriteWindow::of(under_test, admin.redrive(&requested)).await;
-    assert_eq!(moved.expect("redrive"), [held.key.message_id]);
+    let (window, moved) = WriteWindow::of(under_test, admin.redrive(&requested, None)).await;
+    let moved: Vec<MessageId> = moved.expect("redrive").iter().map(|row| row.message_id).collect();
+    assert_eq!(moved, [held.key.message_id]);
     assert_eq!(dead_letter_keys(under_test).await, [kept]);
     let row = live_row(under_test, held.key).await;
     window.assert_due_after(&row, Duration::ZERO);
@@ -125,8 +126,8 @@ pub async fn redrive_requeues_dead_letters(under_test: &dyn StoreUnderTest) {
     let sent = decoded(claim.rows.into_iter().next().expect("a row")).envelope;
     assert_eq!((sent.key.as_deref(), sent.payload), (Some("42"), message(TOPIC).payload));
     claim.handle.close(&[held.key], &[]).await.expect("close");
-    assert_eq!(admin.redrive(&requested).await.expect("redrive"), [], "it is no longer dead");
-    assert_eq!(admin.redrive(&[]).await.expect("redrive"), []);
+    assert_eq!(admin.redrive(&requested, None).await.expect("redrive"), [], "it is no longer dead");
+    assert_eq!(admin.redrive(&[], None).await.expect("redrive"), []);
 }
 
 /// In a lane, redriven messages go after everything that is there, in the order in which they were enqueued.
@@ -143,10 +144,31 @@ pub async fn redrive_goes_to_the_tail_of_a_lane(under_test: &dyn StoreUnderTest)
     let letter = admin.find_dead_letter(first.message_id).await.expect("dead letter").expect("it is dead");
     assert_eq!(letter.lane, Some(3));
     let requeues = [second, first, second].map(|row| requeue(row.message_id, Some(3)));
-    let moved = admin.redrive(&requeues).await.expect("redrive");
+    let moved = admin.redrive(&requeues, None).await.expect("redrive");
     assert_eq!(moved.len(), 2, "a duplicate is requeued once");
     let order: Vec<MessageId> = under_test.live_rows().await.iter().map(|row| row.key.message_id).collect();
     assert_eq!(order, [stays.message_id, first.message_id, second.message_id]);
     let in_1970 = under_test.live_rows().await.iter().all(|row| row.due_at == SystemTime::UNIX_EPOCH);
     assert!(in_1970, "only their owner takes them");
+}
+
+/// A redrive says where its messages are, in a lane or not: until they are settled or dead-lettered again.
+pub async fn redriven_messages_are_found_where_redrive_says(under_test: &dyn StoreUnderTest) {
+    let store = under_test.store();
+    let Some(admin) = store.admin() else { return };
+    let mut dead = Vec::new();
+    for _ in 0..3 {
+        dead.push(insert_dead_letter(under_test, TOPIC, "1", "refused").await.message_id);
+    }
+    let requeues = [requeue(dead[0], None), requeue(dead[1], Some(3)), requeue(dead[2], Some(5))];
+    let moved = admin.redrive(&requeues, None).await.expect("redrive");
+    let mut named: Vec<MessageId> = moved.iter().map(|row| row.message_id).collect();
+    named.sort_unstable();
+    assert_eq!(named, dead);
+    let remaining = sorted(store.remaining(&moved).await.expect("remaining"));
+    assert_eq!(remaining, live_keys(under_test).await);
+    let again = live_row(under_test, remaining[0]).await;
+    dead_letter(under_test, remaining[0], again.epoch, "refused").await;
+    store.settle(&remaining[1..2], Locking::Skip).await.expect("settle");
+    assert_eq!(store.remaining(&moved).await.expect("remaining"), remaining[2..]);
 }

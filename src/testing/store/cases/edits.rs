@@ -18,7 +18,7 @@ pub async fn edited_message_replaces_its_dead_letter(under_test: &dyn StoreUnder
     edited.kind = "order.corrected".to_owned();
     edited.payload = Some(vec![0, 0xff]);
     edited.headers = [("trace", "a"), ("trace", "b")].into_iter().collect::<Headers>();
-    let replace = admin.replace(held.key.message_id, &edited, None);
+    let replace = admin.replace(held.key.message_id, &edited, None, None);
     let (window, replaced) = WriteWindow::of(under_test, replace).await;
     assert!(replaced.expect("replace"));
     assert_eq!(dead_letter_keys(under_test).await, [kept]);
@@ -44,7 +44,7 @@ pub async fn edited_message_goes_to_the_tail_of_a_lane(under_test: &dyn StoreUnd
     dead_letter(under_test, dead, 0, "refused").await;
     let stays = insert(under_test, InsertOptions::default().in_lane(lane)).await;
     let edited = message(TOPIC);
-    assert!(admin.replace(dead.message_id, &edited, Some(lane)).await.expect("replace"));
+    assert!(admin.replace(dead.message_id, &edited, Some(lane), None).await.expect("replace"));
     let rows = under_test.live_rows().await;
     let order: Vec<MessageId> = rows.iter().map(|row| row.key.message_id).collect();
     assert_eq!(order, [stays.message_id, edited.message_id]);
@@ -53,7 +53,7 @@ pub async fn edited_message_goes_to_the_tail_of_a_lane(under_test: &dyn StoreUnd
     let other = insert_dead_letter(under_test, "invoices", "1", "refused").await;
     let mut bare = message("invoices");
     (bare.key, bare.payload) = (None, None);
-    assert!(admin.replace(other.message_id, &bare, None).await.expect("replace"));
+    assert!(admin.replace(other.message_id, &bare, None, None).await.expect("replace"));
     let claim = claim(under_test, &spec("invoices")).await;
     let claimed = keys(&claim.rows);
     let sent = decoded(claim.rows.into_iter().next().expect("a row")).envelope;
@@ -67,10 +67,13 @@ pub async fn edit_requires_a_dead_letter(under_test: &dyn StoreUnderTest) {
     let live = insert(under_test, leased(LEASE)).await;
     let dead = insert_dead_letter(under_test, TOPIC, "1", "refused").await;
     for letter in [live.message_id, MessageId::new()] {
-        assert!(!admin.replace(letter, &message(TOPIC), None).await.expect("replace"));
+        assert!(!admin.replace(letter, &message(TOPIC), None, None).await.expect("replace"));
     }
     assert_eq!((live_keys(under_test).await, dead_letter_keys(under_test).await), (vec![live], vec![dead]));
-    assert!(admin.replace(dead.message_id, &message(TOPIC), None).await.expect("replace"));
-    assert!(!admin.replace(dead.message_id, &message(TOPIC), None).await.expect("replace"), "it is no longer dead");
+    assert!(admin.replace(dead.message_id, &message(TOPIC), None, None).await.expect("replace"));
+    assert!(
+        !admin.replace(dead.message_id, &message(TOPIC), None, None).await.expect("replace"),
+        "it is no longer dead"
+    );
     assert_eq!((live_keys(under_test).await.len(), dead_letter_keys(under_test).await.len()), (2, 0));
 }

@@ -15,15 +15,15 @@ use crate::testing::store::support::{
     other_message, poll_spec, sorted, spec,
 };
 
-const LANES: u16 = 4;
+pub(super) const LANES: u16 = 4;
 const QUIET: Duration = Duration::from_secs(20);
 
-fn topic() -> Arc<str> {
+pub(super) fn topic() -> Arc<str> {
     TOPIC.into()
 }
 
 /// The lane operations, with the topic's lanes created; `None` if the store has no lanes.
-async fn lanes(under_test: &dyn StoreUnderTest) -> Option<&dyn LaneStore> {
+pub(super) async fn lanes(under_test: &dyn StoreUnderTest) -> Option<&dyn LaneStore> {
     let lanes = under_test.store().lanes()?;
     lanes.prepare_lanes(&[count(LANES)]).await.expect("prepare the lanes");
     Some(lanes)
@@ -51,7 +51,7 @@ fn owned(view: &LaneView, node: NodeId) -> Vec<OwnedLane> {
 }
 
 /// A node that owns every lane.
-async fn sole_owner(lanes: &dyn LaneStore) -> (NodeId, Vec<OwnedLane>) {
+pub(super) async fn sole_owner(lanes: &dyn LaneStore) -> (NodeId, Vec<OwnedLane>) {
     let node = NodeId::new();
     let view = lanes.balance_lanes(&joining(node)).await.expect("balance_lanes");
     let held = owned(&view, node);
@@ -65,17 +65,17 @@ fn keyed(key: &str) -> (Envelope, InsertOptions) {
     (envelope, InsertOptions::default().in_lane(lane_of(key, LANES)))
 }
 
-async fn insert_keyed(under_test: &dyn StoreUnderTest, key: &str) -> RowKey {
+pub(super) async fn insert_keyed(under_test: &dyn StoreUnderTest, key: &str) -> RowKey {
     let (envelope, options) = keyed(key);
     under_test.insert(&envelope, options).await
 }
 
-fn fence_of(held: &[OwnedLane], key: &str) -> i64 {
+pub(super) fn fence_of(held: &[OwnedLane], key: &str) -> i64 {
     let lane = lane_of(key, LANES);
     held.iter().find(|held| held.lane == lane).expect("every lane is held").fence
 }
 
-fn failed(row: RowKey, fence: i64) -> WithFence<Failed> {
+pub(super) fn failed(row: RowKey, fence: i64) -> WithFence<Failed> {
     let held = Held { key: row, epoch: 0 };
     let wait = Duration::from_secs(10);
     let value = Failed { held, wait, spends_attempt: true, class: "record", error: "refused".to_owned() };

@@ -1,9 +1,11 @@
 //! The cases, one function each.
 
 mod admin_dead_letters;
+mod audit;
 mod backlog;
 mod batches;
 mod cancel;
+mod cancel_waiting;
 mod claim;
 mod close;
 mod confirm;
@@ -17,6 +19,8 @@ mod halves;
 mod history;
 mod horizon;
 mod lanes;
+mod live_keys;
+mod live_messages;
 mod pauses;
 mod polls;
 mod processed;
@@ -26,9 +30,11 @@ mod send_now;
 mod settle;
 
 pub use admin_dead_letters::*;
+pub use audit::*;
 pub use backlog::*;
 pub use batches::*;
 pub use cancel::*;
+pub use cancel_waiting::*;
 pub use claim::*;
 pub use close::*;
 pub use confirm::*;
@@ -42,6 +48,8 @@ pub use halves::*;
 pub use history::*;
 pub use horizon::*;
 pub use lanes::*;
+pub use live_keys::*;
+pub use live_messages::*;
 pub use pauses::*;
 pub use polls::*;
 pub use processed::*;

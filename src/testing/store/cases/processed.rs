@@ -24,7 +24,7 @@ async fn send(under_test: &dyn StoreUnderTest, history: &dyn HistoryStore) -> Ro
 }
 
 async fn report(history: &dyn HistoryStore, key: RowKey) -> ProcessedOutcome {
-    let reported = history.report_processed(&[key.message_id]).await.expect("report");
+    let reported = history.report_processed(&[key.message_id], None).await.expect("report");
     let [(message_id, outcome)] = reported[..] else { panic!("one answer: {reported:?}") };
     assert_eq!(message_id, key.message_id);
     outcome
@@ -59,13 +59,13 @@ pub async fn processed_report_is_recorded_once(under_test: &dyn StoreUnderTest) 
     assert_eq!(report(history, key).await, ProcessedOutcome::AlreadyProcessed);
     assert_eq!((processed_at(history, key).await, processed_at(history, other).await), (first, None));
     let mut many =
-        history.report_processed(&[key.message_id, other.message_id, other.message_id]).await.expect("report");
+        history.report_processed(&[key.message_id, other.message_id, other.message_id], None).await.expect("report");
     many.sort_by_key(|(message_id, _)| *message_id);
     let mut expected =
         [(key.message_id, ProcessedOutcome::AlreadyProcessed), (other.message_id, ProcessedOutcome::Processed)];
     expected.sort_by_key(|(message_id, _)| *message_id);
     assert_eq!(many, expected);
-    assert_eq!(history.report_processed(&[]).await.expect("report"), []);
+    assert_eq!(history.report_processed(&[], None).await.expect("report"), []);
 }
 
 /// A consumer that is faster than the settle loses nothing.
@@ -110,7 +110,7 @@ pub async fn old_processed_reports_are_applied_to_their_messages(under_test: &dy
     history.settle_into_history(&[HistoryRow { key, keep }], Locking::Skip).await.expect("settle");
     let reported_at = processed_at(history, key).await;
     assert!(reported_at.is_some());
-    assert_eq!(history.resend(&[requeue(key.message_id, None)]).await.expect("resend"), [], "it is processed");
+    assert_eq!(history.resend(&[requeue(key.message_id, None)], None).await.expect("resend"), [], "it is processed");
     let never_sent = insert(under_test, DUE).await;
     assert_eq!(report(history, never_sent).await, ProcessedOutcome::NotSettledYet);
     assert_eq!(history.apply_processed_reports(DAY, 100).await.expect("apply_processed_reports"), 0, "they are young");
@@ -159,20 +159,20 @@ pub async fn resend_requeues_messages(under_test: &dyn StoreUnderTest) {
     let (key, processed) = (send(under_test, history).await, send(under_test, history).await);
     report(history, processed).await;
     let requested = [key.message_id, processed.message_id, MessageId::new()].map(|message| requeue(message, None));
-    let (window, moved) = WriteWindow::of(under_test, history.resend(&requested)).await;
+    let (window, moved) = WriteWindow::of(under_test, history.resend(&requested, None)).await;
     assert_eq!(moved.expect("resend"), [key.message_id]);
     assert_eq!(history.sent(key.message_id).await.expect("sent"), None, "in one of the two at a time");
     let row = sent_again(under_test, key).await;
     window.assert_due_after(&row, Duration::ZERO);
     assert_eq!((row.epoch, row.attempts, row.failures), (1, 0, 0));
-    assert_eq!(history.resend(&requested).await.expect("resend"), [], "it is live again");
+    assert_eq!(history.resend(&requested, None).await.expect("resend"), [], "it is live again");
     // The first copy is processed at last, while the second is in flight.
     assert_eq!(report(history, key).await, ProcessedOutcome::NotSettledYet);
     let claim = claim(under_test, &crate::store::ClaimSpec { keep: Some(AWAITING), ..spec(TOPIC) }).await;
     assert_eq!(keys(&claim.rows), [row.key]);
     claim.handle.close(&[row.key], &[]).await.expect("close");
     assert!(processed_at(history, key).await.is_some());
-    assert_eq!(history.resend(&[]).await.expect("resend"), []);
+    assert_eq!(history.resend(&[], None).await.expect("resend"), []);
 }
 
 /// The settle of an earlier copy may come late, or again because its answer was lost: it must not remove the new copy.
@@ -181,7 +181,7 @@ pub async fn resend_survives_a_late_settle(under_test: &dyn StoreUnderTest) {
     for (options, lane) in [(DUE, None), (InsertOptions::default().in_lane(3), Some(3))] {
         let key = insert(under_test, options).await;
         settle(history, key).await;
-        history.resend(&[requeue(key.message_id, lane)]).await.expect("resend");
+        history.resend(&[requeue(key.message_id, lane)], None).await.expect("resend");
         for locking in [Locking::Skip, Locking::Wait] {
             assert_eq!(
                 history.settle_into_history(&[HistoryRow { key, keep: AWAITING }], locking).await.expect("settle"),
@@ -207,7 +207,7 @@ pub async fn resend_goes_to_the_tail_of_a_lane(under_test: &dyn StoreUnderTest) 
         settle(history, row).await;
     }
     let requeues = [second, first, second].map(|row| requeue(row.message_id, Some(3)));
-    assert_eq!(history.resend(&requeues).await.expect("resend").len(), 2, "one that is named twice comes once");
+    assert_eq!(history.resend(&requeues, None).await.expect("resend").len(), 2, "one that is named twice comes once");
     let order: Vec<MessageId> = under_test.live_rows().await.iter().map(|row| row.key.message_id).collect();
     assert_eq!(order, [stays.message_id, first.message_id, second.message_id]);
 }

@@ -57,7 +57,7 @@ pub async fn redrive_requeues_into_the_given_lane(under_test: &dyn StoreUnderTes
     }
     assert_message_keys(admin.dead_letter_keys(&requested(&rows)).await.expect("keys"), &rows);
     assert_eq!(admin.dead_letter_keys(&[]).await.expect("keys"), []);
-    assert_eq!(admin.redrive(&requeues(&rows)).await.expect("redrive").len(), rows.len());
+    assert_eq!(admin.redrive(&requeues(&rows), None).await.expect("redrive").len(), rows.len());
     assert_requeued(under_test, &rows).await;
 }
 
@@ -70,6 +70,6 @@ pub async fn resend_requeues_into_the_given_lane(under_test: &dyn StoreUnderTest
     assert_eq!(sorted(history.settle_into_history(&kept, Locking::Skip).await.expect("settle")), sorted(rows.clone()));
     assert_message_keys(history.sent_keys(&requested(&rows)).await.expect("keys"), &rows);
     assert_eq!(history.sent_keys(&[]).await.expect("keys"), []);
-    assert_eq!(history.resend(&requeues(&rows)).await.expect("resend").len(), rows.len());
+    assert_eq!(history.resend(&requeues(&rows), None).await.expect("resend").len(), rows.len());
     assert_requeued(under_test, &rows).await;
 }

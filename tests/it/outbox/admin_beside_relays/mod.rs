@@ -1,5 +1,6 @@
 //! What people do to messages beside running relays: on each database, by the async handle and by the blocking one.
 
+mod canary;
 mod fixture;
 mod history;
 mod letters;

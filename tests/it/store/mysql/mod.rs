@@ -1,7 +1,9 @@
 //! MySQL, tested with MariaDB.
 
 mod async_pool;
+mod audit;
 mod connections;
+mod live_plans;
 mod plans_at_size;
 mod regressions;
 mod sync_pool;

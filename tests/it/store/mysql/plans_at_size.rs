@@ -27,7 +27,7 @@ struct Counter {
 
 /// What each session has read in all, recorded when it ends: the store keeps it until then.
 #[derive(Debug, Clone, Default)]
-struct Tally(Arc<Mutex<Vec<u64>>>);
+pub(super) struct Tally(pub(super) Arc<Mutex<Vec<u64>>>);
 
 impl CustomizeConnection<MysqlConnection, diesel::r2d2::Error> for Tally {
     fn on_release(&self, mut session: MysqlConnection) {

@@ -20,6 +20,7 @@ use xtask::test_servers;
 
 use super::under_test::MysqlUnderTest;
 use super::{deadpool, r2d2};
+use crate::store::audit::assert_record_is_part_of_the_write;
 use crate::store::edited::assert_edits_are_isolated;
 use crate::store::{assert_works_without_pauses, insert, spec};
 
@@ -193,6 +194,13 @@ async fn relays_work_without_a_table_of_pauses() {
     let Some(test) = MysqlUnderTest::open(deadpool) else { return };
     let drop_table = || test.run(&format!("DROP TABLE {}", test.names.paused_topics()));
     assert_works_without_pauses(&test.store, drop_table).await;
+}
+
+#[tokio::test]
+async fn an_operation_that_cannot_be_recorded_changes_nothing() {
+    let Some(test) = MysqlUnderTest::open(deadpool) else { return };
+    let drop_table = || test.run(&format!("DROP TABLE {}", test.names.audit()));
+    assert_record_is_part_of_the_write(&test, drop_table).await;
 }
 
 #[tokio::test]

@@ -201,6 +201,11 @@ impl<P: ConnectionPool<Mysql>> StoreUnderTest for MysqlUnderTest<P> {
         self.run(&format!("UPDATE {history} SET sent_at = sent_at - {by}, falls_on = falls_on - INTERVAL {days} DAY"));
         self.run(&format!("UPDATE {marks} SET marked_at = marked_at - {by}"));
         self.run(&format!("UPDATE {{d}} SET dead_at = dead_at - {by}"));
+        self.run(&format!("UPDATE {} SET began_at = began_at - {by}", self.names.audit()));
+    }
+
+    async fn make_due_together(&self) {
+        self.run("UPDATE {m} SET due_at = UTC_TIMESTAMP(6) - INTERVAL 1 HOUR WHERE lane = -1");
     }
 }
 

@@ -2,9 +2,11 @@
 
 mod abandoned_calls;
 mod async_pool;
+mod audit;
 mod connections;
 mod history;
 mod isolation;
+mod live_plans;
 mod passwords;
 mod plans;
 mod plans_at_size;

@@ -94,9 +94,9 @@ async fn the_history_is_read_by_its_indexes() {
         assert_eq!(store.sent_of_key(&orders, &"5".into(), next.as_ref(), 10).await.expect("a page").len(), 10);
         let late = store.unprocessed(&orders, Duration::ZERO, None, 10).await.expect("unprocessed");
         assert_eq!(late.len(), 10);
-        assert_eq!(store.report_processed(&[late[0].message_id]).await.expect("report").len(), 1);
+        assert_eq!(store.report_processed(&[late[0].message_id], None).await.expect("report").len(), 1);
         assert_eq!(
-            store.resend(&[Requeue { message_id: late[1].message_id, lane: None }]).await.expect("resend").len(),
+            store.resend(&[Requeue { message_id: late[1].message_id, lane: None }], None).await.expect("resend").len(),
             1
         );
         assert_eq!(store.prune(100).await.expect("prune").rows, 0);

@@ -10,6 +10,7 @@ use diesel_outbox::store::{ConnectionPool, PostgresStore, SchemaProblem, StoreEr
 
 use super::connections::{deadpool, r2d2};
 use super::under_test::PostgresUnderTest;
+use crate::store::audit::assert_record_is_part_of_the_write;
 use crate::store::edited::assert_edits_are_isolated;
 use crate::store::{assert_works_without_pauses, insert, spec};
 
@@ -184,6 +185,13 @@ async fn relays_work_without_a_table_of_pauses() {
     let Some(test) = PostgresUnderTest::open(deadpool) else { return };
     let drop_table = || test.run(&format!("DROP TABLE {}", test.names.paused_topics()));
     assert_works_without_pauses(&test.store, drop_table).await;
+}
+
+#[tokio::test]
+async fn an_operation_that_cannot_be_recorded_changes_nothing() {
+    let Some(test) = PostgresUnderTest::open(deadpool) else { return };
+    let drop_table = || test.run(&format!("DROP TABLE {}", test.names.audit()));
+    assert_record_is_part_of_the_write(&test, drop_table).await;
 }
 
 #[tokio::test]

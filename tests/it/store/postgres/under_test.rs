@@ -190,11 +190,15 @@ impl<P: ConnectionPool<Pg>> StoreUnderTest for PostgresUnderTest<P> {
              UPDATE {lanes} SET expires_at = expires_at - {by}, quiet_until = quiet_until - {by}; \
              UPDATE {halves} SET created_at = created_at - {by}"
         ));
-        let (history, marks) = (self.names.history(), self.names.processed_marks());
+        let (history, marks, audit) = (self.names.history(), self.names.processed_marks(), self.names.audit());
         self.run(&format!(
-            "UPDATE {history} SET sent_at = sent_at - {by}, falls_on = falls_on - {days}; \
+            "UPDATE {audit} SET began_at = began_at - {by}; UPDATE {history} SET sent_at = sent_at - {by}, falls_on = falls_on - {days}; \
              UPDATE {marks} SET marked_at = marked_at - {by}; UPDATE {{d}} SET dead_at = dead_at - {by}"
         ));
+    }
+
+    async fn make_due_together(&self) {
+        self.run("UPDATE {m} SET due_at = now() - interval '1 hour' WHERE lane = -1");
     }
 }
 

@@ -1,5 +1,6 @@
 //! SQLite.
 
+mod live_plans;
 mod lock;
 mod plans;
 mod pools;

@@ -13,6 +13,7 @@ use diesel_outbox::store::{SQLITE_SET_UP, SchemaProblem, SqliteStore, StoreError
 
 use super::{R2d2Pool, open, r2d2};
 use crate::store::assert_works_without_pauses;
+use crate::store::audit::assert_record_is_part_of_the_write;
 use crate::store::spec;
 
 async fn problem(store: &SqliteStore<R2d2Pool>) -> SchemaProblem {
@@ -154,4 +155,11 @@ async fn relays_work_without_a_table_of_pauses() {
     let under_test = open().await;
     let drop_table = || under_test.run("DROP TABLE outbox_paused_topics");
     assert_works_without_pauses(&under_test.store, drop_table).await;
+}
+
+#[tokio::test]
+async fn an_operation_that_cannot_be_recorded_changes_nothing() {
+    let under_test = open().await;
+    let drop_table = || under_test.run("DROP TABLE outbox_audit");
+    assert_record_is_part_of_the_write(&under_test, drop_table).await;
 }

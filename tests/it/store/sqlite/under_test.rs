@@ -164,8 +164,13 @@ impl<P: ConnectionPool<Sqlite>> StoreUnderTest for SqliteUnderTest<P> {
              UPDATE outbox_half_messages SET created_at = created_at - {by}; \
              UPDATE outbox_history SET sent_at = sent_at - {by}, falls_on = falls_on - {days}; \
              UPDATE outbox_processed_marks SET marked_at = marked_at - {by}; \
-             UPDATE outbox_dead_letters SET dead_at = dead_at - {by}"
+             UPDATE outbox_dead_letters SET dead_at = dead_at - {by}; \
+             UPDATE outbox_audit SET began_at = began_at - {by}"
         ));
+    }
+
+    async fn make_due_together(&self) {
+        self.run(&format!("UPDATE outbox_messages SET due_at = {NOW} - 3600000 WHERE lane = -1"));
     }
 }
 

@@ -68,6 +68,10 @@ impl<S: Store> HalfStore for WatchedStore<S> {
 
 #[async_trait]
 impl<S: Store> Store for WatchedStore<S> {
+    fn name(&self) -> &'static str {
+        self.store.name()
+    }
+
     fn use_tables(&mut self, names: &TableNames) {
         self.store.use_tables(names);
     }

@@ -1,0 +1,49 @@
+//! The backlog counter: counts the backlog from time to time, so that its gauges are fresh whoever scrapes them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::backlog;
+use crate::limits::BACKLOG_PAUSE_FACTOR;
+use crate::relay::engine::engines::Engines;
+use crate::relay::engine::stop::Stage;
+use crate::relay::repeated::Repeated;
+
+/// Runs until the relay drains.
+pub(crate) async fn run(engines: Arc<Engines>) {
+    let mut failures = Repeated::default();
+    loop {
+        let began = Instant::now();
+        match backlog::count(&engines).await {
+            Ok(_) => failures.end(),
+            // The poller logs an outage.
+            Err(error) if engines.store_health.failing().is_none() && failures.is_news(&error) => {
+                tracing::warn!(%error, "the backlog could not be counted: its gauges keep their last values until it can");
+            }
+            Err(error) => tracing::debug!(%error, "the backlog still cannot be counted"),
+        }
+        tokio::select! {
+            () = sleep(pause(engines.limits.backlog_interval, began.elapsed())) => {}
+            () = engines.stop.reached(Stage::Draining) => return,
+        }
+    }
+}
+
+/// How long to pause after a count that took so long.
+fn pause(interval: Duration, took: Duration) -> Duration {
+    interval.max(took.saturating_mul(BACKLOG_PAUSE_FACTOR))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slow_count_is_followed_by_a_long_pause() {
+        let interval = Duration::from_secs(30);
+        assert_eq!(pause(interval, Duration::from_millis(20)), interval);
+        assert_eq!(pause(interval, Duration::from_secs(5)), Duration::from_secs(250));
+    }
+}
