@@ -45,5 +45,6 @@ async fn the_audit_is_read_by_its_indexes() {
     }
     drop(test);
     let read = eventually("the session has recorded its reads", || tally.0.lock().expect("unpoisoned").pop()).await;
-    assert!(0 < read && read < OTHERS / 4, "{read} rows");
+    // A single read of them all would be more. The tables of other tests are counted, too, where the store looks for its own.
+    assert!(0 < read && read < OTHERS, "{read} rows");
 }
