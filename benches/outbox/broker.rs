@@ -148,7 +148,9 @@ impl BareProducer {
         let mut config = ClientConfig::new();
         config.set("bootstrap.servers", bootstrap).set("acks", "all").set("enable.idempotence", "true");
         config.set("linger.ms", "0").set("partitioner", "murmur2_random").set("message.timeout.ms", "25000");
-        settings.iter().for_each(|(name, value)| drop(config.set(*name, *value)));
+        for (name, value) in settings {
+            config.set(*name, *value);
+        }
         let producer: ThreadedProducer<Callbacks> = config.create_with_context(Callbacks(Arc::clone(&delivered)))?;
         let this = Self { producer, delivered };
         this.send(topic, messages, "", b"")?;
