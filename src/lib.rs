@@ -136,6 +136,7 @@ mod naming;
 mod outbox;
 mod panic_guard;
 pub mod relay;
+mod repeated;
 mod retention;
 pub mod retry;
 mod serialize;

@@ -50,10 +50,10 @@ pub const TASK_RECOVERED_AFTER: Duration = Duration::from_secs(60);
 /// five seconds each, or after a minute or two where a store is configured so, and a slow database is no reason for a restart.
 pub const POLLER_STUCK_AFTER: Duration = Duration::from_secs(300);
 
-/// How often a continuing failure is logged as a warning. In between it is logged as DEBUG.
+/// How often a failure that repeats is logged as a warning. In between it is logged as DEBUG.
 pub const WARNING_REPEAT_INTERVAL: Duration = Duration::from_secs(60);
 
-/// How many different failures of one outage are each logged as a warning.
+/// How many different failures of one task are each logged as a warning in that time.
 pub const WARNING_TEXTS_MAX: usize = 8;
 
 /// Connections that a relay needs besides those of its claims. A claim keeps its connection until its messages have outcomes; all other

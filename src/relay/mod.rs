@@ -23,7 +23,6 @@ mod liveness;
 mod notify;
 mod path;
 mod pruner;
-mod repeated;
 mod settle;
 mod settler;
 mod sweep;

@@ -20,6 +20,7 @@ use crate::relay::direct::dispatcher;
 use crate::relay::direct::queue::{Link, Queue, Queues};
 use crate::relay::engine::Engine;
 use crate::relay::engine::engines::Engines;
+use crate::relay::engine::failure_log::FailureLog;
 use crate::relay::engine::one_by_one::OneByOne;
 use crate::relay::engine::rows::Ledger;
 use crate::relay::engine::stop::Stop;
@@ -211,6 +212,7 @@ impl RelayBuilder {
                 queue: Arc::new(queue),
                 outcome_queue: OutcomeQueue::default(),
                 one_by_one: OneByOne::default(),
+                failure_log: FailureLog::default(),
                 oldest_in_flight: gauge(metrics::OLDEST_IN_FLIGHT),
                 stop: Arc::clone(&stop),
                 wakeups: Arc::clone(&wakeups),

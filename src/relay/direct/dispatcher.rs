@@ -22,6 +22,7 @@ use crate::relay::health::breaker::{Admission, BreakerState};
 use crate::relay::ledger::entry::Lease;
 use crate::relay::path::Path;
 use crate::relay::settle::failures::{self, PendingDeadLetter};
+use crate::repeated::warn_once_a_minute;
 use crate::store::{Confirmed, Held, Loaded, NewDeadLetter, Poisoned, Row, RowRef};
 
 /// Runs until the relay ends. While the relay drains, it runs until the queue is empty.
@@ -141,7 +142,8 @@ async fn confirm(engine: &Engine, queued: &[Queued]) -> (Read, Vec<PendingDeadLe
     let confirmed = match store_call("confirm", engine.store.confirm(&refs)).await {
         Ok(confirmed) => confirmed,
         Err(error) => {
-            tracing::warn!(%error, rows = refs.len(), "committed rows could not be read: leaving them to the sweeper");
+            let text = "committed rows could not be read: leaving them to the sweeper";
+            warn_once_a_minute!(engine.failure_log.confirm, error, rows = refs.len(), "{text}");
             engine.queue.deferred.add(unverified().map(left));
             count_lost(refs.len(), "confirm_failed");
             return Default::default();

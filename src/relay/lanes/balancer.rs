@@ -16,30 +16,19 @@ use crate::injected_bugs::{InjectedBug, is_injected};
 use crate::metrics;
 use crate::relay::engine::Engine;
 use crate::relay::engine::stop::Stage;
-use crate::relay::repeated::Repeated;
+use crate::repeated::{Repeated, warn_once_a_minute};
 use crate::store::{LaneBalanceSpec, LaneState, LaneStore, LaneView, OwnedLane, StoreError};
 
 /// Runs until every lane of the topic is handed over, or the relay ends.
 pub(crate) async fn run(engine: Arc<Engine>, lanes: Arc<TopicLanes>) {
-    let (mut renew_at, mut node_health, mut failures) =
-        (engine.clock.now(), NodeHealth::default(), Repeated::default());
+    let (mut renew_at, mut node_health, failures) = (engine.clock.now(), NodeHealth::default(), Repeated::default());
     loop {
         let balanced = tick(&engine, &lanes, &mut renew_at, &mut node_health).await;
         node_health.observe(&lanes, balanced.is_err(), engine.clock.now());
-        match &balanced {
-            Ok(_) => failures.end(),
-            Err(error) => {
-                ::metrics::counter!(metrics::LANE_BALANCE_FAILED).increment(1);
-                let (topic, is_news) = (lanes.name(), failures.is_news(error));
-                match is_news {
-                    true => tracing::warn!(
-                        %error,
-                        %topic,
-                        "lanes could not be balanced or renewed: trying again until their leases end"
-                    ),
-                    false => tracing::debug!(%error, %topic, "lanes still cannot be balanced or renewed"),
-                }
-            }
+        if let Err(error) = &balanced {
+            ::metrics::counter!(metrics::LANE_BALANCE_FAILED).increment(1);
+            let text = "lanes could not be balanced or renewed: trying again until their leases end";
+            warn_once_a_minute!(failures, error, topic = %lanes.name(), "{text}");
         }
         let is_leaving = engine.stop.has_reached(Stage::Draining);
         // If the database cannot be reached and no lane is owned any more, nothing is left to do.

@@ -82,10 +82,10 @@ async fn write_failed(engine: &Engine, lanes: &TopicLanes, failed: Vec<(InFlight
     let Some(store) = engine.store.lanes().filter(|_| !failed.is_empty()) else { return };
     crash_point!(FAILING);
     let (topic, loss) =
-        (lanes.name(), "failures of an ordered topic could not be written: their keys wait all the same");
+        (lanes.name(), "failures of an ordered topic are lost, and their keys wait all the same");
     let fail = |part| store.fail_in_lanes(&topic, engine.lanes.node, part);
     // The key waits even if the failure was not written. Only the row's own counters miss it.
-    let written = counted(write_in_parts("fail_in_lanes", &failed, loss, fail).await, failed.len());
+    let written = counted(write_in_parts(engine, "fail_in_lanes", &failed, loss, fail).await, failed.len());
     let now = engine.clock.now();
     for (in_flight, failed) in in_flight.into_iter().zip(failed) {
         let row = failed.value.held.key;
@@ -110,9 +110,9 @@ async fn write_dead_letters(engine: &Engine, lanes: &TopicLanes, pending: Vec<(I
         in_flight.iter().zip(pending).map(in_lane).unzip();
     let Some(store) = engine.store.lanes().filter(|_| !dead.is_empty()) else { return };
     crash_point!(DEAD_LETTERING);
-    let (topic, loss) = (lanes.name(), "messages of an ordered topic could not be dead-lettered: trying again");
+    let (topic, loss) = (lanes.name(), "messages of an ordered topic are not dead-lettered, and are tried again");
     let dead_letter = |part| store.dead_letter_from_lanes(&topic, engine.lanes.node, part);
-    let written = counted(write_in_parts("dead_letter_from_lanes", &dead, loss, dead_letter).await, dead.len());
+    let written = counted(write_in_parts(engine, "dead_letter_from_lanes", &dead, loss, dead_letter).await, dead.len());
     let retry_at = engine.clock.now() + engine.limits.poll_interval;
     for ((in_flight, dead), letter) in in_flight.into_iter().zip(dead).zip(letters) {
         let row = dead.value.held.key;

@@ -26,8 +26,8 @@ use crate::relay::engine::store_call::store_call;
 use crate::relay::health::breaker::BreakerState;
 use crate::relay::ledger::entry::Progress;
 use crate::relay::path::Path;
-use crate::relay::repeated::Repeated;
 use crate::relay::topics::Gate;
+use crate::repeated::{Repeated, warn_once_a_minute};
 use crate::store::{LaneScan, LaneStore, Loaded, Row, RowKey, StoreError};
 
 /// Behind which lanes the next step begins, so that no lane starves.
@@ -39,10 +39,10 @@ struct RoundRobin {
 
 /// Runs until the relay drains.
 pub(crate) async fn run(engine: Arc<Engine>, lanes: Arc<TopicLanes>) {
-    let (mut cursor, mut failures) = (RoundRobin::default(), Repeated::default());
+    let (mut cursor, failures) = (RoundRobin::default(), Repeated::default());
     while !engine.stop.has_reached(Stage::Draining) {
         let wakeup = lanes.reader_wakeup.notified();
-        let stepped = step(&engine, &lanes, &mut cursor).await.inspect(|_| failures.end());
+        let stepped = step(&engine, &lanes, &mut cursor).await;
         // A locked table blocks every node: leaving the lanes to others would help nobody.
         let has_failed = matches!(&stepped, Err(error) if !matches!(error, StoreError::Conflict(_)));
         lanes.note_read(has_failed, engine.clock.now());
@@ -50,9 +50,7 @@ pub(crate) async fn run(engine: Arc<Engine>, lanes: Arc<TopicLanes>) {
             Ok(did_something) => did_something,
             Err(error) => {
                 ::metrics::counter!(metrics::LANE_READ_FAILED).increment(1);
-                if failures.is_news(&error) {
-                    tracing::warn!(%error, topic = %lanes.name(), "lanes could not be read: trying again");
-                }
+                warn_once_a_minute!(failures, error, topic = %lanes.name(), "lanes could not be read: trying again");
                 sleep_poll_interval(&engine).await;
                 true
             }
@@ -97,7 +95,8 @@ async fn step(engine: &Arc<Engine>, lanes: &Arc<TopicLanes>, cursor: &mut RoundR
         // Both run to their ends: rows taken to be sent must not be dropped because the read failed.
         let (has_read, has_sent) = tokio::join!(read, send(engine, store, lanes, &mut cursor.send));
         if let (Err(_), Err(error)) = (&has_read, &has_sent) {
-            tracing::warn!(%error, topic = %lanes.name(), "neither a page nor single rows of the lanes could be read: trying again");
+            let text = "neither a page nor single rows of the lanes could be read: trying again";
+            warn_once_a_minute!(engine.failure_log.lane_reads, error, topic = %lanes.name(), "{text}");
         }
         return has_read.and_then(|has_read| Ok(has_sent? || has_read));
     }

@@ -15,6 +15,7 @@ use crate::relay::engine::Engine;
 use crate::relay::engine::rows::Entry;
 use crate::relay::engine::store_call::store_call;
 use crate::relay::ledger::entry::Progress;
+use crate::repeated::warn_once_a_minute;
 use crate::retry::{bounded, retry_wait};
 use crate::store::{Failed, Held, NewDeadLetter, RowKey, StoreError};
 use crate::topic::Topic;
@@ -131,8 +132,8 @@ async fn write_retries(engine: &Arc<Engine>, failed: Vec<Failed>) {
     }
     crash_point!(FAILING);
     let held: Vec<Held> = failed.iter().map(|failed| failed.held).collect();
-    let loss = "failures could not be written: the rows are due again when their leases end";
-    let written = write_in_parts("fail", &failed, loss, |part| engine.store.fail(part)).await;
+    let loss = "failures are lost, and the rows are due again when their leases end";
+    let written = write_in_parts(engine, "fail", &failed, loss, |part| engine.store.fail(part)).await;
     finish(engine, &held, written);
     // A retry may be due before the poller's next poll.
     engine.wakeups.poller.notify_one();
@@ -175,8 +176,8 @@ pub(crate) async fn dead_letter(engine: &Arc<Engine>, pending: Vec<PendingDeadLe
     let (dead, letters): (Vec<NewDeadLetter>, Vec<DeadLetterEvent>) =
         pending.into_iter().map(|of| (of.dead, of.letter)).unzip();
     let held: Vec<Held> = dead.iter().map(|dead| dead.held).collect();
-    let loss = "messages could not be dead-lettered: they are due again when their leases end";
-    let written = write_in_parts("dead_letter", &dead, loss, |part| engine.store.dead_letter(part)).await;
+    let loss = "messages are not dead-lettered, and are due again when their leases end";
+    let written = write_in_parts(engine, "dead_letter", &dead, loss, |part| engine.store.dead_letter(part)).await;
     let moved = finish(engine, &held, written);
     let events = held.iter().zip(letters).filter(|(held, _)| moved.contains(&held.key));
     engine.dead_letter_callbacks.notify(events.map(|(_, letter)| letter));
@@ -185,6 +186,7 @@ pub(crate) async fn dead_letter(engine: &Arc<Engine>, pending: Vec<PendingDeadLe
 /// Writes a batch. Halves one that fails permanently, down to the rows that cause it, so that no row keeps its
 /// neighbours' outcomes from being written. Returns what was written.
 pub(crate) async fn write_in_parts<'a, T>(
+    engine: &Engine,
     call: &'static str,
     batch: &'a [T],
     loss: &'static str,
@@ -198,7 +200,11 @@ pub(crate) async fn write_in_parts<'a, T>(
                 let (first, second) = part.split_at(part.len() / 2);
                 parts.extend([second, first]);
             }
-            Err(error) => tracing::warn!(%error, rows = part.len(), "{loss}"),
+            Err(error) => {
+                // The same error costs leased rows and rows in lanes something else.
+                let failure = format!("{loss}: {error}");
+                warn_once_a_minute!(engine.failure_log.write, failure, rows = part.len(), "outcomes could not be written");
+            }
         }
     }
     written

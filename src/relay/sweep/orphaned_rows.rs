@@ -4,6 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use crate::relay::engine::engines::Engines;
+use crate::repeated::{Repeated, warn_once_a_minute};
 use crate::store::{SchemaProblem, StoreError};
 
 /// The topics that have such rows. Checked once: enqueueing with today's topic writes none.
@@ -21,17 +22,15 @@ pub(crate) async fn find(engines: &Engines) -> Result<Vec<SchemaProblem>, StoreE
 }
 
 /// Reports at runtime what the start could not check because the database was down.
-pub(crate) async fn report(engines: &Engines) {
+pub(crate) async fn report(engines: &Engines, failures: &Repeated) {
     if engines.store_health.are_orphaned_rows_known.load(Ordering::Relaxed) {
         return;
     }
     match find(engines).await {
         Ok(orphaned) => orphaned.iter().for_each(|problem| tracing::error!("{problem}")),
         Err(error) if error.is_retriable() => {
-            tracing::warn!(
-                %error,
-                "could not check whether unordered topics have messages left in lanes: trying again"
-            );
+            let text = "could not check whether unordered topics have messages left in lanes: trying again";
+            warn_once_a_minute!(failures, error, "{text}");
         }
         Err(error) => {
             tracing::error!(%error, "could not check whether unordered topics have messages left in lanes");

@@ -13,13 +13,14 @@ use crate::limits::{FULL_SCAN_DEPTH_MIN, POLL_INTERVAL_MIN};
 use crate::metrics;
 use crate::relay::engine::engines::Engines;
 use crate::relay::engine::stop::Stage;
-use crate::relay::repeated::Repeated;
 use crate::relay::topics::TopicState;
+use crate::repeated::{Repeated, warn_once_a_minute};
 use crate::store::{PollFrom, PollResult, StoreError, overdue};
 
 /// Runs until the relay drains.
 pub(crate) async fn run(engines: Arc<Engines>) {
-    let (mut full_scan, mut failures) = (FullScan::default(), Repeated::default());
+    let (mut full_scan, failures, orphaned_failures) =
+        (FullScan::default(), Repeated::default(), Repeated::default());
     loop {
         engines.wakeups.begin_poll();
         engines.task_health.note_poll(engines.clock.now());
@@ -28,14 +29,11 @@ pub(crate) async fn run(engines: Arc<Engines>) {
                 if failures.is_over() {
                     tracing::info!("the outbox can be polled again");
                 }
-                orphaned_rows::report(&engines).await;
+                orphaned_rows::report(&engines, &orphaned_failures).await;
                 pause
             }
             Err(error) => {
-                match failures.is_news(&error) {
-                    true => tracing::warn!(%error, "the outbox could not be polled: trying again"),
-                    false => tracing::debug!(%error, "the outbox still cannot be polled"),
-                }
+                warn_once_a_minute!(failures, error, "the outbox could not be polled: trying again");
                 engines.limits.poll_interval
             }
         };

@@ -10,13 +10,13 @@ use crate::metrics;
 use crate::relay::engine::Engine;
 use crate::relay::engine::stop::Stage;
 use crate::relay::engine::store_call::store_call;
-use crate::relay::repeated::Repeated;
 use crate::relay::topics::TopicState;
+use crate::repeated::{Repeated, warn_once_a_minute};
 use crate::store::{ClaimMode, ClaimSpec, StoreError};
 
 /// One claim worker. It is never cancelled in the middle of a claim: it ends on its own when the relay drains.
 pub(crate) async fn run(engine: Arc<Engine>) {
-    let (mut turn, mut failures) = (0, Repeated::default());
+    let (mut turn, failures) = (0, Repeated::default());
     while !engine.stop.has_reached(Stage::Draining) {
         let wakeup = engine.wakeups.sweepers.notified();
         let Some(topic) = engine.topics.next_due(&mut turn, engine.clock.now()) else {
@@ -26,11 +26,9 @@ pub(crate) async fn run(engine: Arc<Engine>) {
             }
             continue;
         };
-        if let Err(error) = sweep(&engine, &topic).await.inspect(|()| failures.end()) {
+        if let Err(error) = sweep(&engine, &topic).await {
             ::metrics::counter!(metrics::CLAIM_FAILED).increment(1);
-            if failures.is_news(&error) {
-                tracing::warn!(%error, topic = topic.topic.name(), "a claim failed: trying again");
-            }
+            warn_once_a_minute!(failures, error, topic = topic.topic.name(), "a claim failed: trying again");
             topic.stop_traversal();
             if matches!(error, StoreError::TimedOut { .. }) {
                 topic.read_late(topic.claim_size().rows_of(engine.limits.claim_rows_max));

@@ -29,6 +29,7 @@ pub(super) const LAYERS: &[Layer] = &[
             "limits::stores",
             "limits",
             "limits::configured",
+            "repeated",
             "naming",
             "metrics",
             "panic_guard",

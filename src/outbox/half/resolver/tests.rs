@@ -151,7 +151,7 @@ async fn work(store: Arc<Marks>, broker: Option<&Arc<Slow>>, jobs: mpsc::Receive
         Some(broker) => Arc::downgrade(&(Arc::clone(broker) as Arc<dyn Broker>)),
         None => Weak::<Slow>::new(),
     };
-    Worker { store, broker }.run(jobs).await;
+    Worker { store, broker, failures: Failures::default() }.run(jobs).await;
 }
 
 /// The count of each outcome since the last call.
