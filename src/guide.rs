@@ -47,7 +47,7 @@ guides! {
     getting_started = "../docs/getting-started.md";
     /// What the outbox promises, and when messages can be lost, duplicated, reordered or late.
     guarantees = "../docs/guarantees.md";
-    /// How to keep sent messages, look them up, and let consumers confirm them.
+    /// How to keep sent messages, look them up, and let consumers report them as processed.
     history = "../docs/history.md";
     /// The HTTP transport: what a receiver gets, settings, what an answer does.
     http = "../docs/http.md";

@@ -105,14 +105,14 @@ macro_rules! metrics {
 metrics! {
     ENQUEUED = "outbox_enqueued_total", Counter, Count, [topic], "Rows that enqueue wrote, by `topic`; includes those rolled back later.";
     HANDED_OVER = "outbox_handed_over_total", Counter, Count, [topic], "Rows that the commit hook handed to the relay, by `topic`.";
-    HOOK_LOST = "outbox_hook_lost_total", Counter, Count, [reason], "Rows that the hook could not hand over and left to the sweeper, by `reason`: queue_full, stale, too_many, no_hook, no_relay, outage, confirm_failed, topic_waits, paused, unknown_topic.";
+    LEFT_TO_SWEEPER = "outbox_left_to_sweeper_total", Counter, Count, [reason], "Committed rows that no relay of this process took at once, so that a sweeper will, by `reason`: queue_full, stale, too_many, no_hook, no_relay, outage, confirm_failed, topic_waits, paused, unknown_topic.";
     CONFIRM_MISSED = "outbox_confirm_missed_total", Counter, Count, [], "Rows handed over and then not found: rolled back, not visible yet, or already claimed.";
-    SENT = "outbox_sent_total", Counter, Count, [topic, path], "Messages handed to the transport, by `topic` and `path`: direct, confirmed, swept or lane.";
-    DELIVERED = "outbox_delivered_total", Counter, Count, [topic, path], "Messages that the broker acknowledged, by `topic` and by the `path` of the acknowledged copy. The direct-send ratio is direct and confirmed over all.";
+    SENT = "outbox_sent_total", Counter, Count, [topic, path], "Messages handed to the transport, by `topic` and `path`: inline, confirmed, swept or lane.";
+    DELIVERED = "outbox_delivered_total", Counter, Count, [topic, path], "Messages that the broker acknowledged, by `topic` and by the `path` of the acknowledged copy. The direct-send ratio is inline and confirmed over all.";
     FAILED = "outbox_failed_total", Counter, Count, [topic, class], "Failed sends, by `topic` and `class`.";
     DEAD_LETTERED = "outbox_dead_lettered_total", Counter, Count, [topic, reason], "Messages moved to the dead letters, by `topic` and `reason`: refused, attempts, poisoned.";
     RESENT = "outbox_resent_total", Counter, Count, [topic], "Messages sent again after a failure or under a later lease, by `topic`: the broker may have an earlier copy.";
-    TERM_MISSED = "outbox_term_missed_total", Counter, Count, [path], "Rows not sent because their term was over, by `path`: another holder may have them.";
+    LEASE_EXPIRED = "outbox_lease_expired_total", Counter, Count, [path], "Rows not sent because their lease was over, by `path`: another holder may have them.";
     LEASE_LOST = "outbox_lease_lost_total", Counter, Count, [], "Leased rows whose lease could not be extended, or whose outcome could not be written: a duplicate may follow.";
     HALF_MESSAGES = "outbox_half_messages_total", Counter, Count, [topic, outcome], "Half messages whose transaction ended in this process, by `topic` and `outcome`: committed, rolled_back, open, unreported. The broker asks about the last two.";
     HALF_CHECKS = "outbox_half_checks_total", Counter, Count, [topic, answer], "Check-backs of brokers about half messages, by `topic` and `answer`: commit, rollback, unknown.";
@@ -123,7 +123,7 @@ metrics! {
     PRUNED = "outbox_pruned_total", Counter, Count, [what], "Expired rows that were removed, by `what`: history, dead_letters, processed_reports, audit. For a day of history that PostgreSQL drops as a partition, the count comes from its statistics.";
     PRUNE_FAILED = "outbox_prune_failed_total", Counter, Count, [], "Failed removals of expired rows and failed creations of partitions; both are retried.";
     PROCESSED = "outbox_processed_total", Counter, Count, [outcome], "Messages that consumers reported as processed through `Admin` in this process, by `outcome`: processed, already, ahead.";
-    SENT_AGAIN = "outbox_sent_again_total", Counter, Count, [], "Messages that `Admin` took from the history to be sent again, in this process.";
+    HISTORY_RESENT = "outbox_history_resent_total", Counter, Count, [], "Messages that `Admin` took from the history to be sent again, in this process.";
     CANCELLED = "outbox_cancelled_total", Counter, Count, [topic], "Messages that `Admin` cancelled before they were sent, in this process, by `topic`.";
     REDRIVEN = "outbox_redriven_total", Counter, Count, [], "Dead letters that `Admin` redrove, in this process.";
     PURGED = "outbox_purged_total", Counter, Count, [], "Dead letters that `Admin` purged, in this process.";

@@ -29,7 +29,7 @@ impl SentPage {
     }
 }
 
-/// Selects messages that their consumer has not confirmed: those of a topic that were sent longer ago than its
+/// Selects messages that their consumer has not reported as processed: those of a topic that were sent longer ago than its
 /// [`processed_within`](crate::Topic::processed_within), or than another age.
 ///
 /// ```
@@ -186,11 +186,11 @@ impl Admin {
         Ok(reported)
     }
 
-    /// A page of messages that their consumer should have confirmed by now: at most `messages_max`, after `after`, the oldest
+    /// A page of messages that their consumer should have reported by now: at most `messages_max`, after `after`, the oldest
     /// first.
     ///
     /// # Errors
-    /// [`NotConfirmed`](AdminError::NotConfirmed), or a database error.
+    /// [`ReportsNotExpected`](AdminError::ReportsNotExpected), or a database error.
     ///
     /// # Cancel safety
     /// Cancelling it changes nothing.
@@ -223,13 +223,13 @@ impl Admin {
         }
     }
 
-    /// Sends all messages again that their consumer should have confirmed by now, many per transaction, no faster than the rate.
+    /// Sends all messages again that their consumer should have reported by now, many per transaction, no faster than the rate.
     /// Calls `progress` after each step with the total so far; returns the final total.
     ///
     /// It takes messages that are late when it begins, so it ends. Rows that others have locked are skipped.
     ///
     /// # Errors
-    /// [`ZeroRate`](AdminError::ZeroRate), [`NotConfirmed`](AdminError::NotConfirmed), or a database error. Earlier steps stay done.
+    /// [`ZeroRate`](AdminError::ZeroRate), [`ReportsNotExpected`](AdminError::ReportsNotExpected), or a database error. Earlier steps stay done.
     ///
     /// # Cancel safety
     /// If the future is dropped, completed steps stay done, and one more may be.
@@ -268,7 +268,7 @@ impl Admin {
     ) -> Result<usize, StoreError> {
         let requeues = self.assign_lanes(store.sent_keys(messages).await?).await?;
         let moved = store.resend(&requeues, record).await?.len();
-        ::metrics::counter!(metrics::SENT_AGAIN).increment(moved as u64);
+        ::metrics::counter!(metrics::HISTORY_RESENT).increment(moved as u64);
         if moved > 0 {
             self.wake();
         }
@@ -278,7 +278,7 @@ impl Admin {
     fn age_min(&self, filter: &UnprocessedFilter) -> Result<Duration, AdminError> {
         let topic = self.outbox.topics().iter().find(|topic| topic.name() == &*filter.topic);
         let window = topic.and_then(|topic| topic.retention().processed_within);
-        let window = window.ok_or_else(|| AdminError::NotConfirmed { topic: Arc::clone(&filter.topic) })?;
+        let window = window.ok_or_else(|| AdminError::ReportsNotExpected { topic: Arc::clone(&filter.topic) })?;
         Ok(filter.age_min.unwrap_or(window))
     }
 

@@ -37,11 +37,11 @@ macro_rules! configured {
 }
 
 configured! {
-    durations: lease_duration, term_margin_duration, claim_window_duration, claim_term_duration, confirm_linger_max,
+    durations: lease_duration, lease_margin_duration, claim_window_duration, claim_lease_duration, confirm_linger_max,
         settle_linger_duration, poll_interval, watermark_slack_duration, extend_interval, probe_interval_min, probe_interval_max,
         topic_back_off_duration, lane_lease_duration, lane_yield_duration, lane_sleep_duration, prune_interval,
         backlog_interval;
-    counts: claim_rows_max, claim_bytes_max, claim_workers, queue_refs_max, confirm_rows_max, in_flight_max, in_flight_bytes_max,
+    counts: claim_rows_max, claim_bytes_max, claim_workers, queue_rows_max, confirm_rows_max, in_flight_max, in_flight_bytes_max,
         settle_rows_max, settle_workers, backlog_count_max
 }
 

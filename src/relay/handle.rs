@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::direct::queue::RelayHandle as _;
+use super::direct::queue::ConnectedRelay as _;
 use super::engine::engines::Engines;
 use super::flush::FlushOutcome;
 use super::health::backlog::{self, Backlog, BacklogError};
@@ -152,5 +152,5 @@ fn problems_of_dependencies(status: &RelayStatus) -> Vec<String> {
             Some(format!("the database has been down for {} s: {error}", since.as_secs()))
         }
     };
-    database.into_iter().chain(status.routes.iter().filter_map(|route| route.problem())).collect()
+    database.into_iter().chain(status.transports.iter().filter_map(|transport| transport.problem())).collect()
 }

@@ -41,7 +41,7 @@ pub use dead_letter_callbacks::{DeadLetterAlert, DeadLetterEvent};
 pub use flush::FlushOutcome;
 pub use handle::{RelayHandle, RelayHealth};
 pub use health::backlog::{Backlog, BacklogError};
-pub use health::status::{LaneStatus, RelayState, RelayStatus, RouteStatus, StoreStatus, TransportStatus};
+pub use health::status::{LaneStatus, NamedTransportStatus, RelayState, RelayStatus, StoreStatus, TransportStatus};
 
 pub use crate::store::interface::TopicBacklog;
 
@@ -51,7 +51,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use self::direct::queue::{Link, RelayHandle as _};
+use self::direct::queue::{ConnectedRelay as _, Link};
 use self::engine::engines::Engines;
 use self::engine::stop::Stage;
 use self::handle::Shared;
@@ -91,7 +91,7 @@ impl Relay {
     ///
     /// Rows that were handed over and then left to the sweepers, for example in an outage, are looked up in the
     /// database once per poll interval. Only the last [`in_flight_max`](crate::Limits::in_flight_max) and
-    /// [`queue_refs_max`](crate::Limits::queue_refs_max) of them are remembered. Rows of a paused topic are ignored:
+    /// [`queue_rows_max`](crate::Limits::queue_rows_max) of them are remembered. Rows of a paused topic are ignored:
     /// they wait until it is resumed.
     ///
     /// # Cancel safety

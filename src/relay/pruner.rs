@@ -19,7 +19,7 @@ use crate::store::{HistoryStore, SchemaProblem, StoreError};
 
 /// The retentions of all topics in days, without duplicates.
 pub(crate) fn days(engines: &Engines) -> Vec<u32> {
-    let days: BTreeSet<u32> = engines.topics().filter_map(|topic| topic.topic.keep()).map(|keep| keep.days).collect();
+    let days: BTreeSet<u32> = engines.topics().filter_map(|topic| topic.config.keep()).map(|keep| keep.days).collect();
     days.into_iter().collect()
 }
 
@@ -28,7 +28,11 @@ pub(crate) async fn run(engines: Arc<Engines>) {
     let failures = Repeated::default();
     loop {
         let began = Instant::now();
-        let pause = if run_once(&engines, &failures).await { pause_after(began.elapsed()) } else { engines.limits.prune_interval };
+        let pause = if run_once(&engines, &failures).await {
+            pause_after(began.elapsed())
+        } else {
+            engines.limits.prune_interval
+        };
         tokio::select! {
             () = sleep(pause) => {}
             () = engines.stop.reached(Stage::Draining) => return,
@@ -62,7 +66,7 @@ pub(crate) async fn run_once(engines: &Engines, failures: &Repeated) -> bool {
         );
     }
     for topic in engines.topics() {
-        if let Some(days) = topic.topic.retention().dead_days {
+        if let Some(days) = topic.config.retention().dead_days {
             more |= note(
                 failures,
                 "dead_letters",

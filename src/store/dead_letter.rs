@@ -45,7 +45,7 @@ pub struct DeadLetter {
     /// Failures before the last one.
     pub failures: u32,
     /// The last failures, oldest first.
-    pub errors: Vec<FailureNote>,
+    pub errors: Vec<FailedAttempt>,
     /// Why it was dead-lettered: a word, a colon, and the error of the last attempt.
     pub reason: String,
 }
@@ -53,7 +53,7 @@ pub struct DeadLetter {
 /// A failed send, as recorded on its row.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[non_exhaustive]
-pub struct FailureNote {
+pub struct FailedAttempt {
     /// When, by the database's clock: an RFC 3339 timestamp in UTC.
     pub at: String,
     /// The class of the failure.
@@ -313,7 +313,7 @@ mod tests {
             dead_at: at,
             attempts: 1,
             failures: 2,
-            errors: vec![FailureNote { at: time.to_owned(), class: "record".to_owned(), error: "no".to_owned() }],
+            errors: vec![FailedAttempt { at: time.to_owned(), class: "record".to_owned(), error: "no".to_owned() }],
             reason: "refused: no".to_owned(),
         };
         let expected = serde_json::json!({

@@ -124,12 +124,7 @@ impl Worker {
 }
 
 /// Reports to the broker. Returns whether the broker has acted on it and will not ask again.
-async fn report_decision(
-    broker: &dyn Broker,
-    half: &mut EndedHalf,
-    decision: Decision,
-    failures: &Repeated,
-) -> bool {
+async fn report_decision(broker: &dyn Broker, half: &mut EndedHalf, decision: Decision, failures: &Repeated) -> bool {
     let (commits, outcome) = match decision {
         Decision::Committed => (true, "committed"),
         Decision::RolledBack => (false, "rolled_back"),

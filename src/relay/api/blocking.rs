@@ -13,7 +13,7 @@ use super::panicked::RelayPanicked;
 use super::shutdown::ShutdownReport;
 use super::start_error::StartError;
 use crate::limits::{BLOCKING_CALLS_MAX, BLOCKING_CHECK_INTERVAL, THREAD_END_TIMEOUT};
-use crate::relay::direct::queue::RelayHandle as _;
+use crate::relay::direct::queue::ConnectedRelay as _;
 use crate::relay::engine::engines::Engines;
 use crate::relay::flush::FlushOutcome;
 use crate::relay::handle::RelayHandle;

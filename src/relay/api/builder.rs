@@ -200,7 +200,7 @@ impl RelayBuilder {
         let outbox = outbox_name(&gauges, &tables);
         let engine = |(route, limits): (&Route, Limits)| {
             let gauge = |metric| gauges.of_transport(metric, &route.name);
-            let queue = Queue::new(gauge(metrics::QUEUE_DEPTH), limits.queue_refs_max, Arc::clone(&clock));
+            let queue = Queue::new(gauge(metrics::QUEUE_DEPTH), limits.queue_rows_max, Arc::clone(&clock));
             let topics = Topics::new(route.topics.iter().cloned(), &gauges);
             Arc::new(Engine {
                 name: Arc::clone(&route.name),
@@ -296,7 +296,7 @@ fn spawn(engines: Arc<Engines>, link: Arc<Link>, routes: impl Iterator<Item = (R
             sweepers.spawn(supervised("lane_reader", supervision(), engine(), reader));
             let balancer = move |engine| lane_balancer::run(engine, Arc::clone(&kept));
             others.spawn(supervised("lane_balancer", supervision(), engine(), balancer));
-            if lanes.topic.topic.is_fenced() {
+            if lanes.topic.config.is_fenced() {
                 let fenced = Arc::clone(lanes);
                 let fencer = move |engine| lane_fencer::run(engine, Arc::clone(&fenced));
                 others.spawn(supervised("lane_fencer", supervision(), engine(), fencer));

@@ -35,7 +35,7 @@ pub(in crate::relay) async fn drain(
     others: &mut JoinSet<()>,
     grace: Duration,
 ) -> ShutdownReport {
-    let grace = grace.max(engines.limits.claim_window_duration + engines.limits.term_margin_duration);
+    let grace = grace.max(engines.limits.claim_window_duration + engines.limits.lease_margin_duration);
     let deadline = Instant::now() + grace.min(SHUTDOWN_GRACE_MAX);
     engines.stop.advance(Stage::Draining);
     let drained = async {

@@ -32,7 +32,7 @@ pub enum StartError {
     AlreadyRunning,
     /// A message could still be in flight when its lease ends, and another holder would send it too.
     #[error(
-        "the delivery time-out ({delivery_timeout:?}) of the transport {transport:?} plus term_margin_duration ({margin:?}) must be below \
+        "the delivery time-out ({delivery_timeout:?}) of the transport {transport:?} plus lease_margin_duration ({margin:?}) must be below \
          lease_duration ({lease:?}): shorten the time-out, or give limits with a longer lease_duration"
     )]
     DeliveryTimeout {
@@ -40,7 +40,7 @@ pub enum StartError {
         transport: Arc<str>,
         /// The transport's delivery time-out.
         delivery_timeout: Duration,
-        /// `Limits::term_margin_duration`.
+        /// `Limits::lease_margin_duration`.
         margin: Duration,
         /// `Limits::lease_duration`.
         lease: Duration,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::time::{Instant, timeout};
 
 use super::confirm_batching::ConfirmBatching;
-use super::queue::{HandedOver, InlineRow, Queued, count_lost};
+use super::queue::{HandedOver, InlineRow, Queued, count_left_to_sweeper};
 use super::run_queue::run_queue_wait;
 use crate::clock::BootInstant;
 use crate::crash_points::crash_point;
@@ -81,7 +81,7 @@ fn drop_paused(engine: &Engine, taken: &mut Vec<Queued>) {
 /// Leaves rows to the sweepers.
 fn leave(engine: &Engine, rows: impl IntoIterator<Item = Queued>, reason: &'static str) {
     let rows: Vec<_> = rows.into_iter().map(|row| (row.handed.topic, row.handed.row)).collect();
-    count_lost(rows.len(), reason);
+    count_left_to_sweeper(rows.len(), reason);
     engine.queue.deferred.add(rows);
 }
 
@@ -116,9 +116,9 @@ fn send_part(engine: &Arc<Engine>, part: Vec<Queued>, confirmed: &mut Read, room
         let (row, lease, path) = match handed.inline {
             Some(inline) => {
                 let InlineRow { row, inserted_at, .. } = *inline;
-                let ends_at = inserted_at + handed.staleness - engine.limits.term_margin_duration;
+                let ends_at = inserted_at + handed.staleness - engine.limits.lease_margin_duration;
                 let lease = Lease { epoch: row.epoch, began_at: inserted_at, ends_at };
-                (row, lease, Path::Direct)
+                (row, lease, Path::Inline)
             }
             None => match confirmed.remove(&handed.row.message_id) {
                 Some((row, lease)) => (row, lease, Path::Confirmed),
@@ -145,7 +145,7 @@ async fn confirm(engine: &Engine, queued: &[Queued]) -> (Read, Vec<PendingDeadLe
             let text = "committed rows could not be read: leaving them to the sweeper";
             warn_once_a_minute!(engine.failure_log.confirm, error, rows = refs.len(), "{text}");
             engine.queue.deferred.add(unverified().map(left));
-            count_lost(refs.len(), "confirm_failed");
+            count_left_to_sweeper(refs.len(), "confirm_failed");
             return Default::default();
         }
     };
@@ -161,7 +161,7 @@ async fn confirm(engine: &Engine, queued: &[Queued]) -> (Read, Vec<PendingDeadLe
     for Confirmed { row, lease_left } in confirmed {
         match row {
             Loaded::Row(row) => {
-                let ends_at = began_at + lease_left - engine.limits.term_margin_duration;
+                let ends_at = began_at + lease_left - engine.limits.lease_margin_duration;
                 let lease = Lease { epoch: row.epoch, began_at, ends_at };
                 read.insert(row.key.message_id, (row, lease));
             }
@@ -184,7 +184,7 @@ fn offer(
 ) -> bool {
     let left = (Arc::clone(&row.envelope.topic), RowRef::from(row.key));
     let leave = |reason| {
-        count_lost(1, reason);
+        count_left_to_sweeper(1, reason);
         engine.queue.deferred.add([left.clone()]);
         false
     };
@@ -201,7 +201,7 @@ fn offer(
         topic: &topic,
         holder,
         send_mode: SendMode::Plain,
-        term_ends_at: lease.ends_at,
+        lease_ends_at: lease.ends_at,
         path,
         committed_at: Some(committed_at),
         alone: false,

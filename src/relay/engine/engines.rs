@@ -16,8 +16,8 @@ use crate::clock::{BootInstant, Clock};
 use crate::lane::NodeId;
 use crate::limits::Limits;
 use crate::relay::dead_letter_callbacks::DeadLetterCallbacks;
+use crate::relay::direct::queue::ConnectedRelay;
 use crate::relay::direct::queue::InlineRow;
-use crate::relay::direct::queue::RelayHandle;
 use crate::relay::flush::FlushOutcome;
 use crate::relay::health::counters::BacklogGauges;
 use crate::relay::health::database::StoreHealth;
@@ -85,7 +85,7 @@ impl Engines {
 }
 
 #[async_trait]
-impl RelayHandle for Engines {
+impl ConnectedRelay for Engines {
     async fn flush(&self, within: Duration) -> FlushOutcome {
         if self.has_ended() {
             return FlushOutcome::NoRelay;

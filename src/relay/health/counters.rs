@@ -46,7 +46,7 @@ impl TopicCounters {
 
 /// One counter per path.
 struct CountersByPath {
-    direct: Counter,
+    inline: Counter,
     confirmed: Counter,
     swept: Counter,
     lane: Counter,
@@ -56,7 +56,7 @@ impl CountersByPath {
     fn new(name: &'static str, topic: &Arc<str>) -> Self {
         let counter = |path: Path| metrics::counter!(name, "topic" => Arc::clone(topic), "path" => path.as_str());
         Self {
-            direct: counter(Path::Direct),
+            inline: counter(Path::Inline),
             confirmed: counter(Path::Confirmed),
             swept: counter(Path::Swept),
             lane: counter(Path::Lane),
@@ -65,7 +65,7 @@ impl CountersByPath {
 
     fn of(&self, path: Path) -> &Counter {
         match path {
-            Path::Direct => &self.direct,
+            Path::Inline => &self.inline,
             Path::Confirmed => &self.confirmed,
             Path::Swept => &self.swept,
             Path::Lane => &self.lane,

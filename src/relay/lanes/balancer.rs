@@ -183,9 +183,9 @@ async fn update_lanes(
         joins,
         lease_duration: limits.lane_lease_duration,
         // The broker refuses late sends of a fenced lane, so nobody has to wait for them.
-        quiet_duration: match lanes.topic.topic.is_fenced() {
+        quiet_duration: match lanes.topic.config.is_fenced() {
             true => Duration::ZERO,
-            false => engine.transport.delivery_timeout() + limits.term_margin_duration,
+            false => engine.transport.delivery_timeout() + limits.lease_margin_duration,
         },
     };
     // Before the database releases them: if its answer is lost, this node must not go on sending.
@@ -211,9 +211,9 @@ fn reconcile(engine: &Engine, lanes: &TopicLanes, view: &LaneView, began_at: Boo
     let valid_until = |of: &LaneState| match is_injected(InjectedBug::LaneNeverLost) {
         true => began_at + 1_000 * limits.lane_lease_duration,
         // As in the database: a lease that was not renewed keeps the rest of its time.
-        false => validity(began_at, of.expires_in.min(limits.lane_lease_duration), limits.term_margin_duration),
+        false => validity(began_at, of.expires_in.min(limits.lane_lease_duration), limits.lease_margin_duration),
     };
-    let (now, is_fenced) = (engine.clock.now(), lanes.topic.topic.is_fenced());
+    let (now, is_fenced) = (engine.clock.now(), lanes.topic.config.is_fenced());
     let ours = |lane: u16| view.lanes.iter().find(|of| of.lane == lane && of.owner == Some(engine.lanes.node));
     lose(lanes, |lane| ours(lane.ownership.held.lane).is_none_or(|of| of.fence != lane.ownership.held.fence));
     let mut owned = lanes.owned();

@@ -65,12 +65,12 @@ fn treat(engine: &Engine, in_flight: InFlightRow, failed: FailedRow, writes: &mu
         Treatment::RetryAlone => {
             writes.failed.push((in_flight, WithFence { fence, value: failure_record(&failed, Duration::ZERO, false) }));
         }
-        Treatment::DeadLetter { reason } if topic.topic.on_failed_key_policy() == OnFailedKey::DeadLetter => {
+        Treatment::DeadLetter { reason } if topic.config.on_failed_key_policy() == OnFailedKey::DeadLetter => {
             writes.dead.push((in_flight, failed_dead_letter(&failed, reason)));
         }
         Treatment::DeadLetter { reason } => {
-            let wait = wait_of(&topic.topic, failed.entry.failures.saturating_add(1));
-            tracing::error!(message_id = %failed.row.message_id, topic = topic.topic.name(), reason, ?wait,
+            let wait = wait_of(&topic.config, failed.entry.failures.saturating_add(1));
+            tracing::error!(message_id = %failed.row.message_id, topic = topic.config.name(), reason, ?wait,
                 error = %failed.error, "a message is refused, and its key waits behind it: correct or remove it");
             writes.failed.push((in_flight, WithFence { fence, value: failure_record(&failed, wait, true) }));
         }
@@ -81,8 +81,7 @@ async fn write_failed(engine: &Engine, lanes: &TopicLanes, failed: Vec<(InFlight
     let (in_flight, failed): (Vec<InFlightRow>, Vec<WithFence<Failed>>) = failed.into_iter().unzip();
     let Some(store) = engine.store.lanes().filter(|_| !failed.is_empty()) else { return };
     crash_point!(FAILING);
-    let (topic, loss) =
-        (lanes.name(), "failures of an ordered topic are lost, and their keys wait all the same");
+    let (topic, loss) = (lanes.name(), "failures of an ordered topic are lost, and their keys wait all the same");
     let fail = |part| store.fail_in_lanes(&topic, engine.lanes.node, part);
     // The key waits even if the failure was not written. Only the row's own counters miss it.
     let written = counted(write_in_parts(engine, "fail_in_lanes", &failed, loss, fail).await, failed.len());
@@ -140,7 +139,7 @@ pub(super) async fn dead_letter_poisoned(
     poisoned: Vec<Poisoned>,
     turns: &mut HashMap<RowKey, Turn>,
 ) {
-    let goes_on = lanes.topic.topic.on_failed_key_policy() == OnFailedKey::DeadLetter;
+    let goes_on = lanes.topic.config.on_failed_key_policy() == OnFailedKey::DeadLetter;
     let mut dead = Vec::new();
     for row in poisoned {
         let Some(turn) = turns.remove(&row.key) else { continue };

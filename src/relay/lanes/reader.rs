@@ -325,7 +325,7 @@ fn offer(
     outgoing: &mut Outgoing<'_>,
     room: &mut Reservation,
 ) -> bool {
-    let (key, is_resend, term_ends_at) = (row.key, row.failures > 0, turn.valid_until);
+    let (key, is_resend, lease_ends_at) = (row.key, row.failures > 0, turn.valid_until);
     let in_flight = in_flight_row(lanes, turn, row.epoch);
     let send_mode =
         send_mode(lanes, &in_flight).filter(|_| may_work(engine, lanes) && (alone || !lanes.topic.is_gated()));
@@ -340,7 +340,7 @@ fn offer(
         topic: &lanes.topic,
         holder: Holder::Lane(in_flight.clone()),
         send_mode,
-        term_ends_at,
+        lease_ends_at,
         path: Path::Lane,
         committed_at: lanes.committed_at(key),
         alone,

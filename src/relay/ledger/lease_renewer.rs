@@ -80,7 +80,7 @@ async fn extend(engine: &Engine) -> Result<(), StoreError> {
     let near = engine.ledger.leases_to_extend(engine.clock.now());
     for held in near.chunks(engine.limits.settle_rows_max.max(1)) {
         let began_at = engine.clock.now();
-        let ends_at = began_at + engine.limits.lease_duration - engine.limits.term_margin_duration;
+        let ends_at = began_at + engine.limits.lease_duration - engine.limits.lease_margin_duration;
         let extended = store_call("extend", engine.store.extend(held, engine.limits.lease_duration)).await?;
         crash_point!(EXTENDED);
         engine.ledger.note_extended(&extended, held, began_at, ends_at);

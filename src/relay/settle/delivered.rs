@@ -61,7 +61,7 @@ pub(crate) async fn settle(engine: &Arc<Engine>, rows: Vec<RowKey>) {
 
 /// Rows for the history have statements of their own, so that the others cost no more than without a history.
 fn batches_of(engine: &Engine, rows: Vec<RowKey>) -> Vec<SettleBatch> {
-    let (kept, deleted) = if engine.topics.iter().any(|topic| topic.topic.keep().is_some()) {
+    let (kept, deleted) = if engine.topics.iter().any(|topic| topic.config.keep().is_some()) {
         engine.ledger.kept_and_deleted(&rows)
     } else {
         (Vec::new(), rows)

@@ -61,7 +61,7 @@ pub(crate) fn is_left_unwritten(class: FailureClass) -> bool {
 
 pub(crate) fn treatment(failed: &FailedRow) -> Treatment {
     let class = if is_injected(InjectedBug::AttemptInOutage) { FailureClass::Record } else { failed.error.class() };
-    let topic = &failed.entry.topic.topic;
+    let topic = &failed.entry.topic.config;
     let failures = failed.entry.failures.saturating_add(1);
     let requested = failed.error.retry_after().unwrap_or_default().min(RETRY_AFTER_MAX);
     let limit = failed.error.attempts();
@@ -148,7 +148,7 @@ async fn write_dead_letters(engine: &Arc<Engine>, dead_letters: Vec<(FailedRow, 
 
 /// Prepares the dead letter of a failed row.
 pub(crate) fn failed_dead_letter(failed: &FailedRow, reason: &'static str) -> PendingDeadLetter {
-    let topic = failed.entry.topic.topic.name();
+    let topic = failed.entry.topic.config.name();
     tracing::error!(
         message_id = %failed.row.message_id,
         topic,
@@ -203,7 +203,12 @@ pub(crate) async fn write_in_parts<'a, T>(
             Err(error) => {
                 // The same error costs leased rows and rows in lanes something else.
                 let failure = format!("{loss}: {error}");
-                warn_once_a_minute!(engine.failure_log.write, failure, rows = part.len(), "outcomes could not be written");
+                warn_once_a_minute!(
+                    engine.failure_log.write,
+                    failure,
+                    rows = part.len(),
+                    "outcomes could not be written"
+                );
             }
         }
     }

@@ -11,7 +11,7 @@ use crate::store::{SchemaProblem, StoreError};
 pub(crate) async fn find(engines: &Engines) -> Result<Vec<SchemaProblem>, StoreError> {
     let mut orphaned = Vec::new();
     if let Some(store) = engines.store.lanes() {
-        for topic in engines.topics().filter(|topic| topic.topic.lane_count().is_none()) {
+        for topic in engines.topics().filter(|topic| topic.config.lane_count().is_none()) {
             if store.has_ordered_rows(&topic.name()).await? {
                 orphaned.push(SchemaProblem::OrderedRows { topic: topic.name().to_string() });
             }

@@ -19,8 +19,7 @@ use crate::store::{PollFrom, PollResult, StoreError, overdue};
 
 /// Runs until the relay drains.
 pub(crate) async fn run(engines: Arc<Engines>) {
-    let (mut full_scan, failures, orphaned_failures) =
-        (FullScan::default(), Repeated::default(), Repeated::default());
+    let (mut full_scan, failures, orphaned_failures) = (FullScan::default(), Repeated::default(), Repeated::default());
     loop {
         engines.wakeups.begin_poll();
         engines.task_health.note_poll(engines.clock.now());
@@ -115,7 +114,7 @@ fn note(engines: &Engines, found: &PollResult) -> Duration {
             }
         }
         let next = found.due.iter().find(|next| next.topic == name);
-        if next.is_some() && topic.topic.lane_count().is_some() {
+        if next.is_some() && topic.config.lane_count().is_some() {
             topic.warn_of_unordered();
         }
         let in_lanes = engines.lanes_of(&name).map_or(Duration::ZERO, |lanes| lanes.overdue_by(engines.clock.now()));

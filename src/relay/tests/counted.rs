@@ -45,7 +45,7 @@ pub(super) fn counted(scenario: impl AsyncFnOnce()) -> Counts {
 #[track_caller]
 fn assert_lost(reason: &str, rows: u64, scenario: impl AsyncFnOnce()) {
     let counts = counted(scenario);
-    assert_eq!(counts.of(metrics::HOOK_LOST), [(format!("reason={reason}").as_str(), rows)]);
+    assert_eq!(counts.of(metrics::LEFT_TO_SWEEPER), [(format!("reason={reason}").as_str(), rows)]);
 }
 
 pub(super) fn conflict() -> Fault {
@@ -68,7 +68,7 @@ fn rows_of_a_transaction_longer_than_their_staleness_miss_their_terms() {
         world.link.hand_over(rows);
         world.drained().await;
     });
-    assert_eq!(counts.of(metrics::TERM_MISSED), [("path=confirmed", 1), ("path=direct", 1)]);
+    assert_eq!(counts.of(metrics::LEASE_EXPIRED), [("path=confirmed", 1), ("path=direct", 1)]);
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn rows_of_a_claim_that_was_read_too_late_miss_their_terms() {
     let counts = counted(async || {
         let mut world = World::new();
         world.limits.claim_workers = 1;
-        let late = world.limits.claim_term_duration + Duration::from_millis(1);
+        let late = world.limits.claim_lease_duration + Duration::from_millis(1);
         world.store.inject(Call::Claim, Fault::Slow(late));
         for _ in 0..5 {
             world.commit("orders");
@@ -85,7 +85,7 @@ fn rows_of_a_claim_that_was_read_too_late_miss_their_terms() {
         world.drained().await;
         assert_eq!(world.broker.sends(), 5);
     });
-    assert_eq!(counts.of(metrics::TERM_MISSED), [("path=swept", 5)]);
+    assert_eq!(counts.of(metrics::LEASE_EXPIRED), [("path=swept", 5)]);
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn rows_that_a_confirm_does_not_find_are_counted_and_not_lost_to_the_hook() {
         assert_eq!(world.delivered(1).await, [found.message_id]);
     });
     assert_eq!(counts.of(metrics::CONFIRM_MISSED), [("", 3)]);
-    assert!(counts.of(metrics::HOOK_LOST).is_empty());
+    assert!(counts.of(metrics::LEFT_TO_SWEEPER).is_empty());
 }
 
 #[test]
@@ -253,7 +253,7 @@ fn dead_lettered_messages_are_counted_by_topic_and_reason() {
 fn messages_beyond_a_full_queue_are_lost_to_the_hook() {
     assert_lost("queue_full", 15, async || {
         let mut world = World::new();
-        world.limits.queue_refs_max = 10;
+        world.limits.queue_rows_max = 10;
         let _relay = world.start().await;
         let rows = (0..25).map(|_| handed_over(world.commit_leased("orders", STALENESS), "orders"));
         world.link.hand_over(rows.collect());

@@ -73,7 +73,7 @@ fn a_row_of_a_lane_that_was_read_too_late_misses_its_term() {
         world.drained().await;
         assert_eq!(world.broker.sends(), 1);
     });
-    assert_eq!(counts.of(metrics::TERM_MISSED), [("path=lane", 1)]);
+    assert_eq!(counts.of(metrics::LEASE_EXPIRED), [("path=lane", 1)]);
     assert!(counts.of(metrics::LANE_LOST).is_empty());
 }
 

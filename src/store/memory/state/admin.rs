@@ -6,7 +6,7 @@ use super::{MemoryRow, Micros, State};
 use crate::message::{Envelope, MessageId};
 use crate::store::dead_letter::reason_word;
 use crate::store::{
-    CancelOutcome, DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, DeadLetterRow, FailureNote,
+    CancelOutcome, DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, DeadLetterRow, FailedAttempt,
     InsertOptions, MessageKey, PausedTopic, Requeue, RowKey, RowRef, SendNowOutcome, StoredError,
 };
 
@@ -196,9 +196,12 @@ impl State {
 }
 
 /// The failures of a row. The store in memory does not keep their times.
-pub(super) fn failure_notes(errors: &[StoredError]) -> Vec<FailureNote> {
-    let note =
-        |error: &StoredError| FailureNote { at: String::new(), class: error.class.clone(), error: error.error.clone() };
+pub(super) fn failure_notes(errors: &[StoredError]) -> Vec<FailedAttempt> {
+    let note = |error: &StoredError| FailedAttempt {
+        at: String::new(),
+        class: error.class.clone(),
+        error: error.error.clone(),
+    };
     errors.iter().map(note).collect()
 }
 

@@ -56,7 +56,7 @@ pub(super) async fn relay_of(
 }
 
 fn is_down(relay: &Relay) -> bool {
-    matches!(relay.status().route("http").unwrap().transport, TransportStatus::Down { .. })
+    matches!(relay.status().transport_named("http").unwrap().status, TransportStatus::Down { .. })
 }
 
 pub(super) fn ids(receiver: &Receiver) -> BTreeSet<MessageId> {

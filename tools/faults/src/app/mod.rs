@@ -126,7 +126,7 @@ async fn relay(config: &Config, outbox: &Outbox, transport: FaultyKafka, clock: 
         lane_lease_duration: Duration::from_millis(config.times.lane_lease_ms),
         topic_back_off_duration: Duration::from_secs(1),
         // Small, so that a burst exceeds it.
-        queue_refs_max: 256,
+        queue_rows_max: 256,
         prune_interval: Duration::from_secs(2),
         ..Limits::default()
     };
