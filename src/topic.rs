@@ -244,6 +244,10 @@ impl Topic {
         Arc::clone(&self.name)
     }
 
+    pub(crate) fn shared_transport_name(&self) -> Arc<str> {
+        Arc::clone(&self.via)
+    }
+
     /// The name of its transport.
     pub fn transport_name(&self) -> &str {
         &self.via

@@ -133,9 +133,6 @@ pub enum AdminError {
     /// The store has no admin operations.
     #[error("this store has no admin operations: use the store of PostgreSQL, MySQL, SQLite or memory")]
     Unsupported,
-    /// The store keeps no history.
-    #[error("this store has no history: use the store of PostgreSQL, MySQL, SQLite or memory")]
-    NoHistory,
     /// The database could not be reached, or the operation failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -165,7 +162,6 @@ impl AdminError {
             | Self::ReportsNotExpected { .. }
             | Self::ZeroRate
             | Self::EmptyStep
-            | Self::NoHistory
             | Self::Unsupported => false,
         }
     }

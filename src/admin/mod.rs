@@ -33,6 +33,7 @@ pub use retry::RetryOutcome;
 pub use crate::store::admin::{PausedTopic, SendNowOutcome};
 pub use crate::store::audit::{AuditCursor, AuditEntry, AuditFilter};
 pub use crate::store::dead_letter::{DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, FailedAttempt};
+pub use crate::store::dead_letter_reason::DeadLetterReason;
 pub use crate::store::history::{ProcessedOutcome, SentCount, SentCursor, SentMessage};
 pub use crate::store::live::{BoundedCount, LiveCount, LiveCursor, LiveFilter, LiveMessage, LiveState};
 

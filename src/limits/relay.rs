@@ -60,15 +60,16 @@ pub const WARNING_TEXTS_MAX: usize = 8;
 /// statements are short and can share one.
 pub const CONNECTIONS_BESIDE_CLAIMS_MIN: usize = 1;
 
-/// Bounds and times of one relay.
+/// Bounds and times of one relay. Each field has a method of the same name that sets it.
 ///
 /// ```
 /// use std::time::Duration;
 /// use diesel_outbox::Limits;
-/// let limits = Limits { poll_interval: Duration::from_millis(500), ..Limits::default() };
+/// let limits = Limits::default().poll_interval(Duration::from_millis(500)).claim_workers(4);
 /// assert!(limits.lease_duration > limits.claim_window_duration);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Limits {
     /// How long a leased row belongs to its holder. 30 s outlasts a broker's leader election and the delivery time-out;
     /// a crash in mid-send delays those rows by as much.

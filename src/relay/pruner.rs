@@ -49,8 +49,7 @@ fn pause_after(took: Duration) -> Duration {
 /// the next round.
 pub(crate) async fn run_once(engines: &Engines, failures: &Repeated) -> bool {
     let mut more = prune_audit(engines, failures).await;
-    let Some(store) = engines.store.history() else { return more };
-    let days = days(engines);
+    let (store, days) = (engines.store.history(), days(engines));
     if !days.is_empty() {
         log_failure(failures, "history partitions could not be created", store.ensure_partitions(&days).await);
     }

@@ -225,7 +225,9 @@ impl RelayBuilder {
             })
         };
         let all = routes.iter().zip(shares(&limits, &wanted)).map(engine).collect();
-        let (liveness, backlog_gauges) = (Arc::new(Liveness::new(clock.now())), BacklogGauges::new(gauges));
+        let topics = routes.iter().flat_map(|route| &route.topics);
+        let transports = topics.map(|topic| (topic.shared_name(), topic.shared_transport_name())).collect();
+        let (liveness, backlog_gauges) = (Arc::new(Liveness::new(clock.now())), BacklogGauges::new(gauges, transports));
         Engines {
             node,
             all,
@@ -312,9 +314,7 @@ fn spawn(engines: Arc<Engines>, link: Arc<Link>, routes: impl Iterator<Item = (R
         others.spawn(supervised("notifier", supervision(), Arc::clone(&engines), notifier::run));
         others.spawn(supervised("notice_listener", supervision(), Arc::clone(&engines), listener::run));
     }
-    if engines.store.history().is_some() || engines.audit_days.is_some() {
-        others.spawn(supervised("pruner", supervision(), Arc::clone(&engines), pruner::run));
-    }
+    others.spawn(supervised("pruner", supervision(), Arc::clone(&engines), pruner::run));
     if !engines.limits.backlog_interval.is_zero() {
         others.spawn(supervised("backlog_counter", supervision(), Arc::clone(&engines), backlog_counter::run));
     }

@@ -17,16 +17,6 @@ pub enum StartError {
     /// No transport was given.
     #[error("the relay has no transport: give it one with .transport(..)")]
     NoTransport,
-    /// A topic is ordered, and the store does not support lanes.
-    #[error(
-        "a topic is ordered by key, and this store has no lanes: use the store of PostgreSQL, MySQL, SQLite or memory"
-    )]
-    NoLanes,
-    /// A topic keeps sent messages or removes old dead letters, and the store has no history.
-    #[error(
-        "a topic has keep_sent_days or keep_dead_days, and this store has no history: use the store of PostgreSQL, MySQL, SQLite or memory"
-    )]
-    NoHistory,
     /// This outbox already has a relay.
     #[error("this process already runs a relay of this outbox: shut it down first, or share it")]
     AlreadyRunning,

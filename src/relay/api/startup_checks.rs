@@ -61,15 +61,11 @@ pub(in crate::relay) async fn prepare_lanes(engines: &Engines, has_database: boo
         refuse_orphaned_rows(engines).await?;
     }
     let lanes: Vec<_> = engines.all.iter().flat_map(|engine| engine.lanes.iter()).collect();
-    if lanes.is_empty() {
-        return Ok(());
-    }
-    let store = engines.store.lanes().ok_or(StartError::NoLanes)?;
-    if !has_database {
+    if lanes.is_empty() || !has_database {
         return Ok(());
     }
     let counts: Vec<_> = lanes.iter().map(|lanes| lanes.count()).collect();
-    let prepared = store.prepare_lanes(&counts).await;
+    let prepared = engines.store.lanes().prepare_lanes(&counts).await;
     if prepared.is_ok() {
         lanes.iter().for_each(|lanes| lanes.set_prepared());
     }
@@ -88,11 +84,7 @@ async fn refuse_orphaned_rows(engines: &Engines) -> Result<(), StartError> {
 /// Checks the tables of the history and creates the first partitions. If the database does not respond, the pruner creates them
 /// later.
 pub(super) async fn prepare_history(engines: &Engines, has_database: bool) -> Result<(), StartError> {
-    if !engines.topics().any(|topic| topic.config.retention().ends()) {
-        return Ok(());
-    }
-    let store = engines.store.history().ok_or(StartError::NoHistory)?;
-    let days = pruner::days(engines);
+    let (store, days) = (engines.store.history(), pruner::days(engines));
     if days.is_empty() || !has_database {
         return Ok(());
     }

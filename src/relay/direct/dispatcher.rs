@@ -23,7 +23,7 @@ use crate::relay::ledger::entry::Lease;
 use crate::relay::path::Path;
 use crate::relay::settle::failures::{self, PendingDeadLetter};
 use crate::repeated::warn_once_a_minute;
-use crate::store::{Confirmed, Held, Loaded, NewDeadLetter, Poisoned, Row, RowRef};
+use crate::store::{Confirmed, DeadLetterReason, Held, Loaded, NewDeadLetter, Poisoned, Row, RowRef};
 
 /// Runs until the relay ends. While the relay drains, it runs until the queue is empty.
 pub(crate) async fn run(engine: Arc<Engine>) {
@@ -222,7 +222,7 @@ pub(crate) fn poisoned_dead_letter(row: &Poisoned) -> PendingDeadLetter {
         error = %row.error,
         "a row cannot be decoded: moving it to the dead letters"
     );
-    let reason = format!("poisoned: {}", row.error);
+    let reason = format!("{}: {}", DeadLetterReason::Poisoned, row.error);
     let (topic, message_id) = (Arc::clone(&row.topic), row.key.message_id);
     let letter = DeadLetterEvent { topic, message_id, kind: String::new(), reason: reason.clone(), attempts: 0 };
     PendingDeadLetter { dead: NewDeadLetter { held: Held { key: row.key, epoch: row.epoch }, reason }, letter }

@@ -146,8 +146,7 @@ impl Engine {
             Outcome::Busy => {}
             Outcome::Failed(error) => {
                 let class = error.class();
-                let (topic, class_name) = (entry.topic.name(), class.as_str());
-                ::metrics::counter!(metrics::FAILED, "topic" => topic, "class" => class_name).increment(1);
+                counters.failed(class).increment(1);
                 counters.timings.send(Some(class)).record(took.as_secs_f64());
             }
         }

@@ -54,7 +54,7 @@ async fn tick(
     renew_at: &mut BootInstant,
     node_health: &mut NodeHealth,
 ) -> Result<bool, StoreError> {
-    let Some(store) = engine.store.lanes() else { return Ok(true) };
+    let store = engine.store.lanes();
     if !lanes.is_prepared() {
         store.prepare_lanes(&[lanes.count()]).await?;
         lanes.set_prepared();
@@ -116,7 +116,7 @@ fn lose(lanes: &TopicLanes, is_lost: impl Fn(&Lane) -> bool) {
             lanes = lost,
             "lanes were lost because their leases were not renewed in time: duplicates may follow"
         );
-        ::metrics::counter!(metrics::LANE_LOST, "topic" => lanes.name()).increment(lost as u64);
+        lanes.topic.counter(metrics::LANE_LOST).increment(lost as u64);
     }
 }
 

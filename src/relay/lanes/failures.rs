@@ -66,11 +66,11 @@ fn treat(engine: &Engine, in_flight: InFlightRow, failed: FailedRow, writes: &mu
             writes.failed.push((in_flight, WithFence { fence, value: failure_record(&failed, Duration::ZERO, false) }));
         }
         Treatment::DeadLetter { reason } if topic.config.on_failed_key_policy() == OnFailedKey::DeadLetter => {
-            writes.dead.push((in_flight, failed_dead_letter(&failed, reason)));
+            writes.dead.push((in_flight, failed_dead_letter(&failed, &reason)));
         }
         Treatment::DeadLetter { reason } => {
             let wait = wait_of(&topic.config, failed.entry.failures.saturating_add(1));
-            tracing::error!(message_id = %failed.row.message_id, topic = topic.config.name(), reason, ?wait,
+            tracing::error!(message_id = %failed.row.message_id, topic = topic.config.name(), %reason, ?wait,
                 error = %failed.error, "a message is refused, and its key waits behind it: correct or remove it");
             writes.failed.push((in_flight, WithFence { fence, value: failure_record(&failed, wait, true) }));
         }
@@ -79,7 +79,10 @@ fn treat(engine: &Engine, in_flight: InFlightRow, failed: FailedRow, writes: &mu
 
 async fn write_failed(engine: &Engine, lanes: &TopicLanes, failed: Vec<(InFlightRow, WithFence<Failed>)>) {
     let (in_flight, failed): (Vec<InFlightRow>, Vec<WithFence<Failed>>) = failed.into_iter().unzip();
-    let Some(store) = engine.store.lanes().filter(|_| !failed.is_empty()) else { return };
+    if failed.is_empty() {
+        return;
+    }
+    let store = engine.store.lanes();
     crash_point!(FAILING);
     let (topic, loss) = (lanes.name(), "failures of an ordered topic are lost, and their keys wait all the same");
     let fail = |part| store.fail_in_lanes(&topic, engine.lanes.node, part);
@@ -107,7 +110,10 @@ async fn write_dead_letters(engine: &Engine, lanes: &TopicLanes, pending: Vec<(I
     };
     let (dead, letters): (Vec<WithFence<NewDeadLetter>>, Vec<DeadLetterEvent>) =
         in_flight.iter().zip(pending).map(in_lane).unzip();
-    let Some(store) = engine.store.lanes().filter(|_| !dead.is_empty()) else { return };
+    if dead.is_empty() {
+        return;
+    }
+    let store = engine.store.lanes();
     crash_point!(DEAD_LETTERING);
     let (topic, loss) = (lanes.name(), "messages of an ordered topic are not dead-lettered, and are tried again");
     let dead_letter = |part| store.dead_letter_from_lanes(&topic, engine.lanes.node, part);
@@ -118,7 +124,7 @@ async fn write_dead_letters(engine: &Engine, lanes: &TopicLanes, pending: Vec<(I
         engine.ledger.remove(row);
         if written.contains(&row) {
             in_flight.done(row);
-            engine.dead_letter_callbacks.notify([letter]);
+            engine.dead_letter_callbacks.notify(&engine.name, [letter]);
         } else {
             // Presumably still there: its key continues only after it.
             in_flight.block(row, retry_at);

@@ -94,11 +94,11 @@ impl PendingFences {
         match fenced {
             Ok(by) => {
                 crash_point!(LANE_FENCED);
-                ::metrics::counter!(metrics::LANE_FENCED, "topic" => lanes.name()).increment(1);
+                lanes.topic.counter(metrics::LANE_FENCED).increment(1);
                 lanes.with_lane(ownership, |lane| lane.fence(by));
             }
             Err(error) => {
-                ::metrics::counter!(metrics::LANE_FENCE_FAILED, "topic" => lanes.name()).increment(1);
+                lanes.topic.counter(metrics::LANE_FENCE_FAILED).increment(1);
                 let (topic, lane) = (lanes.name(), ownership.lane());
                 warn_once_a_minute!(self.failures, error, %topic, lane, "a lane could not be fenced: trying again");
                 match error.class() {

@@ -84,7 +84,7 @@ async fn sleep_poll_interval(engine: &Engine) {
 
 /// Reads what is to be read and sends what may go. Returns whether there was anything to do.
 async fn step(engine: &Arc<Engine>, lanes: &Arc<TopicLanes>, cursor: &mut RoundRobin) -> Result<bool, StoreError> {
-    let Some(store) = engine.store.lanes() else { return Ok(false) };
+    let store = engine.store.lanes();
     count_late(lanes, lanes.refresh(engine.clock.now()));
     if !may_work(engine, lanes) {
         return Ok(false);
@@ -143,7 +143,7 @@ async fn read(engine: &Engine, store: &dyn LaneStore, lanes: &TopicLanes, turn: 
 
 fn count_late(lanes: &TopicLanes, late: usize) {
     if late > 0 {
-        ::metrics::counter!(metrics::LANE_LATE, "topic" => lanes.name()).increment(late as u64);
+        lanes.topic.counter(metrics::LANE_LATE).increment(late as u64);
     }
 }
 

@@ -17,7 +17,7 @@ use crate::relay::engine::store_call::store_call;
 use crate::relay::ledger::entry::Progress;
 use crate::repeated::warn_once_a_minute;
 use crate::retry::{bounded, retry_wait};
-use crate::store::{Failed, Held, NewDeadLetter, RowKey, StoreError};
+use crate::store::{DeadLetterReason, Failed, Held, NewDeadLetter, RowKey, StoreError};
 use crate::topic::Topic;
 use crate::transport::{FailureClass, TransportError};
 
@@ -49,7 +49,7 @@ pub(crate) enum Treatment {
     /// the row a suspect for whoever takes it next.
     RetryAlone,
     DeadLetter {
-        reason: &'static str,
+        reason: DeadLetterReason,
     },
 }
 
@@ -68,11 +68,11 @@ pub(crate) fn treatment(failed: &FailedRow) -> Treatment {
     let attempts_max = limit.map_or(topic.attempts_limit(), |limit| limit.max);
     match class {
         _ if is_left_unwritten(class) => Treatment::Leave,
-        FailureClass::RecordRefused if failed.entry.alone => Treatment::DeadLetter { reason: "refused" },
+        FailureClass::RecordRefused if failed.entry.alone => Treatment::DeadLetter { reason: DeadLetterReason::Refused },
         // Whichever attempt it is: the rest of its batch did nothing wrong.
         FailureClass::RecordRefused => Treatment::RetryAlone,
         _ if class.spends_attempt() && failed.entry.attempt >= attempts_max => {
-            Treatment::DeadLetter { reason: "attempts" }
+            Treatment::DeadLetter { reason: DeadLetterReason::Attempts }
         }
         FailureClass::Record => {
             let wait = limit.map_or_else(|| wait_of(topic, failures), |limit| bounded(limit.wait));
@@ -139,20 +139,21 @@ async fn write_retries(engine: &Arc<Engine>, failed: Vec<Failed>) {
     engine.wakeups.poller.notify_one();
 }
 
-async fn write_dead_letters(engine: &Arc<Engine>, dead_letters: Vec<(FailedRow, &'static str)>) {
+async fn write_dead_letters(engine: &Arc<Engine>, dead_letters: Vec<(FailedRow, DeadLetterReason)>) {
     if dead_letters.is_empty() {
         return;
     }
-    dead_letter(engine, dead_letters.iter().map(|(failed, reason)| failed_dead_letter(failed, reason)).collect()).await;
+    let pending = dead_letters.iter().map(|(failed, reason)| failed_dead_letter(failed, reason));
+    dead_letter(engine, pending.collect()).await;
 }
 
 /// Prepares the dead letter of a failed row.
-pub(crate) fn failed_dead_letter(failed: &FailedRow, reason: &'static str) -> PendingDeadLetter {
+pub(crate) fn failed_dead_letter(failed: &FailedRow, reason: &DeadLetterReason) -> PendingDeadLetter {
     let topic = failed.entry.topic.config.name();
     tracing::error!(
         message_id = %failed.row.message_id,
         topic,
-        reason,
+        %reason,
         error = %failed.error,
         "a message failed for good: moving it to the dead letters"
     );
@@ -180,7 +181,7 @@ pub(crate) async fn dead_letter(engine: &Arc<Engine>, pending: Vec<PendingDeadLe
     let written = write_in_parts(engine, "dead_letter", &dead, loss, |part| engine.store.dead_letter(part)).await;
     let moved = finish(engine, &held, written);
     let events = held.iter().zip(letters).filter(|(held, _)| moved.contains(&held.key));
-    engine.dead_letter_callbacks.notify(events.map(|(_, letter)| letter));
+    engine.dead_letter_callbacks.notify(&engine.name, events.map(|(_, letter)| letter));
 }
 
 /// Writes a batch. Halves one that fails permanently, down to the rows that cause it, so that no row keeps its

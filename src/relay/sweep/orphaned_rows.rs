@@ -10,11 +10,9 @@ use crate::store::{SchemaProblem, StoreError};
 /// The topics that have such rows. Checked once: enqueueing with today's topic writes none.
 pub(crate) async fn find(engines: &Engines) -> Result<Vec<SchemaProblem>, StoreError> {
     let mut orphaned = Vec::new();
-    if let Some(store) = engines.store.lanes() {
-        for topic in engines.topics().filter(|topic| topic.config.lane_count().is_none()) {
-            if store.has_ordered_rows(&topic.name()).await? {
-                orphaned.push(SchemaProblem::OrderedRows { topic: topic.name().to_string() });
-            }
+    for topic in engines.topics().filter(|topic| topic.config.lane_count().is_none()) {
+        if engines.store.lanes().has_ordered_rows(&topic.name()).await? {
+            orphaned.push(SchemaProblem::OrderedRows { topic: topic.name().to_string() });
         }
     }
     engines.store_health.are_orphaned_rows_known.store(true, Ordering::Relaxed);

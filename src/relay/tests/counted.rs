@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use metrics_util::debugging::DebugValue;
+use metrics_util::debugging::{DebugValue, Snapshotter};
 
 use super::measured::recorded;
 use super::{World, envelope, handed_over, inline};
@@ -19,6 +19,20 @@ use crate::transport::{FailureClass, ScriptedResponse};
 pub(super) struct Counts(Vec<(String, String, u64)>);
 
 impl Counts {
+    pub(super) fn of_recorded(recorder: &Snapshotter) -> Self {
+        let mut counts = Vec::new();
+        for (key, _, _, value) in recorder.snapshot().into_vec() {
+            if let DebugValue::Counter(count @ 1..) = value {
+                let labels = key.key().labels().map(|label| format!("{}={}", label.key(), label.value()));
+                let mut labels: Vec<String> = labels.collect();
+                labels.sort_unstable();
+                counts.push((key.key().name().to_owned(), labels.join(" "), count));
+            }
+        }
+        counts.sort_unstable();
+        Self(counts)
+    }
+
     /// The counts of one counter, by its labels.
     pub(super) fn of(&self, metric: &str) -> Vec<(&str, u64)> {
         let of_metric = self.0.iter().filter(|(name, ..)| name == metric);
@@ -28,17 +42,7 @@ impl Counts {
 
 /// Runs a scenario on virtual time and returns its counts.
 pub(super) fn counted(scenario: impl AsyncFnOnce()) -> Counts {
-    let mut counts = Vec::new();
-    for (key, _, _, value) in recorded(scenario).snapshot().into_vec() {
-        if let DebugValue::Counter(count @ 1..) = value {
-            let labels = key.key().labels().map(|label| format!("{}={}", label.key(), label.value()));
-            let mut labels: Vec<String> = labels.collect();
-            labels.sort_unstable();
-            counts.push((key.key().name().to_owned(), labels.join(" "), count));
-        }
-    }
-    counts.sort_unstable();
-    Counts(counts)
+    Counts::of_recorded(&recorded(scenario))
 }
 
 /// Asserts that the hook lost this many rows in a scenario, all for this reason.
@@ -68,7 +72,7 @@ fn rows_of_a_transaction_longer_than_their_staleness_miss_their_terms() {
         world.link.hand_over(rows);
         world.drained().await;
     });
-    assert_eq!(counts.of(metrics::LEASE_EXPIRED), [("path=confirmed", 1), ("path=direct", 1)]);
+    assert_eq!(counts.of(metrics::LEASE_EXPIRED), [("path=confirmed", 1), ("path=inline", 1)]);
 }
 
 #[test]
@@ -203,7 +207,7 @@ fn a_message_whose_acknowledgement_was_lost_is_counted_as_sent_again_and_no_othe
             world.drained().await;
             assert_eq!(world.broker.delivered().len(), 3);
         });
-        assert_eq!(counts.of(metrics::RESENT), [("topic=orders", 1)]);
+        assert_eq!(counts.of(metrics::RESENT), [("topic=orders transport=default", 1)]);
     }
 }
 
@@ -222,7 +226,7 @@ fn a_message_that_was_held_is_counted_as_sent_again() {
         world.drained().await;
         assert_eq!(world.broker.delivered().len(), 2);
     });
-    assert_eq!(counts.of(metrics::RESENT), [("topic=orders", 1)]);
+    assert_eq!(counts.of(metrics::RESENT), [("topic=orders transport=default", 1)]);
 }
 
 #[test]
@@ -242,9 +246,9 @@ fn dead_lettered_messages_are_counted_by_topic_and_reason() {
         assert_eq!((world.store.dead_letter_rows().len(), world.store.calls(Call::DeadLetter) > 1), (3, true));
     });
     let expected = [
-        ("reason=attempts topic=orders", 1),
-        ("reason=poisoned topic=orders", 1),
-        ("reason=refused topic=invoices", 1),
+        ("reason=attempts topic=orders transport=default", 1),
+        ("reason=poisoned topic=orders transport=default", 1),
+        ("reason=refused topic=invoices transport=default", 1),
     ];
     assert_eq!(counts.of(metrics::DEAD_LETTERED), expected);
 }

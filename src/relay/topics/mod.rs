@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ::metrics::Gauge;
+use ::metrics::{Counter, Gauge};
 use tokio::sync::Notify;
 
 use self::back_off::BackOff;
@@ -99,7 +99,7 @@ pub(crate) struct ClaimFrom {
 impl TopicState {
     pub(super) fn new(config: Topic, gauges: Gauges) -> Self {
         Self {
-            counters: TopicCounters::new(&config.shared_name()),
+            counters: TopicCounters::new(&config.shared_name(), &config.shared_transport_name()),
             gauges,
             config,
             seen_due: AtomicU64::new(0),
@@ -119,12 +119,16 @@ impl TopicState {
     /// Counts settled rows, where they are kept.
     pub(crate) fn kept(&self, rows: usize) {
         if self.config.keep().is_some() {
-            ::metrics::counter!(metrics::KEPT, "topic" => self.name()).increment(rows as u64);
+            self.counter(metrics::KEPT).increment(rows as u64);
         }
     }
 
+    pub(crate) fn counter(&self, metric: &'static str) -> Counter {
+        ::metrics::counter!(metric, "topic" => self.name(), "transport" => self.config.shared_transport_name())
+    }
+
     pub(crate) fn gauge(&self, metric: &'static str) -> Gauge {
-        self.gauges.of_topic(metric, &self.name())
+        self.gauges.of_topic(metric, &self.name(), &self.config.shared_transport_name())
     }
 
     /// Due rows were seen.

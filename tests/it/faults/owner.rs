@@ -194,7 +194,7 @@ pub(super) fn topic_of(shop: &Shop, is_fenced: bool) -> Topic {
 }
 
 pub(super) async fn start(on: Database, shop: &Shop, outbox: &Outbox, transport: impl Transport) -> Relay {
-    let limits = Limits { lane_lease_duration: LANE_LEASE, ..super::shop::limits() };
+    let limits = super::shop::limits().lane_lease_duration(LANE_LEASE);
     on.store(outbox.relay().transport(transport).limits(limits), shop).start().await.unwrap()
 }
 

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::*;
 use crate::naming::TableNames;
 use crate::store::{
-    Claim, ClaimSpec, Confirmed, Failed, HalfStore, Held, Locking, NewDeadLetter, PollResult, PollSpec, RowKey, RowRef,
+    Claim, ClaimSpec, Confirmed, Failed, HalfStore, Held, HistoryStore, LaneStore, Locking, NewDeadLetter, PollResult, PollSpec, RowKey, RowRef,
     StoreWarning, TopicBacklog,
 };
 use crate::transport::{FailureClass, InFlightCounter};
@@ -73,6 +73,14 @@ impl Store for Marks {
 
     fn halves(&self) -> Option<&dyn HalfStore> {
         Some(self)
+    }
+
+    fn lanes(&self) -> &dyn LaneStore {
+        unreachable!("a relay does this")
+    }
+
+    fn history(&self) -> &dyn HistoryStore {
+        unreachable!("a relay does this")
     }
 
     async fn check(&self) -> Result<Vec<StoreWarning>, StoreError> {

@@ -49,7 +49,7 @@ pub(super) async fn relay_of(
     let broker = MemoryTransport::new();
     broker.set_delivery_timeout(Duration::from_secs(1));
     // What was in flight when the receiver went waits for the end of its lease.
-    let limits = Limits { lease_duration: Duration::from_secs(4), ..Limits::default() };
+    let limits = Limits::default().lease_duration(Duration::from_secs(4));
     let relay = outbox.relay().store(store.clone()).limits(limits).transport(broker.clone());
     let relay = relay.transport_named("http", http.build().unwrap());
     (relay.start().await.unwrap(), broker)
