@@ -14,13 +14,11 @@ mod api;
 mod dead_letter_callbacks;
 pub(crate) mod direct;
 mod engine;
-mod flush;
-mod handle;
 mod health;
 mod lanes;
 mod ledger;
 mod liveness;
-mod notify;
+mod notices;
 mod path;
 mod pruner;
 mod settle;
@@ -32,14 +30,14 @@ mod topics;
 
 pub use api::blocking::BlockingRelay;
 pub use api::builder::RelayBuilder;
+pub use api::flush::FlushOutcome;
+pub use api::handle::{RelayHandle, RelayHealth};
 pub use api::panicked::RelayPanicked;
 pub use api::relays::{Relays, RelaysBuilder, RelaysError};
 pub use api::routes::RoutingProblem;
 pub use api::shutdown::ShutdownReport;
 pub use api::start_error::{LimitsProblem, StartError};
 pub use dead_letter_callbacks::{DeadLetterAlert, DeadLetterEvent};
-pub use flush::FlushOutcome;
-pub use handle::{RelayHandle, RelayHealth};
 pub use health::backlog::{Backlog, BacklogError};
 pub use health::status::{LaneStatus, NamedTransportStatus, RelayState, RelayStatus, StoreStatus, TransportStatus};
 
@@ -51,10 +49,10 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
+use self::api::handle::Shared;
 use self::direct::queue::{ConnectedRelay as _, Link};
 use self::engine::engines::Engines;
 use self::engine::stop::Stage;
-use self::handle::Shared;
 use crate::limits::SHUTDOWN_GRACE;
 use crate::store::StoreError;
 

@@ -36,7 +36,7 @@ use crate::relay::lanes::ordered_topics::Lanes;
 use crate::relay::lanes::{balancer as lane_balancer, fencer as lane_fencer, reader as lane_reader};
 use crate::relay::ledger::lease_renewer;
 use crate::relay::liveness::Liveness;
-use crate::relay::notify::{listener, notifier};
+use crate::relay::notices::{listener, notifier};
 use crate::relay::settle::outcome_queue::OutcomeQueue;
 use crate::relay::settler;
 use crate::relay::sweep::{poller, sweeper};

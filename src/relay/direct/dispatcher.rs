@@ -12,7 +12,6 @@ use crate::clock::BootInstant;
 use crate::crash_points::crash_point;
 use crate::message::MessageId;
 use crate::metrics;
-use crate::relay::dead_letter_callbacks::DeadLetterEvent;
 use crate::relay::engine::Engine;
 use crate::relay::engine::outgoing::{Offer, Offered, Outgoing, SendMode};
 use crate::relay::engine::rows::{Holder, Reservation};
@@ -21,9 +20,9 @@ use crate::relay::engine::store_call::store_call;
 use crate::relay::health::breaker::{Admission, BreakerState};
 use crate::relay::ledger::entry::Lease;
 use crate::relay::path::Path;
-use crate::relay::settle::failures::{self, PendingDeadLetter};
+use crate::relay::settle::failures::{self, PendingDeadLetter, poisoned_dead_letter};
 use crate::repeated::warn_once_a_minute;
-use crate::store::{Confirmed, DeadLetterReason, Held, Loaded, NewDeadLetter, Poisoned, Row, RowRef};
+use crate::store::{Confirmed, Loaded, Row, RowRef};
 
 /// Runs until the relay ends. While the relay drains, it runs until the queue is empty.
 pub(crate) async fn run(engine: Arc<Engine>) {
@@ -212,18 +211,4 @@ fn offer(
         engine.queue.deferred.add([left]);
     }
     offered == Offered::Sent
-}
-
-/// Dead-letters an undecodable row, under the epoch with which it was read.
-pub(crate) fn poisoned_dead_letter(row: &Poisoned) -> PendingDeadLetter {
-    tracing::error!(
-        message_id = %row.key.message_id,
-        topic = %row.topic,
-        error = %row.error,
-        "a row cannot be decoded: moving it to the dead letters"
-    );
-    let reason = format!("{}: {}", DeadLetterReason::Poisoned, row.error);
-    let (topic, message_id) = (Arc::clone(&row.topic), row.key.message_id);
-    let letter = DeadLetterEvent { topic, message_id, kind: String::new(), reason: reason.clone(), attempts: 0 };
-    PendingDeadLetter { dead: NewDeadLetter { held: Held { key: row.key, epoch: row.epoch }, reason }, letter }
 }

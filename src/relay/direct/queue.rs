@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 use crate::clock::{BootInstant, Clock};
 use crate::metrics;
-use crate::relay::flush::FlushOutcome;
+use crate::relay::api::flush::FlushOutcome;
 use crate::relay::ledger::deferred::DeferredRows;
 use crate::store::{Row, RowRef};
 

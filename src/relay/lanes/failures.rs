@@ -11,11 +11,11 @@ use crate::injected_bugs::{InjectedBug, is_injected};
 use crate::limits::TEMPORARY_WAIT_MAX;
 use crate::metrics;
 use crate::relay::dead_letter_callbacks::DeadLetterEvent;
-use crate::relay::direct::dispatcher::poisoned_dead_letter;
 use crate::relay::engine::Engine;
 use crate::relay::engine::rows::Entry;
 use crate::relay::settle::failures::{
-    FailedRow, PendingDeadLetter, Treatment, failed_dead_letter, failure_record, treatment, wait_of, write_in_parts,
+    FailedRow, PendingDeadLetter, Treatment, failed_dead_letter, failure_record, poisoned_dead_letter, treatment,
+    wait_of, write_in_parts,
 };
 use crate::store::{Failed, NewDeadLetter, Poisoned, RowKey, WithFence};
 use crate::topic::OnFailedKey;

@@ -17,7 +17,7 @@ use crate::relay::engine::store_call::store_call;
 use crate::relay::ledger::entry::Progress;
 use crate::repeated::warn_once_a_minute;
 use crate::retry::{bounded, retry_wait};
-use crate::store::{DeadLetterReason, Failed, Held, NewDeadLetter, RowKey, StoreError};
+use crate::store::{DeadLetterReason, Failed, Held, NewDeadLetter, Poisoned, RowKey, StoreError};
 use crate::topic::Topic;
 use crate::transport::{FailureClass, TransportError};
 
@@ -166,6 +166,20 @@ pub(crate) fn failed_dead_letter(failed: &FailedRow, reason: &DeadLetterReason) 
         attempts: failed.entry.attempt,
     };
     PendingDeadLetter { dead: NewDeadLetter { held: Held { key: failed.row, epoch: failed.epoch }, reason }, letter }
+}
+
+/// Dead-letters an undecodable row, under the epoch with which it was read.
+pub(crate) fn poisoned_dead_letter(row: &Poisoned) -> PendingDeadLetter {
+    tracing::error!(
+        message_id = %row.key.message_id,
+        topic = %row.topic,
+        error = %row.error,
+        "a row cannot be decoded: moving it to the dead letters"
+    );
+    let reason = format!("{}: {}", DeadLetterReason::Poisoned, row.error);
+    let (topic, message_id) = (Arc::clone(&row.topic), row.key.message_id);
+    let letter = DeadLetterEvent { topic, message_id, kind: String::new(), reason: reason.clone(), attempts: 0 };
+    PendingDeadLetter { dead: NewDeadLetter { held: Held { key: row.key, epoch: row.epoch }, reason }, letter }
 }
 
 /// Moves rows to the dead letters.
