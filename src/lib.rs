@@ -121,8 +121,6 @@ mod crash_points;
 #[cfg(feature = "_failpoints")]
 #[doc(hidden)]
 pub mod crash_points;
-#[cfg(feature = "serde")]
-mod durations;
 mod enqueue;
 #[cfg(any(doc, doctest))]
 pub mod guide;

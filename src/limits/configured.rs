@@ -13,7 +13,7 @@ macro_rules! configured {
         #[derive(Deserialize, Serialize)]
         #[serde(default, deny_unknown_fields)]
         struct Config {
-            $(#[serde(with = "crate::durations")] $duration: Duration,)*
+            $(#[serde(with = "humantime_serde")] $duration: Duration,)*
             $($count: usize,)*
         }
 
@@ -39,7 +39,7 @@ macro_rules! configured {
 
 for_each_limit!(configured);
 
-/// A missing limit has its default. A duration is a text such as `"250ms"`, or a number of seconds.
+/// A missing limit has its default. A duration is a text such as `"250ms"` or `"1h 30m"`.
 impl<'de> Deserialize<'de> for Limits {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Config::deserialize(deserializer).map(Into::into)

@@ -16,7 +16,6 @@ pub(super) const LAYERS: &[Layer] = &[
         &[
             "lane",
             "clock",
-            "durations",
             "limits::admin",
             "limits::http",
             "limits::kafka",
