@@ -63,7 +63,10 @@ pub(in crate::relay) async fn drain(
     if report.is_clean() {
         tracing::info!("the relay ended with nothing left");
     } else {
-        tracing::warn!(?report, "the relay ended with work left: a sweeper sends the messages, but nobody calls the dead-letter callbacks");
+        tracing::warn!(
+            ?report,
+            "the relay ended with work left: a sweeper sends the messages, but nobody calls the dead-letter callbacks"
+        );
     }
     report
 }

@@ -35,7 +35,6 @@ use crate::crash_points::crash_point;
 use crate::injected_bugs::{InjectedBug, is_injected};
 use crate::limits::{Limits, RETRY_AFTER_MAX};
 use crate::message::MessageId;
-use crate::metrics;
 use crate::panic_guard::catch_panic;
 use crate::repeated::warn_once_a_minute;
 use crate::store::{RowKey, Store};

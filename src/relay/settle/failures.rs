@@ -68,7 +68,9 @@ pub(crate) fn treatment(failed: &FailedRow) -> Treatment {
     let attempts_max = limit.map_or(topic.attempts_limit(), |limit| limit.max);
     match class {
         _ if is_left_unwritten(class) => Treatment::Leave,
-        FailureClass::RecordRefused if failed.entry.alone => Treatment::DeadLetter { reason: DeadLetterReason::Refused },
+        FailureClass::RecordRefused if failed.entry.alone => {
+            Treatment::DeadLetter { reason: DeadLetterReason::Refused }
+        }
         // Whichever attempt it is: the rest of its batch did nothing wrong.
         FailureClass::RecordRefused => Treatment::RetryAlone,
         _ if class.spends_attempt() && failed.entry.attempt >= attempts_max => {

@@ -57,7 +57,7 @@ pub(super) fn conflict() -> Fault {
 }
 
 #[test]
-fn rows_of_a_transaction_longer_than_their_staleness_miss_their_terms() {
+fn rows_of_a_transaction_longer_than_their_staleness_miss_their_leases() {
     let counts = counted(async || {
         let mut world = World::new();
         // So long that no sweeper comes first.
@@ -76,7 +76,7 @@ fn rows_of_a_transaction_longer_than_their_staleness_miss_their_terms() {
 }
 
 #[test]
-fn rows_of_a_claim_that_was_read_too_late_miss_their_terms() {
+fn rows_of_a_claim_that_was_read_too_late_miss_their_leases() {
     let counts = counted(async || {
         let mut world = World::new();
         world.limits.claim_workers = 1;

@@ -120,7 +120,8 @@ fn dead_lettered_ordered_messages_are_counted_by_topic_and_reason() {
         world.drained().await;
         assert_eq!(world.store.dead_letter_rows().len(), 3);
     });
-    let expected = ["attempts", "poisoned", "refused"].map(|reason| format!("reason={reason} topic=payments transport=default"));
+    let expected =
+        ["attempts", "poisoned", "refused"].map(|reason| format!("reason={reason} topic=payments transport=default"));
     let expected: Vec<_> = expected.iter().map(|labels| (labels.as_str(), 1)).collect();
     assert_eq!(counts.of(metrics::DEAD_LETTERED), expected);
 }

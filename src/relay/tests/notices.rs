@@ -15,8 +15,8 @@ use crate::limits::{
 };
 use crate::naming::TableNames;
 use crate::store::{
-    Claim, ClaimSpec, Confirmed, Failed, Held, HistoryStore, LaneStore, Locking, MemoryStore, NewDeadLetter, NoticeStore,
-    NoticeStream, PollResult, PollSpec, RowKey, RowRef, Store, StoreError, StoreWarning, TopicBacklog,
+    Claim, ClaimSpec, Confirmed, Failed, Held, HistoryStore, LaneStore, Locking, MemoryStore, NewDeadLetter,
+    NoticeStore, NoticeStream, PollResult, PollSpec, RowKey, RowRef, Store, StoreError, StoreWarning, TopicBacklog,
 };
 
 /// A store that passes notices on to itself unless it is deaf or down.

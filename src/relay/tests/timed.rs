@@ -111,7 +111,10 @@ fn a_send_is_timed_by_its_outcome() {
         }
         world.drained().await;
     });
-    let (delivered, temporary) = (&found["topic=orders transport=default outcome=delivered"], &found["topic=orders transport=default outcome=temporary"]);
+    let (delivered, temporary) = (
+        &found["topic=orders transport=default outcome=delivered"],
+        &found["topic=orders transport=default outcome=temporary"],
+    );
     assert_eq!((found.len(), delivered.len(), temporary.len()), (2, 5, 2), "{found:?}");
     assert_between(latency, delivered, latency + Duration::from_millis(50));
 }

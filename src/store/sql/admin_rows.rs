@@ -9,7 +9,8 @@ use super::rows::FromRow;
 use super::search::failure_notes;
 use crate::message::MessageId;
 use crate::store::{
-    DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterReason, MessageKey, ProcessedOutcome, SentCount, SentCursor, SentMessage,
+    DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterReason, MessageKey, ProcessedOutcome, SentCount,
+    SentCursor, SentMessage,
 };
 
 /// What determines a message's lane: `message_id, topic, lane, key`.

@@ -57,7 +57,8 @@ impl<'de> Deserialize<'de> for RocketMqConfig {
         config.message_bytes_max = given.message_bytes_max.unwrap_or(config.message_bytes_max);
         config.in_flight_max = given.in_flight_max.unwrap_or(config.in_flight_max);
         config.tag_header = given.tag_from_header;
-        config.broker_delays = given.broker_delays.into_iter().map(|(topic, delay)| (topic, delay.into_inner())).collect();
+        config.broker_delays =
+            given.broker_delays.into_iter().map(|(topic, delay)| (topic, delay.into_inner())).collect();
         config.accepts_unreplicated = given.accept_unreplicated;
         Ok(config)
     }

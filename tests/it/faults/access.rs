@@ -5,7 +5,7 @@ use std::time::Duration;
 use diesel_outbox::relay::{RelayStatus, TransportStatus};
 use diesel_outbox::testing::transport::TransportUnderTest as _;
 use diesel_outbox::transport::{FailureClass, KafkaTransport};
-use diesel_outbox::{Limits, Message, Outbox, Topic};
+use diesel_outbox::{Message, Outbox, Topic};
 use uuid::Uuid;
 use xtask::servers::ServerKind;
 use xtask::servers::kafka::Login;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use diesel_outbox::relay::Relay;
 use diesel_outbox::retry::Fixed;
 use diesel_outbox::transport::Transport;
-use diesel_outbox::{Limits, OnFailedKey, Outbox, Topic};
+use diesel_outbox::{OnFailedKey, Outbox, Topic};
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 

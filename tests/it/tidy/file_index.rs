@@ -47,7 +47,8 @@ fn has_columns(source: &Source) -> bool {
     let has_statements = STATEMENTS.iter().any(|folder| source.path.starts_with(folder));
     let lists_columns = |line: &str| line.contains("headers") && line.contains("payload");
     let makes_column = |line: &str| line.trim_start().starts_with("payload ");
-    (is_migration && source.text.lines().any(makes_column)) || (has_statements && source.text.lines().any(lists_columns))
+    (is_migration && source.text.lines().any(makes_column))
+        || (has_statements && source.text.lines().any(lists_columns))
 }
 
 struct Row<'a> {
@@ -89,7 +90,8 @@ mod tests {
         check(&files.iter().map(|(path, text)| file(path, text)).chain([file(PAGE, &page)]).collect::<Vec<_>>())
     }
 
-    const COLUMN_ROWS: &str = "| a new column: all | `src/store/sql/statements/x.rs`, `migrations/sqlite/01/up.sql` | `payload` |";
+    const COLUMN_ROWS: &str =
+        "| a new column: all | `src/store/sql/statements/x.rs`, `migrations/sqlite/01/up.sql` | `payload` |";
 
     fn violations_beside_columns(row: &str) -> Vec<String> {
         violations(&format!("{COLUMN_ROWS}\n{row}"))
@@ -100,7 +102,10 @@ mod tests {
         assert_eq!(violations_beside_columns(""), [""; 0]);
         assert_eq!(violations_beside_columns("| things | `src/a.rs`, `src/c.rs` | `fn a` |"), [""; 0]);
         assert_one_violation(&violations_beside_columns("| a thing | `src/b.rs` | `fn a` |"), "names src/b.rs");
-        assert_one_violation(&violations_beside_columns("| things | `src/a.rs`, `src/b.rs` | `fn a` |"), "names src/b.rs");
+        assert_one_violation(
+            &violations_beside_columns("| things | `src/a.rs`, `src/b.rs` | `fn a` |"),
+            "names src/b.rs",
+        );
         assert_one_violation(&violations_beside_columns("| a thing | `src/a.rs` | `fn b` |"), "has no `fn b`");
         assert_one_violation(&check(&[file(PAGE, "# Page")]), "0 rows");
     }

@@ -9,8 +9,8 @@ use tokio::time::Instant;
 use super::*;
 use crate::naming::TableNames;
 use crate::store::{
-    Claim, ClaimSpec, Confirmed, Failed, HalfStore, Held, HistoryStore, LaneStore, Locking, NewDeadLetter, PollResult, PollSpec, RowKey, RowRef,
-    StoreWarning, TopicBacklog,
+    Claim, ClaimSpec, Confirmed, Failed, HalfStore, Held, HistoryStore, LaneStore, Locking, NewDeadLetter, PollResult,
+    PollSpec, RowKey, RowRef, StoreWarning, TopicBacklog,
 };
 use crate::transport::{FailureClass, InFlightCounter};
 

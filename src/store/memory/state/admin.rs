@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::{MemoryRow, Micros, State};
 use crate::message::{Envelope, MessageId};
 use crate::store::{
-    CancelOutcome, DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, DeadLetterReason, DeadLetterRow, FailedAttempt,
-    InsertOptions, MessageKey, PausedTopic, Requeue, RowKey, RowRef, SendNowOutcome, StoredError,
+    CancelOutcome, DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, DeadLetterReason, DeadLetterRow,
+    FailedAttempt, InsertOptions, MessageKey, PausedTopic, Requeue, RowKey, RowRef, SendNowOutcome, StoredError,
 };
 
 /// A dead letter with all its columns.
@@ -131,7 +131,7 @@ impl State {
             *counts.entry((Arc::clone(&dead.row.topic), word)).or_default() += 1;
         }
         let counts = counts.into_iter();
-        counts.map(|((topic, word), count)| DeadLetterCount { topic, reason: (*word).into(), count }).collect()
+        counts.map(|((topic, word), count)| DeadLetterCount { topic, reason: word.as_str().into(), count }).collect()
     }
 
     pub(in crate::store::memory) fn dead_letter_keys(&self, messages: &[MessageId]) -> Vec<MessageKey> {

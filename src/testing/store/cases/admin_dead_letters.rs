@@ -1,7 +1,9 @@
 use std::time::{Duration, SystemTime};
 
 use crate::message::{Headers, MessageId};
-use crate::store::{AdminStore, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, DeadLetterReason, Held, InsertOptions, Locking};
+use crate::store::{
+    AdminStore, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, DeadLetterReason, Held, InsertOptions, Locking,
+};
 use crate::testing::store::StoreUnderTest;
 use crate::testing::store::support::*;
 

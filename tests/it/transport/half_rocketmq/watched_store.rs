@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use diesel_outbox::internals::store::{
-    Claim, ClaimSpec, Confirmed, Decision, Failed, HalfStore, Held, HistoryStore, LaneStore, Locking, NewDeadLetter, PollResult, PollSpec,
-    RowKey, RowRef, Store, StoreWarning, TopicBacklog,
+    Claim, ClaimSpec, Confirmed, Decision, Failed, HalfStore, Held, HistoryStore, LaneStore, Locking, NewDeadLetter,
+    PollResult, PollSpec, RowKey, RowRef, Store, StoreWarning, TopicBacklog,
 };
 use diesel_outbox::store::StoreError;
 use diesel_outbox::{MessageId, TableNames};
