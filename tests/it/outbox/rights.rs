@@ -99,7 +99,7 @@ impl Shop {
 type Pool = diesel::r2d2::Pool<diesel::r2d2::ConnectionManager<PgConnection>>;
 
 fn outbox() -> Outbox {
-    let orders = Topic::new("orders").keep_sent_days(30).keep_dead_days(30).processed_within(Duration::from_millis(1));
+    let orders = Topic::new("orders").keep_sent_days(30).keep_dead_days(30).processed_within(Duration::from_secs(1));
     let payments = Topic::new("payments").ordered_by_key().serialize_by_key().on_failed_key(OnFailedKey::DeadLetter);
     let builder = Outbox::builder().topic(orders).topic(payments.keep_sent_days(30));
     builder.require_audit().keep_audit_days(30).build().expect("an outbox")
