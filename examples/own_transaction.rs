@@ -149,7 +149,7 @@ async fn run(postgres: String) -> Result<(), Failure> {
     let [orders, mails] = ["orders", "mails"].map(|topic| broker.delivered_to(topic).len());
     assert_eq!((placed, orders, mails), (100, 100, 100), "the broker has what was committed, and nothing else");
     let by_path = delivered_by_path(&figures);
-    assert_eq!(by_path, BTreeMap::from([("direct".to_owned(), 200)]), "none was read again, none left to the sweeper");
+    assert_eq!(by_path, BTreeMap::from([("inline".to_owned(), 200)]), "none was read again, none left to the sweeper");
     println!(
         "The broker has 200 messages: those, and no others. All of them left right after their COMMIT, without a read."
     );

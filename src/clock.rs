@@ -1,4 +1,4 @@
-//! Time as terms are measured: a clock that counts while the machine sleeps, and that nobody sets.
+//! Time as leases are measured: a clock that counts while the machine sleeps, and that nobody sets.
 
 use std::fmt;
 use std::ops::{Add, Sub};
@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 /// A moment on a [`Clock`], comparable only with moments of the same clock.
 ///
 /// Not [`std::time::Instant`]: on Linux that one stands still while the machine is suspended, and a holder that wakes
-/// up would believe that its term goes on.
+/// up would believe that its lease goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BootInstant(Duration);
 
@@ -30,7 +30,7 @@ impl Add<Duration> for BootInstant {
     }
 }
 
-/// Saturates at the clock's beginning: a term that would end before it has ended.
+/// Saturates at the clock's beginning: a lease that would end before it has ended.
 impl Sub<Duration> for BootInstant {
     type Output = Self;
     fn sub(self, duration: Duration) -> Self {
@@ -78,7 +78,7 @@ fn since_boot() -> Duration {
     FIRST.get_or_init(std::time::Instant::now).elapsed()
 }
 
-/// The machine's date: for what people and brokers read, never for a term, because it can be set.
+/// The machine's date: for what people and brokers read, never for a lease, because it can be set.
 #[expect(clippy::disallowed_methods, reason = "the one place that reads the machine's date")]
 pub(crate) fn system_now() -> SystemTime {
     SystemTime::now()

@@ -9,6 +9,7 @@ macro_rules! guides {
             ///
             /// [bench-results]: https://github.com/diesel-outbox/diesel-outbox/blob/main/docs/internals/performance.md
             /// [changelog]: crate::guide::changelog
+            /// [copies]: crate::guide::guarantees#recognise-copies
             /// [dead-letters]: crate::guide::dead_letters
             /// [delayed]: crate::guide::delayed
             /// [design]: https://github.com/diesel-outbox/diesel-outbox/blob/main/docs/internals/design.md
@@ -19,6 +20,7 @@ macro_rules! guides {
             /// [http]: crate::guide::http
             /// [internal-tests]: https://github.com/diesel-outbox/diesel-outbox/blob/main/docs/internals/testing.md
             /// [kafka]: crate::guide::kafka
+            /// [lost-transactions]: https://github.com/diesel-outbox/diesel-outbox/blob/main/docs/internals/protocol.md#a-transaction-that-ends-inside-its-closure
             /// [migrating]: crate::guide::migrating
             /// [operations]: crate::guide::operations
             /// [ordering]: crate::guide::ordering
@@ -47,7 +49,7 @@ guides! {
     getting_started = "../docs/getting-started.md";
     /// What the outbox promises, and when messages can be lost, duplicated, reordered or late.
     guarantees = "../docs/guarantees.md";
-    /// How to keep sent messages, look them up, and let consumers confirm them.
+    /// How to keep sent messages, look them up, and let consumers report them as processed.
     history = "../docs/history.md";
     /// The HTTP transport: what a receiver gets, settings, what an answer does.
     http = "../docs/http.md";
@@ -55,7 +57,7 @@ guides! {
     kafka = "../docs/kafka.md";
     /// How to move from a hand-written table, from polling or from Debezium.
     migrating = "../docs/migrating.md";
-    /// Metrics, alerts, pauses, databases, shutdown.
+    /// Metrics, alerts, pauses, databases, TLS, rights, topics, shutdown.
     operations = "../docs/operations.md";
     /// Topics that keep the order of each key, and how nodes share them.
     ordering = "../docs/ordering.md";
@@ -67,9 +69,9 @@ guides! {
     testing_your_application = "../docs/testing-your-application.md";
     /// How to choose a transport, and what each failure does.
     transports = "../docs/transports.md";
-    /// What the outbox costs, and which setting to change for which effect.
+    /// What the outbox costs, how to size it, and which setting to change for which effect.
     tuning = "../docs/tuning.md";
-    /// How to upgrade, and how to change the table while relays run.
+    /// How to upgrade and go back, and how to change the table while relays run.
     upgrading = "../docs/upgrading.md";
 }
 

@@ -41,6 +41,15 @@
 //! With diesel-async, use [`enqueue_async`](Outbox::enqueue_async), and on tokio [`start().await`](relay::RelayBuilder::start).
 //! The application's pool needs no set-up.
 //!
+//! # Sync and async
+//!
+//! - What works on a connection follows the connection. With the plain name it takes one of Diesel and is sync, as Diesel is
+//!   ([`enqueue`](Outbox::enqueue)). With the suffix `_async` it takes one of diesel-async
+//!   ([`enqueue_async`](Outbox::enqueue_async)).
+//! - Everything else is async under the plain name, and runs on tokio ([`start`](relay::RelayBuilder::start),
+//!   [`Admin`](admin::Admin)). With the suffix or prefix "blocking" it needs no runtime
+//!   ([`start_blocking`](relay::RelayBuilder::start_blocking), [`BlockingAdmin`](admin::BlockingAdmin)).
+//!
 //! # Map
 //!
 //! | to | see |
@@ -112,8 +121,6 @@ mod crash_points;
 #[cfg(feature = "_failpoints")]
 #[doc(hidden)]
 pub mod crash_points;
-#[cfg(feature = "serde")]
-mod durations;
 mod enqueue;
 #[cfg(any(doc, doctest))]
 pub mod guide;
@@ -136,6 +143,7 @@ mod naming;
 mod outbox;
 mod panic_guard;
 pub mod relay;
+mod repeated;
 mod retention;
 pub mod retry;
 mod serialize;

@@ -43,11 +43,6 @@ impl Retention {
         self.sent_days.map(|days| Keep { days, awaits_processing: self.processed_within.is_some() })
     }
 
-    /// Whether anything is ever removed because of its age.
-    pub(crate) fn ends(&self) -> bool {
-        self.sent_days.is_some() || self.dead_days.is_some()
-    }
-
     /// Checks that the times fit together.
     ///
     /// `dead_days` is the time in which a dead letter may be redriven. The history must reach as far, so that people

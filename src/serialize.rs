@@ -6,6 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Serialize as _, Serializer};
 
+use crate::limits::RFC_3339_AGE_MAX;
 use crate::message::Headers;
 
 /// A duration, in seconds with a fraction.
@@ -54,29 +55,10 @@ pub(crate) fn json_or_none<S: Serializer>(text: &Option<String>, serializer: S) 
     }
 }
 
+/// In years of four digits from 1970 on. Only a wrong clock says another time, which becomes the nearest of them.
 fn rfc_3339(at: SystemTime) -> String {
-    let micros = match at.duration_since(SystemTime::UNIX_EPOCH) {
-        Ok(since) => i128::try_from(since.as_micros()).unwrap_or(i128::MAX),
-        Err(before) => i128::try_from(before.duration().as_micros()).map_or(i128::MIN, |before| -before),
-    };
-    let (seconds, micros) = (micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000));
-    let (days, of_day) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    let (year, month, day) = date(days);
-    let (hour, minute, second) = (of_day / 3_600, of_day / 60 % 60, of_day % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z")
-}
-
-/// The date of a day, counted from 1970-01-01. Howard Hinnant's `civil_from_days`: years begin in March, so that the leap day is the last.
-fn date(days: i128) -> (i128, i128, i128) {
-    let days = days + 719_468;
-    let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let from_march = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
-    let year = year_of_era + era * 400 + i128::from(month <= 2);
-    (year, month, day)
+    let at = at.clamp(SystemTime::UNIX_EPOCH, SystemTime::UNIX_EPOCH + RFC_3339_AGE_MAX);
+    humantime::format_rfc3339_micros(at).to_string()
 }
 
 #[cfg(test)]
@@ -86,14 +68,14 @@ mod tests {
     #[test]
     fn instants_are_rfc_3339() {
         let after = |secs: u64, micros: u64| SystemTime::UNIX_EPOCH + Duration::from_micros(secs * 1_000_000 + micros);
-        let before = |secs: u64| SystemTime::UNIX_EPOCH - Duration::from_secs(secs);
         for (at, text) in [
             (after(0, 0), "1970-01-01T00:00:00.000000Z"),
             (after(951_782_400, 1), "2000-02-29T00:00:00.000001Z"),
             (after(1_709_251_199, 999_999), "2024-02-29T23:59:59.999999Z"),
             (after(4_107_542_400, 0), "2100-03-01T00:00:00.000000Z"),
-            (before(1), "1969-12-31T23:59:59.000000Z"),
-            (before(62_135_596_800), "0001-01-01T00:00:00.000000Z"),
+            (after(253_402_300_799, 0), "9999-12-31T23:59:59.000000Z"),
+            (after(253_402_300_800, 0), "9999-12-31T23:59:59.000000Z"),
+            (SystemTime::UNIX_EPOCH - Duration::from_secs(1), "1970-01-01T00:00:00.000000Z"),
         ] {
             assert_eq!(rfc_3339(at), text);
         }

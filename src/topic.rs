@@ -191,7 +191,7 @@ impl Topic {
     ///     .transport(MemoryTransport::new())
     ///     .transport_named("webhooks", MemoryTransport::new())
     ///     .start().await?;
-    /// assert_eq!(relay.status().routes.len(), 2);
+    /// assert_eq!(relay.status().transports.len(), 2);
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// # }).unwrap();
     /// ```
@@ -242,6 +242,10 @@ impl Topic {
 
     pub(crate) fn shared_name(&self) -> Arc<str> {
         Arc::clone(&self.name)
+    }
+
+    pub(crate) fn shared_transport_name(&self) -> Arc<str> {
+        Arc::clone(&self.via)
     }
 
     /// The name of its transport.

@@ -97,7 +97,7 @@ fn kafka_with(config: KafkaConfig) -> Result<KafkaTransport> {
 
 /// The limits for such a transport: lanes are leased for 5 s.
 pub(crate) fn fast_takeover_limits() -> Limits {
-    Limits { lane_lease_duration: Duration::from_secs(5), ..Limits::default() }
+    Limits::default().lane_lease_duration(Duration::from_secs(5))
 }
 
 /// Waits until the relay owns this many lanes: it takes them at its start.

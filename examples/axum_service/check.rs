@@ -52,7 +52,9 @@ pub(crate) fn main() -> Result<(), Failure> {
     let (_, metrics) = request(service.address, "GET", "/metrics", "")?;
     assert!(metrics.contains("outbox_delivered_total{topic=\"orders\""), "{metrics}");
     assert!(
-        metrics.contains("outbox_send_seconds_bucket{topic=\"orders\",outcome=\"delivered\",le=\"60\"}"),
+        metrics.contains(
+            "outbox_send_seconds_bucket{topic=\"orders\",transport=\"default\",outcome=\"delivered\",le=\"60\"}"
+        ),
         "{metrics}"
     );
     let (_, letters) = request(service.address, "GET", "/admin/dead-letters", "")?;

@@ -29,7 +29,7 @@ pub struct AuditPage {
 /// refused.
 ///
 /// [`report_processed`](Self::report_processed) is recorded only from a handle with an actor or a reason: without, it is a consumer that
-/// confirms, at the rate of the messages.
+/// reports, at the rate of the messages.
 impl Admin {
     /// The same handle for somebody: a person, or a job. Their name is recorded with whatever they change, and its first 255
     /// characters are kept. Without a name, operations are recorded as nobody's.
@@ -143,7 +143,7 @@ impl Admin {
         Ok(())
     }
 
-    /// Whether somebody acts, and not a consumer that confirms.
+    /// Whether somebody acts, and not a consumer that reports.
     pub(super) fn is_attributed(&self) -> bool {
         self.actor.is_some() || self.reason.is_some()
     }

@@ -115,11 +115,12 @@ pub enum AdminError {
         /// The message.
         message_id: MessageId,
     },
-    /// The topic's consumers do not confirm what they have processed.
+    /// The topic's consumers are not configured to report what they have processed.
     #[error(
-        "the consumers of topic {topic:?} are not configured to confirm: give it .keep_sent_days(..) and .processed_within(..)"
+        "the consumers of topic {topic:?} are not configured to report what they have processed: give it .keep_sent_days(..) and \
+         .processed_within(..)"
     )]
-    NotConfirmed {
+    ReportsNotExpected {
         /// The topic.
         topic: Arc<str>,
     },
@@ -132,9 +133,6 @@ pub enum AdminError {
     /// The store has no admin operations.
     #[error("this store has no admin operations: use the store of PostgreSQL, MySQL, SQLite or memory")]
     Unsupported,
-    /// The store keeps no history.
-    #[error("this store has no history: use the store of PostgreSQL, MySQL, SQLite or memory")]
-    NoHistory,
     /// The database could not be reached, or the operation failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -161,10 +159,9 @@ impl AdminError {
             | Self::NotPaused { .. }
             | Self::NotInHistory { .. }
             | Self::NotUnprocessed { .. }
-            | Self::NotConfirmed { .. }
+            | Self::ReportsNotExpected { .. }
             | Self::ZeroRate
             | Self::EmptyStep
-            | Self::NoHistory
             | Self::Unsupported => false,
         }
     }

@@ -29,7 +29,7 @@ impl SentPage {
     }
 }
 
-/// Selects messages that their consumer has not confirmed: those of a topic that were sent longer ago than its
+/// Selects messages that their consumer has not reported as processed: those of a topic that were sent longer ago than its
 /// [`processed_within`](crate::Topic::processed_within), or than another age.
 ///
 /// ```
@@ -86,7 +86,7 @@ impl Admin {
     /// # Cancel safety
     /// Cancelling it changes nothing.
     pub async fn sent(&self, message_id: MessageId) -> Result<SentMessage, AdminError> {
-        self.history()?.sent(message_id).await?.ok_or(AdminError::NotInHistory { message_id })
+        self.store.history().sent(message_id).await?.ok_or(AdminError::NotInHistory { message_id })
     }
 
     /// A page of sent messages of a key: at most `messages_max`, after `after`, in the order in which they were settled.
@@ -103,7 +103,7 @@ impl Admin {
         after: Option<&SentCursor>,
         messages_max: usize,
     ) -> Result<SentPage, AdminError> {
-        let messages = self.history()?.sent_of_key(&topic.into(), &key.into(), after, messages_max).await?;
+        let messages = self.store.history().sent_of_key(&topic.into(), &key.into(), after, messages_max).await?;
         Ok(SentPage::of(messages, messages_max))
     }
 
@@ -116,7 +116,7 @@ impl Admin {
     /// # Cancel safety
     /// Cancelling it changes nothing.
     pub async fn count_sent(&self, topic: &str, count_max: usize) -> Result<SentCount, AdminError> {
-        Ok(self.history()?.count_sent(&topic.into(), count_max).await?)
+        Ok(self.store.history().count_sent(&topic.into(), count_max).await?)
     }
 
     /// Records that a message's consumer has processed it. Repeating it is harmless. A consumer may be faster than the relay's
@@ -174,7 +174,7 @@ impl Admin {
         messages: &[MessageId],
         record: Option<&AuditRecord>,
     ) -> Result<Vec<(MessageId, ProcessedOutcome)>, AdminError> {
-        let reported = self.history()?.report_processed(messages, record).await?;
+        let reported = self.store.history().report_processed(messages, record).await?;
         for (wanted, outcome) in [
             (ProcessedOutcome::Processed, "processed"),
             (ProcessedOutcome::AlreadyProcessed, "already"),
@@ -186,11 +186,11 @@ impl Admin {
         Ok(reported)
     }
 
-    /// A page of messages that their consumer should have confirmed by now: at most `messages_max`, after `after`, the oldest
+    /// A page of messages that their consumer should have reported by now: at most `messages_max`, after `after`, the oldest
     /// first.
     ///
     /// # Errors
-    /// [`NotConfirmed`](AdminError::NotConfirmed), or a database error.
+    /// [`ReportsNotExpected`](AdminError::ReportsNotExpected), or a database error.
     ///
     /// # Cancel safety
     /// Cancelling it changes nothing.
@@ -201,7 +201,7 @@ impl Admin {
         messages_max: usize,
     ) -> Result<SentPage, AdminError> {
         let age_min = self.age_min(filter)?;
-        let messages = self.history()?.unprocessed(&filter.topic, age_min, after, messages_max).await?;
+        let messages = self.store.history().unprocessed(&filter.topic, age_min, after, messages_max).await?;
         Ok(SentPage::of(messages, messages_max))
     }
 
@@ -216,20 +216,20 @@ impl Admin {
     /// # Cancel safety
     /// If the future is dropped, the message may or may not have moved. Call again.
     pub async fn resend(&self, message_id: MessageId) -> Result<(), AdminError> {
-        let (store, record) = (self.history()?, self.record_one("resend", message_id).await?);
+        let (store, record) = (self.store.history(), self.record_one("resend", message_id).await?);
         match self.resend_batch(store, &[message_id], record.as_ref()).await? {
             0 => Err(AdminError::NotUnprocessed { message_id }),
             _ => Ok(()),
         }
     }
 
-    /// Sends all messages again that their consumer should have confirmed by now, many per transaction, no faster than the rate.
+    /// Sends all messages again that their consumer should have reported by now, many per transaction, no faster than the rate.
     /// Calls `progress` after each step with the total so far; returns the final total.
     ///
     /// It takes messages that are late when it begins, so it ends. Rows that others have locked are skipped.
     ///
     /// # Errors
-    /// [`ZeroRate`](AdminError::ZeroRate), [`NotConfirmed`](AdminError::NotConfirmed), or a database error. Earlier steps stay done.
+    /// [`ZeroRate`](AdminError::ZeroRate), [`ReportsNotExpected`](AdminError::ReportsNotExpected), or a database error. Earlier steps stay done.
     ///
     /// # Cancel safety
     /// If the future is dropped, completed steps stay done, and one more may be.
@@ -239,7 +239,7 @@ impl Admin {
         rate: RedriveRate,
         mut progress: impl FnMut(usize) + Send,
     ) -> Result<usize, AdminError> {
-        let (mut limiter, store, age_min) = (rate.begin()?, self.history()?, self.age_min(filter)?);
+        let (mut limiter, store, age_min) = (rate.begin()?, self.store.history(), self.age_min(filter)?);
         let record = self.record_many("resend_all", filter).await?;
         let began = Instant::now();
         let (mut after, mut moved) = (None, 0);
@@ -268,7 +268,7 @@ impl Admin {
     ) -> Result<usize, StoreError> {
         let requeues = self.assign_lanes(store.sent_keys(messages).await?).await?;
         let moved = store.resend(&requeues, record).await?.len();
-        ::metrics::counter!(metrics::SENT_AGAIN).increment(moved as u64);
+        ::metrics::counter!(metrics::HISTORY_RESENT).increment(moved as u64);
         if moved > 0 {
             self.wake();
         }
@@ -278,11 +278,7 @@ impl Admin {
     fn age_min(&self, filter: &UnprocessedFilter) -> Result<Duration, AdminError> {
         let topic = self.outbox.topics().iter().find(|topic| topic.name() == &*filter.topic);
         let window = topic.and_then(|topic| topic.retention().processed_within);
-        let window = window.ok_or_else(|| AdminError::NotConfirmed { topic: Arc::clone(&filter.topic) })?;
+        let window = window.ok_or_else(|| AdminError::ReportsNotExpected { topic: Arc::clone(&filter.topic) })?;
         Ok(filter.age_min.unwrap_or(window))
-    }
-
-    fn history(&self) -> Result<&dyn HistoryStore, AdminError> {
-        self.store.history().ok_or(AdminError::NoHistory)
     }
 }

@@ -34,8 +34,7 @@ impl Admin {
         if let Some(count) = counts.get(&topic) {
             return Ok(*count);
         }
-        let Some(store) = self.store.lanes() else { return Ok(0) };
-        let count = store.read_lanes(&topic).await?.lanes.len();
+        let count = self.store.lanes().read_lanes(&topic).await?.lanes.len();
         Ok(*counts.entry(topic).or_insert(u16::try_from(count).unwrap_or(u16::MAX)))
     }
 }

@@ -181,11 +181,9 @@ impl Admin {
         store: &dyn AdminStore,
         messages: &mut [LiveMessage],
     ) -> Result<(), StoreError> {
-        let first = messages.iter().find(|message| message.lane.is_some());
-        let Some((topic, lanes)) = first.map(|message| Arc::clone(&message.topic)).zip(self.store.lanes()) else {
-            return Ok(());
-        };
-        let (view, now) = (lanes.read_lanes(&topic).await?, store.now().await?);
+        let Some(first) = messages.iter().find(|message| message.lane.is_some()) else { return Ok(()) };
+        let topic = Arc::clone(&first.topic);
+        let (view, now) = (self.store.lanes().read_lanes(&topic).await?, store.now().await?);
         for message in messages {
             let lane = view.lanes.iter().find(|lane| Some(lane.lane) == message.lane);
             if let Some(owned) = lane.filter(|lane| lane.owner.is_some() && !lane.expires_in.is_zero()) {

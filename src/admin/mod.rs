@@ -32,7 +32,8 @@ pub use retry::RetryOutcome;
 
 pub use crate::store::admin::{PausedTopic, SendNowOutcome};
 pub use crate::store::audit::{AuditCursor, AuditEntry, AuditFilter};
-pub use crate::store::dead_letter::{DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, FailureNote};
+pub use crate::store::dead_letter::{DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, FailedAttempt};
+pub use crate::store::dead_letter_reason::DeadLetterReason;
 pub use crate::store::history::{ProcessedOutcome, SentCount, SentCursor, SentMessage};
 pub use crate::store::live::{BoundedCount, LiveCount, LiveCursor, LiveFilter, LiveMessage, LiveState};
 
@@ -48,7 +49,7 @@ use crate::outbox::Outbox;
 use crate::store::{AdminStore, AuditRecord, CancelOutcome, OutboxStore, Store, shared};
 
 /// Manages the messages of an outbox: lists live ones, cancels those that nobody holds, sends waiting ones now, pauses topics, lists,
-/// redrives and purges dead letters, and looks up, confirms and resends messages in the history. Records who did it
+/// redrives and purges dead letters, and looks up and resends messages in the history, and takes the reports of consumers. Records who did it
 /// ([`acting_as`](Self::acting_as)). Made by [`Outbox::admin`].
 ///
 /// A cheap handle: clones share the store. It needs no relay in this process, and is safe to use while relays run anywhere.

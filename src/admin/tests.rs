@@ -189,7 +189,7 @@ async fn late_messages_are_listed_and_resent() {
     assert!(matches!(admin.sent(late).await, Err(AdminError::NotInHistory { .. })), "it is live again");
     assert!(admin.sent(processed).await.unwrap().processed_at.is_some());
     let unconfirmed = admin.unprocessed(&UnprocessedFilter::of("invoices"), None, 1).await.unwrap_err();
-    assert!(matches!(unconfirmed, AdminError::NotConfirmed { .. }), "{unconfirmed}");
+    assert!(matches!(unconfirmed, AdminError::ReportsNotExpected { .. }), "{unconfirmed}");
     assert!(!unconfirmed.is_retriable());
 }
 

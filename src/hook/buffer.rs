@@ -1,7 +1,7 @@
 use super::pending::{Pending, deliver};
 use crate::injected_bugs::{InjectedBug, is_injected};
 use crate::limits::{HOOK_REFS_MAX, INLINE_ROWS_MAX};
-use crate::relay::direct::queue::count_lost;
+use crate::relay::direct::queue::count_left_to_sweeper;
 
 /// The rows that a connection enqueued in its open transaction, and the savepoint depth of each.
 #[derive(Debug, Default)]
@@ -70,7 +70,7 @@ impl Buffer {
             self.savepoints.resize(savepoints, self.pending.len());
         }
         let room = HOOK_REFS_MAX.saturating_sub(self.pending.len());
-        count_lost(rows.len().saturating_sub(room), "too_many");
+        count_left_to_sweeper(rows.len().saturating_sub(room), "too_many");
         self.pending.extend(rows.into_iter().take(room));
     }
 

@@ -16,7 +16,7 @@ use diesel::result::{Error, QueryResult};
 
 use super::pending::{Pending, deliver};
 use super::{CommitHook, Probe};
-use crate::relay::direct::queue::count_lost;
+use crate::relay::direct::queue::count_left_to_sweeper;
 
 /// What the outbox needs from a connection, sync or async.
 pub(crate) trait Conn {
@@ -172,5 +172,5 @@ fn warn_without_hook(rows: &[Pending]) {
         );
     });
     rows.iter().filter_map(|row| row.record.as_ref()).for_each(|record| record.to.count_unseen());
-    count_lost(rows.iter().filter(|row| row.link.is_some()).count(), "no_hook");
+    count_left_to_sweeper(rows.iter().filter(|row| row.link.is_some()).count(), "no_hook");
 }

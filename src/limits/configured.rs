@@ -5,14 +5,15 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Limits;
+use super::setters::for_each_limit;
 
-/// Declares a struct with the same fields. If a field is missing here, the code does not compile.
+/// Declares a struct with the same fields.
 macro_rules! configured {
     (durations: $($duration:ident),*; counts: $($count:ident),*) => {
         #[derive(Deserialize, Serialize)]
         #[serde(default, deny_unknown_fields)]
         struct Config {
-            $(#[serde(with = "crate::durations")] $duration: Duration,)*
+            $(#[serde(with = "humantime_serde")] $duration: Duration,)*
             $($count: usize,)*
         }
 
@@ -36,16 +37,9 @@ macro_rules! configured {
     };
 }
 
-configured! {
-    durations: lease_duration, term_margin_duration, claim_window_duration, claim_term_duration, confirm_linger_max,
-        settle_linger_duration, poll_interval, watermark_slack_duration, extend_interval, probe_interval_min, probe_interval_max,
-        topic_back_off_duration, lane_lease_duration, lane_yield_duration, lane_sleep_duration, prune_interval,
-        backlog_interval;
-    counts: claim_rows_max, claim_bytes_max, claim_workers, queue_refs_max, confirm_rows_max, in_flight_max, in_flight_bytes_max,
-        settle_rows_max, settle_workers, backlog_count_max
-}
+for_each_limit!(configured);
 
-/// A missing limit has its default. A duration is a text such as `"250ms"`, or a number of seconds.
+/// A missing limit has its default. A duration is a text such as `"250ms"` or `"1h 30m"`.
 impl<'de> Deserialize<'de> for Limits {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Config::deserialize(deserializer).map(Into::into)

@@ -113,3 +113,6 @@ pub const UNSENT_AFTER: Duration = Duration::from_secs(10);
 
 /// The shortest time between two such checks: a statement a minute costs nothing.
 pub const UNSENT_CHECK_INTERVAL: Duration = Duration::from_secs(60);
+
+/// The last second with a year of four digits, counted from 1970: RFC 3339 has no others.
+pub const RFC_3339_AGE_MAX: Duration = Duration::from_secs(253_402_300_799);

@@ -16,6 +16,7 @@ mod notices;
 mod relay;
 mod retention;
 mod rocketmq;
+mod setters;
 mod stores;
 
 pub use self::admin::*;

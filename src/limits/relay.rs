@@ -50,39 +50,40 @@ pub const TASK_RECOVERED_AFTER: Duration = Duration::from_secs(60);
 /// five seconds each, or after a minute or two where a store is configured so, and a slow database is no reason for a restart.
 pub const POLLER_STUCK_AFTER: Duration = Duration::from_secs(300);
 
-/// How often a continuing failure is logged as a warning. In between it is logged as DEBUG.
+/// How often a failure that repeats is logged as a warning. In between it is logged as DEBUG.
 pub const WARNING_REPEAT_INTERVAL: Duration = Duration::from_secs(60);
 
-/// How many different failures of one outage are each logged as a warning.
+/// How many different failures of one task are each logged as a warning in that time.
 pub const WARNING_TEXTS_MAX: usize = 8;
 
 /// Connections that a relay needs besides those of its claims. A claim keeps its connection until its messages have outcomes; all other
 /// statements are short and can share one.
 pub const CONNECTIONS_BESIDE_CLAIMS_MIN: usize = 1;
 
-/// Bounds and times of one relay.
+/// Bounds and times of one relay. Each field has a method of the same name that sets it.
 ///
 /// ```
 /// use std::time::Duration;
 /// use diesel_outbox::Limits;
-/// let limits = Limits { poll_interval: Duration::from_millis(500), ..Limits::default() };
+/// let limits = Limits::default().poll_interval(Duration::from_millis(500)).claim_workers(4);
 /// assert!(limits.lease_duration > limits.claim_window_duration);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Limits {
     /// How long a leased row belongs to its holder. 30 s outlasts a broker's leader election and the delivery time-out;
     /// a crash in mid-send delays those rows by as much.
     pub lease_duration: Duration,
     /// Safety distance before the end of a lease: round trips and clock reads fit into it many times.
-    pub term_margin_duration: Duration,
+    pub lease_margin_duration: Duration,
     /// How long a claim transaction stays open for outcomes after its rows are read. In the healthy case all outcomes
     /// arrive within milliseconds; more than 250 ms would hold back vacuum and pin a connection during an outage.
     pub claim_window_duration: Duration,
     /// How long after its begin a claim may send the rows it has locked; the database ends an abandoned claim a second
     /// later. Rows read later are given back, and the next claim is half as large. A claim of 2,000 rows takes some 10
     /// ms next to its database, and a hundred times that on busy processors, over a slow line or from another
-    /// continent: 2 s. A longer term would keep a stalled process's rows from the others for longer.
-    pub claim_term_duration: Duration,
+    /// continent: 2 s. A longer lease would keep a stalled process's rows from the others for longer.
+    pub claim_lease_duration: Duration,
     /// Rows of one claim. 2,000 drain a backlog a tenth faster than 1,000, because two workers then wait less for each
     /// other's database and broker; [`claim_bytes_max`](Self::claim_bytes_max) bounds the memory.
     pub claim_rows_max: usize,
@@ -91,8 +92,9 @@ pub struct Limits {
     /// Claims open at once, per transport. Two overlap sending with reading (127,000 against 75,000 msg/s); a third
     /// gains nothing. If transports shared workers, each worker would spend a claim window on the slowest transport.
     pub claim_workers: usize,
-    /// Refs that wait for confirm, per transport. A queue of 16,384 that drains at all drains within t/2.
-    pub queue_refs_max: usize,
+    /// Committed rows that wait for confirm, per transport: the id of each, or the row itself if it is inline. A queue of 16,384 that
+    /// drains at all drains within t/2.
+    pub queue_rows_max: usize,
     /// Rows of one confirm: beyond 500, the cost per row no longer falls.
     pub confirm_rows_max: usize,
     /// How long a confirm lingers for more rows while the processors are the limit, if that is measured to help
@@ -123,7 +125,7 @@ pub struct Limits {
     /// Slack of the watermark: a row whose `due_at` was set this long before its COMMIT is still seen at once. A row
     /// that commits this long after it was due (which is t after its enqueue) is found by a full scan
     /// (`FULL_SCAN_PAUSE_FACTOR`). 3 s is about how long a claim can keep a row locked
-    /// ([`claim_term_duration`](Self::claim_term_duration), plus the second after which the database ends it). Not
+    /// ([`claim_lease_duration`](Self::claim_lease_duration), plus the second after which the database ends it). Not
     /// more: if an old snapshot keeps deleted rows, each poll and the first claim of each traversal walk over the rows of
     /// this time. With 3 s at 8,300 rows a second, that is 0.6 times the pages of the claim itself.
     pub watermark_slack_duration: Duration,
@@ -139,7 +141,7 @@ pub struct Limits {
     pub topic_back_off_duration: Duration,
     /// How long a node owns a lane of an ordered topic without renewing it. Renewed after a third of it. A crash delays
     /// the lane by this and by [`poll_interval`](Self::poll_interval). A lane that is not fenced waits for the delivery
-    /// time-out and [`term_margin_duration`](Self::term_margin_duration), too.
+    /// time-out and [`lease_margin_duration`](Self::lease_margin_duration), too.
     pub lane_lease_duration: Duration,
     /// How long a node's broker may be down, or its reads of lanes fail, before it leaves its lanes to the other nodes,
     /// if there are any: longer than an election takes.
@@ -164,13 +166,13 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             lease_duration: Duration::from_secs(30),
-            term_margin_duration: Duration::from_millis(500),
+            lease_margin_duration: Duration::from_millis(500),
             claim_window_duration: Duration::from_millis(250),
-            claim_term_duration: Duration::from_secs(2),
+            claim_lease_duration: Duration::from_secs(2),
             claim_rows_max: 2_000,
             claim_bytes_max: 8 << 20,
             claim_workers: 2,
-            queue_refs_max: 16_384,
+            queue_rows_max: 16_384,
             confirm_rows_max: 500,
             confirm_linger_max: Duration::from_millis(10),
             in_flight_max: 20_000,

@@ -32,7 +32,7 @@ pub const ROCKETMQ_REQUEST_TIMEOUT_MIN: Duration = Duration::from_millis(100);
 pub const ROCKETMQ_BROKER_BACK_OFF: Duration = Duration::from_secs(5);
 
 /// The longest time from hand-over to outcome, by default: four consecutive steps of a request's time-out each, and
-/// eight seconds of waiting for a turn. With the margin of a term, this is below the lease.
+/// eight seconds of waiting for a turn. With `lease_margin_duration`, this is below the lease.
 pub const ROCKETMQ_DELIVERY_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The largest payload for RocketMQ, by default: its brokers' own default.

@@ -69,7 +69,7 @@ pub const CONNECTIONS_ABANDONED_MAX: usize = 4;
 /// pgbouncer it would end other clients' statements.
 pub const STATEMENT_TIMEOUT_CAUTION: Duration = Duration::from_secs(60);
 
-/// How long after a claim's term the database ends an idle claim. Long enough for a process that is only slow; short,
+/// How long after a claim's lease the database ends an idle claim. Long enough for a process that is only slow; short,
 /// because its rows stay locked until then.
 pub const CLAIM_IDLE_GRACE: Duration = Duration::from_secs(1);
 

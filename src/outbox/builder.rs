@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use super::unsent::Unsent;
+use super::unsent::UnsentCheck;
 use super::{Inner, Outbox, RegisteredType};
 use crate::limits::KEEP_DAYS_MAX;
 use crate::message::OutboxMessage;
@@ -147,7 +147,7 @@ impl OutboxBuilder {
             registered: self.messages,
             audit: self.audit,
             link: Arc::default(),
-            unsent: Unsent::default(),
+            unsent: UnsentCheck::default(),
             recorder: OnceLock::new(),
         };
         Ok(Outbox { inner: Arc::new(inner) })

@@ -39,7 +39,7 @@ pub use transaction::{AsyncTransaction, TransactionConnection};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use self::unsent::Unsent;
+use self::unsent::UnsentCheck;
 use crate::codec::CodecError;
 use crate::hook::{CommitHook, TestRecorder};
 use crate::naming::TableNames;
@@ -89,7 +89,7 @@ struct Inner {
     registered: Vec<RegisteredType>,
     audit: AuditPolicy,
     link: Arc<Link>,
-    unsent: Unsent,
+    unsent: UnsentCheck,
     /// Set once by an application's test.
     recorder: OnceLock<Arc<TestRecorder>>,
 }

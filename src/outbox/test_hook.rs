@@ -8,7 +8,7 @@ use super::Outbox;
 use crate::clock::{BootInstant, SystemClock};
 use crate::limits::Limits;
 use crate::relay::FlushOutcome;
-use crate::relay::direct::queue::{InlineRow, Queue, Queues, RelayHandle};
+use crate::relay::direct::queue::{ConnectedRelay, InlineRow, Queue, Queues};
 use crate::store::RowRef;
 
 /// Stands in for a relay in our own tests: takes what is handed over, and does nothing with it.
@@ -33,7 +33,7 @@ impl Outbox {
     /// Connects a test hook in the place of a relay.
     #[doc(hidden)]
     pub fn test_hook(&self) -> TestHook {
-        let queue = Arc::new(Queue::new(Gauge::noop(), Limits::default().queue_refs_max, Arc::new(SystemClock)));
+        let queue = Arc::new(Queue::new(Gauge::noop(), Limits::default().queue_rows_max, Arc::new(SystemClock)));
         assert!(
             self.link().connect(Queues::new(Arc::clone(&queue)), Arc::new(NothingToFlush)),
             "a relay or test hook is connected already"
@@ -46,7 +46,7 @@ impl Outbox {
 struct NothingToFlush;
 
 #[async_trait]
-impl RelayHandle for NothingToFlush {
+impl ConnectedRelay for NothingToFlush {
     async fn flush(&self, _within: Duration) -> FlushOutcome {
         FlushOutcome::Settled
     }

@@ -13,7 +13,7 @@ use crate::store::RowRef;
 /// Keeps one enqueued message as the sample. A later enqueue checks whether the sample is still in the table. At most one enqueue a
 /// minute does so, which costs it one more statement.
 #[derive(Debug, Default)]
-pub(super) struct Unsent {
+pub(super) struct UnsentCheck {
     /// Whether the warning was logged, or the check is impossible.
     is_over: AtomicBool,
     state: Mutex<State>,
@@ -34,7 +34,7 @@ struct Sample {
     connection: usize,
 }
 
-impl Unsent {
+impl UnsentCheck {
     /// Returns the sample once it is old enough to be checked. The connection that wrote it may still have its transaction open;
     /// `may_check_own` says whether it can check its own row all the same.
     pub(super) fn due(&self, connection: usize, may_check_own: bool) -> Option<RowRef> {
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn a_sample_is_checked_once_it_is_old_and_by_another_connection() {
-        let unsent = Unsent::default();
+        let unsent = UnsentCheck::default();
         assert!(unsent.due(1, true).is_none());
         let enqueued_at = Instant::now();
         let row = RowRef { id: Some(1), message_id: MessageId::new() };

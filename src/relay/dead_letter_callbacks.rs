@@ -15,7 +15,7 @@ use crate::clock::{BootInstant, Clock};
 use crate::limits::{DEAD_LETTER_CALLBACKS_BATCH_MAX, DEAD_LETTER_CALLBACKS_QUEUE_MAX};
 use crate::message::MessageId;
 use crate::metrics;
-use crate::store::dead_letter::reason_word;
+use crate::store::DeadLetterReason;
 
 /// A message that a relay dead-lettered. Passed to
 /// [`RelayBuilder::on_dead_letter`](super::RelayBuilder::on_dead_letter).
@@ -28,10 +28,17 @@ pub struct DeadLetterEvent {
     pub message_id: MessageId,
     /// The message's kind; empty if the row could not be decoded.
     pub kind: String,
-    /// Why it was dead-lettered: a word (`refused`, `attempts`, `poisoned`), a colon, and the last error.
+    /// Why it was dead-lettered: the [`DeadLetterReason`](crate::admin::DeadLetterReason), a colon, and the last error.
     pub reason: String,
     /// How often it was tried, including the last time; 0 if the row could not be decoded.
     pub attempts: u32,
+}
+
+impl DeadLetterEvent {
+    /// Why it was dead-lettered, without the error.
+    pub fn typed_reason(&self) -> DeadLetterReason {
+        DeadLetterReason::of(&self.reason)
+    }
 }
 
 /// More messages were dead-lettered within a window than the threshold allows. Passed to
@@ -78,6 +85,10 @@ pub(crate) struct DeadLetterCallbacks {
 struct State {
     queue: VecDeque<Notification>,
     is_calling: bool,
+    /// How many notifications wait for their call, in the queue or behind the one that is being called.
+    uncalled: usize,
+    /// Whether no call may begin any more.
+    has_ended: bool,
     alert_window: AlertWindow,
 }
 
@@ -97,9 +108,9 @@ impl DeadLetterCallbacks {
         self.callbacks.on_dead_letter.is_some() || self.callbacks.alert.is_some()
     }
 
-    /// Counts messages that were dead-lettered and queues them for the callbacks. Never waits.
-    pub(crate) fn notify(&self, letters: impl IntoIterator<Item = DeadLetterEvent>) {
-        let letters = letters.into_iter().inspect(count_dead_letter);
+    /// Counts messages of a transport that were dead-lettered and queues them for the callbacks. Never waits.
+    pub(crate) fn notify(&self, transport: &Arc<str>, letters: impl IntoIterator<Item = DeadLetterEvent>) {
+        let letters = letters.into_iter().inspect(|letter| count_dead_letter(letter, transport));
         if !self.has_callbacks() {
             return letters.for_each(drop);
         }
@@ -112,6 +123,7 @@ impl DeadLetterCallbacks {
             {
                 // Ahead of all letters and not counted against their bound: there is one alert per window.
                 state.queue.push_front(Notification::Alert(threshold.alert(letter.clone())));
+                state.uncalled += 1;
             }
             if self.callbacks.on_dead_letter.is_some() {
                 lost += state.push(Notification::Letter(letter));
@@ -134,6 +146,25 @@ impl DeadLetterCallbacks {
             }
             emptied.await;
         }
+    }
+
+    /// Lets no further call begin. Returns how many notifications were not called.
+    pub(crate) fn end(&self) -> usize {
+        let mut state = self.state();
+        state.has_ended = true;
+        let lost = state.uncalled;
+        drop(state);
+        ::metrics::counter!(metrics::DEAD_LETTER_CALLBACKS_LOST, "reason" => "shutdown").increment(lost as u64);
+        lost
+    }
+
+    /// Whether the next notification may be called.
+    fn begin_call(&self) -> bool {
+        let mut state = self.state();
+        if !state.has_ended {
+            state.uncalled -= 1;
+        }
+        !state.has_ended
     }
 
     fn take(&self) -> Vec<Notification> {
@@ -159,6 +190,7 @@ impl State {
         let is_full = self.queue.len() >= DEAD_LETTER_CALLBACKS_QUEUE_MAX;
         if !is_full {
             self.queue.push_back(notification);
+            self.uncalled += 1;
         }
         u64::from(is_full)
     }
@@ -174,12 +206,12 @@ pub(crate) async fn run(callbacks: Arc<DeadLetterCallbacks>, stop: Arc<Stop>) {
                 () = stop.reached(Stage::Ending) => return,
             }
         }
-        let callbacks = callbacks.callbacks.clone();
         // Not on a runtime thread: a callback may write a file or call a pager.
-        let ends = Arc::clone(&stop);
+        let (callbacks, ends) = (Arc::clone(&callbacks), Arc::clone(&stop));
         let call = move || {
-            let in_time = notifications.iter().take_while(|_| !ends.has_reached(Stage::Ending));
-            in_time.filter(|notification| !callbacks.call(notification)).count()
+            let in_time =
+                notifications.iter().take_while(|_| !ends.has_reached(Stage::Ending) && callbacks.begin_call());
+            in_time.filter(|notification| !callbacks.callbacks.call(notification)).count()
         };
         let panicked = spawn_blocking(call).await;
         let panicked = panicked.unwrap_or(0) as u64;
@@ -251,9 +283,11 @@ impl fmt::Debug for Callbacks {
     }
 }
 
-fn count_dead_letter(letter: &DeadLetterEvent) {
-    let reason = reason_word(&letter.reason).to_owned();
-    ::metrics::counter!(metrics::DEAD_LETTERED, "topic" => Arc::clone(&letter.topic), "reason" => reason).increment(1);
+fn count_dead_letter(letter: &DeadLetterEvent, transport: &Arc<str>) {
+    let (topic, transport) = (Arc::clone(&letter.topic), Arc::clone(transport));
+    let reason = letter.typed_reason().to_string();
+    ::metrics::counter!(metrics::DEAD_LETTERED, "topic" => topic, "transport" => transport, "reason" => reason)
+        .increment(1);
 }
 
 #[cfg(test)]
@@ -274,7 +308,7 @@ mod tests {
             reason: String::new(),
             attempts: 1,
         };
-        callbacks.notify((0..DEAD_LETTER_CALLBACKS_QUEUE_MAX * 2).map(|_| letter()));
+        callbacks.notify(&"default".into(), (0..DEAD_LETTER_CALLBACKS_QUEUE_MAX * 2).map(|_| letter()));
         let batches: Vec<usize> =
             std::iter::from_fn(|| Some(callbacks.take().len()).filter(|count| *count > 0)).collect();
         assert_eq!(batches.iter().sum::<usize>(), DEAD_LETTER_CALLBACKS_QUEUE_MAX);

@@ -14,16 +14,13 @@ mod api;
 mod dead_letter_callbacks;
 pub(crate) mod direct;
 mod engine;
-mod flush;
-mod handle;
 mod health;
 mod lanes;
 mod ledger;
 mod liveness;
-mod notify;
+mod notices;
 mod path;
 mod pruner;
-mod repeated;
 mod settle;
 mod settler;
 mod sweep;
@@ -33,16 +30,16 @@ mod topics;
 
 pub use api::blocking::BlockingRelay;
 pub use api::builder::RelayBuilder;
+pub use api::flush::FlushOutcome;
+pub use api::handle::{RelayHandle, RelayHealth};
 pub use api::panicked::RelayPanicked;
 pub use api::relays::{Relays, RelaysBuilder, RelaysError};
 pub use api::routes::RoutingProblem;
 pub use api::shutdown::ShutdownReport;
 pub use api::start_error::{LimitsProblem, StartError};
 pub use dead_letter_callbacks::{DeadLetterAlert, DeadLetterEvent};
-pub use flush::FlushOutcome;
-pub use handle::{RelayHandle, RelayHealth};
 pub use health::backlog::{Backlog, BacklogError};
-pub use health::status::{LaneStatus, RelayState, RelayStatus, RouteStatus, StoreStatus, TransportStatus};
+pub use health::status::{LaneStatus, NamedTransportStatus, RelayState, RelayStatus, StoreStatus, TransportStatus};
 
 pub use crate::store::interface::TopicBacklog;
 
@@ -52,10 +49,10 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use self::direct::queue::{Link, RelayHandle as _};
+use self::api::handle::Shared;
+use self::direct::queue::{ConnectedRelay as _, Link};
 use self::engine::engines::Engines;
 use self::engine::stop::Stage;
-use self::handle::Shared;
 use crate::limits::SHUTDOWN_GRACE;
 use crate::store::StoreError;
 
@@ -92,7 +89,7 @@ impl Relay {
     ///
     /// Rows that were handed over and then left to the sweepers, for example in an outage, are looked up in the
     /// database once per poll interval. Only the last [`in_flight_max`](crate::Limits::in_flight_max) and
-    /// [`queue_refs_max`](crate::Limits::queue_refs_max) of them are remembered. Rows of a paused topic are ignored:
+    /// [`queue_rows_max`](crate::Limits::queue_rows_max) of them are remembered. Rows of a paused topic are ignored:
     /// they wait until it is resumed.
     ///
     /// # Cancel safety

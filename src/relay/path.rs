@@ -3,8 +3,8 @@
 /// By which path a row reached the transport.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Path {
-    /// Inline: the row came straight from the transaction, and its commit is verified.
-    Direct,
+    /// The row came straight from the transaction, and its commit is verified.
+    Inline,
     /// Through the hook and the confirm read.
     Confirmed,
     /// Found by the sweeper.
@@ -14,11 +14,11 @@ pub(crate) enum Path {
 }
 
 impl Path {
-    pub(crate) const ALL: &[Self] = &[Self::Direct, Self::Confirmed, Self::Swept, Self::Lane];
+    pub(crate) const ALL: &[Self] = &[Self::Inline, Self::Confirmed, Self::Swept, Self::Lane];
 
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
-            Self::Direct => "direct",
+            Self::Inline => "inline",
             Self::Confirmed => "confirmed",
             Self::Swept => "swept",
             Self::Lane => "lane",

@@ -13,20 +13,26 @@ use super::engine::engines::Engines;
 use super::engine::stop::Stage;
 use crate::limits::{PROCESSED_REPORT_AGE_MAX, PRUNE_PAUSE_FACTOR, PRUNE_PAUSE_MIN, PRUNE_ROWS_MAX};
 use crate::metrics;
+use crate::repeated::{Repeated, warn_once_a_minute};
 use crate::retention::DAY;
 use crate::store::{HistoryStore, SchemaProblem, StoreError};
 
 /// The retentions of all topics in days, without duplicates.
 pub(crate) fn days(engines: &Engines) -> Vec<u32> {
-    let days: BTreeSet<u32> = engines.topics().filter_map(|topic| topic.topic.keep()).map(|keep| keep.days).collect();
+    let days: BTreeSet<u32> = engines.topics().filter_map(|topic| topic.config.keep()).map(|keep| keep.days).collect();
     days.into_iter().collect()
 }
 
 /// Runs until the relay drains.
 pub(crate) async fn run(engines: Arc<Engines>) {
+    let failures = Repeated::default();
     loop {
         let began = Instant::now();
-        let pause = if run_once(&engines).await { pause_after(began.elapsed()) } else { engines.limits.prune_interval };
+        let pause = if run_once(&engines, &failures).await {
+            pause_after(began.elapsed())
+        } else {
+            engines.limits.prune_interval
+        };
         tokio::select! {
             () = sleep(pause) => {}
             () = engines.stop.reached(Stage::Draining) => return,
@@ -41,26 +47,27 @@ fn pause_after(took: Duration) -> Duration {
 
 /// One step of each kind. Returns whether more is left. A step that fails does not stop the others and is retried in
 /// the next round.
-pub(crate) async fn run_once(engines: &Engines) -> bool {
-    let mut more = prune_audit(engines).await;
-    let Some(store) = engines.store.history() else { return more };
-    let days = days(engines);
+pub(crate) async fn run_once(engines: &Engines, failures: &Repeated) -> bool {
+    let mut more = prune_audit(engines, failures).await;
+    let (store, days) = (engines.store.history(), days(engines));
     if !days.is_empty() {
-        log_failure("history partitions could not be created", store.ensure_partitions(&days).await);
+        log_failure(failures, "history partitions could not be created", store.ensure_partitions(&days).await);
     }
     // Also if no topic keeps history any more: older rows still expire. The tables may never have existed.
     let is_absent =
         async || matches!(store.check_history().await, Err(StoreError::Schema(SchemaProblem::NotMigrated { .. })));
     if !days.is_empty() || !is_absent().await {
-        more |= note("history", prune(store).await);
+        more |= note(failures, "history", prune(store).await);
         more |= note(
+            failures,
             "processed_reports",
             with_more(store.apply_processed_reports(PROCESSED_REPORT_AGE_MAX, PRUNE_ROWS_MAX).await),
         );
     }
     for topic in engines.topics() {
-        if let Some(days) = topic.topic.retention().dead_days {
+        if let Some(days) = topic.config.retention().dead_days {
             more |= note(
+                failures,
                 "dead_letters",
                 with_more(store.prune_dead_letters(&topic.name(), DAY * days, PRUNE_ROWS_MAX).await),
             );
@@ -70,12 +77,12 @@ pub(crate) async fn run_once(engines: &Engines) -> bool {
 }
 
 /// Leaves alone what is to be kept for ever, and what does not exist.
-async fn prune_audit(engines: &Engines) -> bool {
+async fn prune_audit(engines: &Engines, failures: &Repeated) -> bool {
     let Some((store, days)) = engines.store.audit().zip(engines.audit_days) else { return false };
     if let Err(StoreError::Schema(SchemaProblem::NotMigrated { .. })) = store.check_audit().await {
         return false;
     }
-    note("audit", with_more(store.prune_audit(DAY * days, PRUNE_ROWS_MAX).await))
+    note(failures, "audit", with_more(store.prune_audit(DAY * days, PRUNE_ROWS_MAX).await))
 }
 
 async fn prune(store: &dyn HistoryStore) -> Result<(usize, bool), StoreError> {
@@ -87,20 +94,20 @@ fn with_more(removed: Result<usize, StoreError>) -> Result<(usize, bool), StoreE
     removed.map(|rows| (rows, rows >= PRUNE_ROWS_MAX))
 }
 
-fn note(what: &'static str, removed: Result<(usize, bool), StoreError>) -> bool {
-    let Some((rows, more)) = log_failure("expired rows could not be removed", removed) else {
+fn note(failures: &Repeated, what: &'static str, removed: Result<(usize, bool), StoreError>) -> bool {
+    let Some((rows, more)) = log_failure(failures, "expired rows could not be removed", removed) else {
         return false;
     };
     ::metrics::counter!(metrics::PRUNED, "what" => what).increment(rows as u64);
     more
 }
 
-fn log_failure<T>(what: &'static str, result: Result<T, StoreError>) -> Option<T> {
+fn log_failure<T>(failures: &Repeated, what: &'static str, result: Result<T, StoreError>) -> Option<T> {
     match result {
         Ok(value) => Some(value),
         Err(error) => {
             ::metrics::counter!(metrics::PRUNE_FAILED).increment(1);
-            tracing::warn!(%error, "{what}: trying again");
+            warn_once_a_minute!(failures, error, "{what}: trying again");
             None
         }
     }

@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use crate::codec::CodecError;
 use crate::message::{HeaderError, Headers, Message, MessageId};
 use crate::serialize;
+use crate::store::DeadLetterReason;
 
 /// A dead-lettered message, with everything that is known of it.
 ///
@@ -45,15 +46,15 @@ pub struct DeadLetter {
     /// Failures before the last one.
     pub failures: u32,
     /// The last failures, oldest first.
-    pub errors: Vec<FailureNote>,
-    /// Why it was dead-lettered: a word, a colon, and the error of the last attempt.
+    pub errors: Vec<FailedAttempt>,
+    /// Why it was dead-lettered: the [`DeadLetterReason`], a colon, and the error of the last attempt.
     pub reason: String,
 }
 
 /// A failed send, as recorded on its row.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[non_exhaustive]
-pub struct FailureNote {
+pub struct FailedAttempt {
     /// When, by the database's clock: an RFC 3339 timestamp in UTC.
     pub at: String,
     /// The class of the failure.
@@ -95,9 +96,9 @@ impl DeadLetter {
         })
     }
 
-    /// The first word of the reason: `refused`, `attempts`, `poisoned`.
-    pub fn reason_word(&self) -> &str {
-        reason_word(&self.reason)
+    /// Why it was dead-lettered, without the error.
+    pub fn typed_reason(&self) -> DeadLetterReason {
+        DeadLetterReason::of(&self.reason)
     }
 
     /// The position of this dead letter, after which a next page begins.
@@ -127,16 +128,11 @@ impl fmt::Debug for DeadLetter {
     }
 }
 
-/// The part before the first colon.
-pub(crate) fn reason_word(reason: &str) -> &str {
-    reason.split(':').next().unwrap_or_default()
-}
-
 /// Selects dead letters: those that meet all of its conditions. Without a condition, all of them.
 ///
 /// ```
-/// use diesel_outbox::admin::DeadLetterFilter;
-/// let filter = DeadLetterFilter::new().topic("orders").reason("refused").key("42");
+/// use diesel_outbox::admin::{DeadLetterFilter, DeadLetterReason};
+/// let filter = DeadLetterFilter::new().topic("orders").reason(DeadLetterReason::Refused).key("42");
 /// assert_ne!(filter, DeadLetterFilter::new());
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -148,7 +144,7 @@ pub struct DeadLetterFilter {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) key: Option<Arc<str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) reason: Option<Arc<str>>,
+    pub(crate) reason: Option<DeadLetterReason>,
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "serialize::instant_or_none")]
     pub(crate) dead_from: Option<SystemTime>,
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "serialize::instant_or_none")]
@@ -201,10 +197,10 @@ impl DeadLetterFilter {
         self
     }
 
-    /// Only those whose reason begins with this word, such as `refused`.
+    /// Only those that were dead-lettered for this reason.
     #[must_use]
-    pub fn reason(mut self, word: impl Into<Arc<str>>) -> Self {
-        self.reason = Some(word.into());
+    pub fn reason(mut self, reason: impl Into<DeadLetterReason>) -> Self {
+        self.reason = Some(reason.into());
         self
     }
 
@@ -237,8 +233,8 @@ pub struct DeadLetterCursor {
 pub struct DeadLetterCount {
     /// The topic.
     pub topic: Arc<str>,
-    /// Their reason word.
-    pub reason: String,
+    /// Their reason.
+    pub reason: DeadLetterReason,
     /// How many.
     pub count: usize,
 }
@@ -313,7 +309,7 @@ mod tests {
             dead_at: at,
             attempts: 1,
             failures: 2,
-            errors: vec![FailureNote { at: time.to_owned(), class: "record".to_owned(), error: "no".to_owned() }],
+            errors: vec![FailedAttempt { at: time.to_owned(), class: "record".to_owned(), error: "no".to_owned() }],
             reason: "refused: no".to_owned(),
         };
         let expected = serde_json::json!({

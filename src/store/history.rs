@@ -180,9 +180,9 @@ pub struct SentMessage {
     pub attempts: u32,
     /// Failures before it was sent.
     pub failures: u32,
-    /// Whether its consumer is to confirm that it processed it.
+    /// Whether its consumer is to report that it processed it.
     pub awaits_processing: bool,
-    /// When its consumer confirmed it, by the database's clock.
+    /// When its consumer reported it, by the database's clock.
     #[serde(serialize_with = "serialize::instant_or_none")]
     pub processed_at: Option<SystemTime>,
 }

@@ -106,21 +106,16 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// its dead letters likewise. It reads indexes and no payloads.
     async fn backlog(&self, count_max: usize) -> Result<Vec<TopicBacklog>, StoreError>;
 
-    /// The operations for ordered topics. `None` in a store without lanes; a relay of an ordered topic then does not start.
-    fn lanes(&self) -> Option<&dyn LaneStore> {
-        None
-    }
+    /// The operations for ordered topics.
+    fn lanes(&self) -> &dyn LaneStore;
 
     /// The operations for half messages; `None` in a store without half messages.
     fn halves(&self) -> Option<&dyn HalfStore> {
         None
     }
 
-    /// The operations for topics that keep sent messages, or delete old dead letters. `None` in a store without a history; a relay
-    /// of such a topic then does not start.
-    fn history(&self) -> Option<&dyn HistoryStore> {
-        None
-    }
+    /// The operations for topics that keep sent messages, or delete old dead letters.
+    fn history(&self) -> &dyn HistoryStore;
 
     /// The operations by which relays wake each other. `None` in a store whose relays find the commits of others only by polling.
     fn notices(&self) -> Option<&dyn NoticeStore> {
@@ -155,7 +150,7 @@ pub struct ClaimSpec {
     pub lease_duration: Duration,
     /// Slack of the watermark that the claim returns.
     pub watermark_slack_duration: Duration,
-    /// How the close keeps delivered rows; `None` if it deletes them. Only for a store with a [history](Store::history).
+    /// How the close keeps delivered rows; `None` if it deletes them.
     pub keep: Option<Keep>,
 }
 

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::dead_letter::FailureNote;
+use super::dead_letter::FailedAttempt;
 use crate::codec::CodecError;
 use crate::lane::NodeId;
 use crate::message::{HeaderError, Headers, MessageId};
@@ -53,7 +53,7 @@ pub struct LiveMessage {
     /// Failures so far.
     pub failures: u32,
     /// The last failures, oldest first.
-    pub errors: Vec<FailureNote>,
+    pub errors: Vec<FailedAttempt>,
     /// In a lane, the relay that owns the lane. The table does not say who holds another message.
     pub owner: Option<NodeId>,
     /// Until when a relay holds it, by the database's clock: in a lane until the lease of the lane ends, otherwise if it is
@@ -83,7 +83,7 @@ impl LiveMessage {
     }
 
     /// Its last failure, if it has failed.
-    pub fn last_error(&self) -> Option<&FailureNote> {
+    pub fn last_error(&self) -> Option<&FailedAttempt> {
         self.errors.last()
     }
 }

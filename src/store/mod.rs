@@ -5,6 +5,7 @@
 pub(crate) mod admin;
 pub(crate) mod audit;
 pub(crate) mod dead_letter;
+pub(crate) mod dead_letter_reason;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 mod decode;
 pub(crate) mod error;
@@ -51,7 +52,7 @@ pub use memory::MemoryStore;
 #[cfg(feature = "mysql")]
 pub use mysql::MysqlStore;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
-pub use pool::{ConnectionPool, OwnConnections, StoreUrlError};
+pub use pool::{ConnectionPool, ManagedConnections, StoreUrlError};
 #[cfg(feature = "postgres")]
 pub use postgres::{NoticeConnection, PostgresStore};
 pub use sealed::OutboxStore;
@@ -64,7 +65,8 @@ pub use sqlite::{SQLITE_SET_UP, SqliteStore};
 pub(crate) use crate::retention::Keep;
 pub(crate) use admin::{AdminStore, CancelOutcome, PausedTopic, SendNowOutcome};
 pub(crate) use audit::{AuditCursor, AuditEntry, AuditFilter, AuditRecord, AuditStore};
-pub(crate) use dead_letter::{DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, FailureNote};
+pub(crate) use dead_letter::{DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, FailedAttempt};
+pub(crate) use dead_letter_reason::DeadLetterReason;
 pub(crate) use error::TooFewConnections;
 #[allow(unused_imports, reason = "only databases and RocketMQ use them")]
 pub(crate) use half::{Decision, HalfStore};

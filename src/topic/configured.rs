@@ -1,11 +1,12 @@
 //! Topics in configuration files.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use humantime_serde::Serde;
 use serde::{Deserialize, Deserializer};
 
 use super::{OnFailedKey, Topic};
-use crate::durations::Span;
 use crate::retry::RetryConfig;
 
 /// The builder's methods as fields.
@@ -13,7 +14,7 @@ use crate::retry::RetryConfig;
 #[serde(deny_unknown_fields)]
 struct Config {
     name: Arc<str>,
-    staleness: Option<Span>,
+    staleness: Option<Serde<Duration>>,
     retry: Option<RetryConfig>,
     attempts_max: Option<u32>,
     message_bytes_max: Option<usize>,
@@ -28,7 +29,7 @@ struct Config {
     fenced: bool,
     keep_sent_days: Option<u32>,
     keep_dead_days: Option<u32>,
-    processed_within: Option<Span>,
+    processed_within: Option<Serde<Duration>>,
 }
 
 /// The fields are the builder's methods. Only `name` is required. [`OutboxBuilder::build`](crate::OutboxBuilder::build) checks the
@@ -37,8 +38,7 @@ impl<'de> Deserialize<'de> for Topic {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let config = Config::deserialize(deserializer)?;
         let mut topic = Self::new(config.name);
-        let span = |span: Option<Span>| span.map(|span| span.0);
-        topic.staleness = span(config.staleness).unwrap_or(topic.staleness);
+        topic.staleness = config.staleness.map_or(topic.staleness, Serde::into_inner);
         topic.retry = config.retry.map_or(topic.retry, Into::into);
         topic.attempts_max = config.attempts_max.unwrap_or(topic.attempts_max);
         topic.message_bytes_max = config.message_bytes_max.unwrap_or(topic.message_bytes_max);
@@ -50,7 +50,7 @@ impl<'de> Deserialize<'de> for Topic {
         topic.is_fenced = config.fenced;
         topic.retention.sent_days = config.keep_sent_days;
         topic.retention.dead_days = config.keep_dead_days;
-        topic.retention.processed_within = span(config.processed_within);
+        topic.retention.processed_within = config.processed_within.map(Serde::into_inner);
         Ok(topic)
     }
 }
@@ -72,14 +72,12 @@ impl<'de> Deserialize<'de> for OnFailedKey {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
     fn every_setting_of_a_topic_is_read() {
         let json = r#"{
-            "name": "orders", "staleness": "5s", "retry": {"fixed": ["10s", 30]}, "attempts_max": 7, "message_bytes_max": 2000,
+            "name": "orders", "staleness": "5s", "retry": {"fixed": ["10s", "30s"]}, "attempts_max": 7, "message_bytes_max": 2000,
             "via": "webhooks", "ordered_by_key": true, "lanes": 8, "on_failed_key": "dead_letter", "serialize_by_key": true,
             "fenced": true, "keep_sent_days": 30, "keep_dead_days": 20, "processed_within": "10m"
         }"#;
@@ -109,7 +107,7 @@ mod tests {
         for (json, names) in [
             (r#"{"name": "orders", "stalenes": "5s"}"#, "stalenes"),
             (r#"{"staleness": "5s"}"#, "name"),
-            (r#"{"name": "orders", "staleness": "5"}"#, "ns, us, ms"),
+            (r#"{"name": "orders", "staleness": "5"}"#, "a duration"),
             (r#"{"name": "orders", "on_failed_key": "drop"}"#, "dead_letter"),
         ] {
             let error = serde_json::from_str::<Topic>(json).expect_err(json).to_string();

@@ -52,15 +52,16 @@ fn metric_row(metric: &Metric) -> String {
         MetricKind::Gauge => "gauge",
         MetricKind::Histogram => "histogram",
     };
-    format!("| `{}` | {kind} | {} | {} |", metric.name, metric.unit.as_str(), metric.help)
+    format!("| `{}` | {kind} | {} |", metric.name, metric.help)
 }
 
 #[test]
 fn operations_lists_every_metric_as_the_code_says() {
     let expected: Vec<String> = ALL.iter().map(metric_row).collect();
     let text = read("docs/operations.md");
-    let listed: Vec<&str> =
-        text.lines().filter(|line| line.starts_with("| `outbox_") && line.matches('|').count() == 5).collect();
+    let kinds = ["| counter |", "| gauge |", "| histogram |"];
+    let is_row = |line: &&str| line.starts_with("| `outbox_") && kinds.iter().any(|kind| line.contains(kind));
+    let listed: Vec<&str> = text.lines().filter(is_row).collect();
     let rows = expected.join("\n");
     assert_eq!(listed, expected, "the table in docs/operations.md should be:\n{rows}\n");
 }

@@ -84,7 +84,7 @@ async fn leg(env: &BenchEnv, kind: Kind) -> Result<(Leg, CpuShare)> {
     let transport = Timed { inner: application::kafka_with_short_timeout(&env.kafka)?, delivered: delivered.clone() };
     let mut bound = limits.lane_lease_duration + limits.poll_interval;
     if kind.role == Role::OrderedFastTakeover {
-        bound += transport.delivery_timeout() + limits.term_margin_duration;
+        bound += transport.delivery_timeout() + limits.lease_margin_duration;
     }
     let relay = application::start_relay_with(&outbox, &env.postgres, transport, limits).await?;
     let owner = RelayProcess::start(kind.topic, kind.role)?;

@@ -16,11 +16,12 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use self::resolver::Worker;
+use self::resolver::{Failures, Worker};
 use self::shared::Inner;
 use super::Outbox;
 use crate::clock::system_now;
 use crate::message::OutboxMessage;
+use crate::repeated::Repeated;
 use crate::store::{OutboxStore, StoreError, shared};
 use crate::transport::{HalfProducer, InFlightCounter, RocketMqConfig};
 
@@ -121,9 +122,10 @@ impl HalfMessages {
         }
         let topics: Vec<_> = outbox.topics().iter().map(crate::topic::Topic::shared_name).collect();
         let checked_store = Arc::clone(&store);
+        let failures = Arc::new(Repeated::default());
         let check = Arc::new(move |request| {
-            let store = Arc::clone(&checked_store);
-            Box::pin(async move { resolver::check(&*store, request).await })
+            let (store, failures) = (Arc::clone(&checked_store), Arc::clone(&failures));
+            Box::pin(async move { resolver::check(&*store, request, &failures).await })
                 as futures_util::future::BoxFuture<'static, _>
         });
         let broker = Arc::new(HalfProducer::start(config, &topics, check)?);
@@ -131,7 +133,7 @@ impl HalfMessages {
         let runtime = broker.runtime().clone();
         // Neither task holds what ends it: the sender, and with it the runtime.
         let weak_broker: Weak<HalfProducer> = Arc::downgrade(&broker);
-        let worker = Worker { store: Arc::clone(&store), broker: weak_broker };
+        let worker = Worker { store: Arc::clone(&store), broker: weak_broker, failures: Failures::default() };
         runtime.spawn(worker.run(jobs));
         runtime.spawn(resolver::prune(Arc::clone(&store), ended.downgrade()));
         let (sender, checked) = tokio::sync::oneshot::channel();

@@ -14,6 +14,7 @@ use crate::limits::{
 };
 use crate::message::MessageId;
 use crate::metrics;
+use crate::repeated::{Repeated, warn_once_a_minute};
 use crate::store::{Decision, Store, StoreError};
 use crate::transport::{CheckRequest, CheckResponse, HalfProducer, HalfSent, InFlightGuard, TransportError};
 
@@ -68,6 +69,15 @@ impl Broker for HalfProducer {
 pub(super) struct Worker {
     pub(super) store: Arc<dyn Store>,
     pub(super) broker: Weak<dyn Broker>,
+    pub(super) failures: Failures,
+}
+
+/// Repeated failures, by what could not be done.
+#[derive(Default)]
+pub(super) struct Failures {
+    read: Repeated,
+    report: Repeated,
+    remove: Repeated,
 }
 
 impl Worker {
@@ -77,7 +87,8 @@ impl Worker {
             let Some(broker) = self.broker.upgrade() else { return };
             let ended = std::mem::take(&mut group);
             if let Err(error) = self.end(&*broker, ended).await {
-                tracing::warn!(%error, "the outcomes of half messages could not be read from the database; their brokers will ask");
+                let text = "the outcomes of half messages could not be read from the database; their brokers will ask";
+                warn_once_a_minute!(self.failures.read, error, "{text}");
             }
         }
     }
@@ -93,7 +104,7 @@ impl Worker {
                 let decision =
                     if is_marked { Ok(Decision::Committed) } else { marks.decide(half.message_id, &half.topic).await };
                 let is_reported = match decision {
-                    Ok(decision) => Ok(report_decision(broker, &mut half, decision).await),
+                    Ok(decision) => Ok(report_decision(broker, &mut half, decision, &self.failures.report).await),
                     Err(error) => Err(error),
                 };
                 (half, is_reported)
@@ -105,14 +116,15 @@ impl Worker {
         let done: Vec<MessageId> = reported.iter().filter(is_reported).map(|(half, _)| half.message_id).collect();
         crash_point!(HALF_FORGETTING);
         if let Err(error) = marks.remove_marks(&done).await {
-            tracing::warn!(%error, "marks of ended half messages could not be removed; they will be pruned with the old ones");
+            let text = "marks of ended half messages could not be removed; they will be pruned with the old ones";
+            warn_once_a_minute!(self.failures.remove, error, "{text}");
         }
         reported.into_iter().find_map(|(_, reported)| reported.err()).map_or(Ok(()), Err)
     }
 }
 
 /// Reports to the broker. Returns whether the broker has acted on it and will not ask again.
-async fn report_decision(broker: &dyn Broker, half: &mut EndedHalf, decision: Decision) -> bool {
+async fn report_decision(broker: &dyn Broker, half: &mut EndedHalf, decision: Decision, failures: &Repeated) -> bool {
     let (commits, outcome) = match decision {
         Decision::Committed => (true, "committed"),
         Decision::RolledBack => (false, "rolled_back"),
@@ -128,14 +140,16 @@ async fn report_decision(broker: &dyn Broker, half: &mut EndedHalf, decision: De
             true
         }
         Err(error) => {
-            tracing::warn!(topic = %half.topic, message_id = %half.message_id, %error, "the outcome of a half message could not be reported to the broker; it will ask");
+            let (topic, message_id) = (&half.topic, half.message_id);
+            let text = "the outcome of a half message could not be reported to the broker; it will ask";
+            warn_once_a_minute!(failures, error, %topic, %message_id, "{text}");
             false
         }
     }
 }
 
 /// Decides the outcome that a broker checks.
-pub(super) async fn check(store: &dyn Store, request: CheckRequest) -> CheckResponse {
+pub(super) async fn check(store: &dyn Store, request: CheckRequest, failures: &Repeated) -> CheckResponse {
     let decided = match store.halves() {
         Some(marks) => marks.decide(request.message_id, &request.topic).await,
         None => Ok(Decision::Open),
@@ -145,7 +159,9 @@ pub(super) async fn check(store: &dyn Store, request: CheckRequest) -> CheckResp
         Ok(Decision::RolledBack) => (Some(false), "rollback"),
         Ok(Decision::Open) => (None, "unknown"),
         Err(error) => {
-            tracing::warn!(topic = %request.topic, message_id = %request.message_id, %error, "a broker asked about a half message, but the database could not be read; it will ask again");
+            let CheckRequest { topic, message_id } = &request;
+            let text = "a broker asked about a half message, but the database could not be read; it will ask again";
+            warn_once_a_minute!(failures, error, %topic, %message_id, "{text}");
             (None, "unknown")
         }
     };

@@ -9,14 +9,14 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::oneshot;
 
 use super::builder::RelayBuilder;
+use super::flush::FlushOutcome;
+use super::handle::RelayHandle;
 use super::panicked::RelayPanicked;
 use super::shutdown::ShutdownReport;
 use super::start_error::StartError;
 use crate::limits::{BLOCKING_CALLS_MAX, BLOCKING_CHECK_INTERVAL, THREAD_END_TIMEOUT};
-use crate::relay::direct::queue::RelayHandle as _;
+use crate::relay::direct::queue::ConnectedRelay as _;
 use crate::relay::engine::engines::Engines;
-use crate::relay::flush::FlushOutcome;
-use crate::relay::handle::RelayHandle;
 use crate::relay::health::backlog::{self, Backlog, BacklogError};
 use crate::relay::health::status::{self, RelayStatus};
 use crate::store::StoreError;

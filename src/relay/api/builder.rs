@@ -20,6 +20,7 @@ use crate::relay::direct::dispatcher;
 use crate::relay::direct::queue::{Link, Queue, Queues};
 use crate::relay::engine::Engine;
 use crate::relay::engine::engines::Engines;
+use crate::relay::engine::failure_log::FailureLog;
 use crate::relay::engine::one_by_one::OneByOne;
 use crate::relay::engine::rows::Ledger;
 use crate::relay::engine::stop::Stop;
@@ -35,7 +36,7 @@ use crate::relay::lanes::ordered_topics::Lanes;
 use crate::relay::lanes::{balancer as lane_balancer, fencer as lane_fencer, reader as lane_reader};
 use crate::relay::ledger::lease_renewer;
 use crate::relay::liveness::Liveness;
-use crate::relay::notify::{listener, notifier};
+use crate::relay::notices::{listener, notifier};
 use crate::relay::settle::outcome_queue::OutcomeQueue;
 use crate::relay::settler;
 use crate::relay::sweep::{poller, sweeper};
@@ -199,7 +200,7 @@ impl RelayBuilder {
         let outbox = outbox_name(&gauges, &tables);
         let engine = |(route, limits): (&Route, Limits)| {
             let gauge = |metric| gauges.of_transport(metric, &route.name);
-            let queue = Queue::new(gauge(metrics::QUEUE_DEPTH), limits.queue_refs_max, Arc::clone(&clock));
+            let queue = Queue::new(gauge(metrics::QUEUE_DEPTH), limits.queue_rows_max, Arc::clone(&clock));
             let topics = Topics::new(route.topics.iter().cloned(), &gauges);
             Arc::new(Engine {
                 name: Arc::clone(&route.name),
@@ -211,6 +212,7 @@ impl RelayBuilder {
                 queue: Arc::new(queue),
                 outcome_queue: OutcomeQueue::default(),
                 one_by_one: OneByOne::default(),
+                failure_log: FailureLog::default(),
                 oldest_in_flight: gauge(metrics::OLDEST_IN_FLIGHT),
                 stop: Arc::clone(&stop),
                 wakeups: Arc::clone(&wakeups),
@@ -223,7 +225,9 @@ impl RelayBuilder {
             })
         };
         let all = routes.iter().zip(shares(&limits, &wanted)).map(engine).collect();
-        let (liveness, backlog_gauges) = (Arc::new(Liveness::new(clock.now())), BacklogGauges::new(gauges));
+        let topics = routes.iter().flat_map(|route| &route.topics);
+        let transports = topics.map(|topic| (topic.shared_name(), topic.shared_transport_name())).collect();
+        let (liveness, backlog_gauges) = (Arc::new(Liveness::new(clock.now())), BacklogGauges::new(gauges, transports));
         Engines {
             node,
             all,
@@ -294,7 +298,7 @@ fn spawn(engines: Arc<Engines>, link: Arc<Link>, routes: impl Iterator<Item = (R
             sweepers.spawn(supervised("lane_reader", supervision(), engine(), reader));
             let balancer = move |engine| lane_balancer::run(engine, Arc::clone(&kept));
             others.spawn(supervised("lane_balancer", supervision(), engine(), balancer));
-            if lanes.topic.topic.is_fenced() {
+            if lanes.topic.config.is_fenced() {
                 let fenced = Arc::clone(lanes);
                 let fencer = move |engine| lane_fencer::run(engine, Arc::clone(&fenced));
                 others.spawn(supervised("lane_fencer", supervision(), engine(), fencer));
@@ -310,9 +314,7 @@ fn spawn(engines: Arc<Engines>, link: Arc<Link>, routes: impl Iterator<Item = (R
         others.spawn(supervised("notifier", supervision(), Arc::clone(&engines), notifier::run));
         others.spawn(supervised("notice_listener", supervision(), Arc::clone(&engines), listener::run));
     }
-    if engines.store.history().is_some() || engines.audit_days.is_some() {
-        others.spawn(supervised("pruner", supervision(), Arc::clone(&engines), pruner::run));
-    }
+    others.spawn(supervised("pruner", supervision(), Arc::clone(&engines), pruner::run));
     if !engines.limits.backlog_interval.is_zero() {
         others.spawn(supervised("backlog_counter", supervision(), Arc::clone(&engines), backlog_counter::run));
     }

@@ -9,7 +9,7 @@ use crate::limits::SHUTDOWN_GRACE_MAX;
 use crate::relay::engine::engines::Engines;
 use crate::relay::engine::stop::Stage;
 
-/// What a relay left undone when it ended. A sweeper of this or another process does it later.
+/// What a relay left undone when it ended. A sweeper of this or another process sends the messages later.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ShutdownReport {
@@ -17,6 +17,9 @@ pub struct ShutdownReport {
     pub queued: usize,
     /// Messages that were sent and not yet settled. Each may be sent again.
     pub in_flight: usize,
+    /// Dead-letter callbacks that were not called, because the grace was over. No other process calls them: list the
+    /// [dead letters](crate::admin::Admin::dead_letters) instead.
+    pub dead_letter_callbacks: usize,
     /// Whether all tasks ended within the grace.
     pub in_time: bool,
 }
@@ -24,7 +27,7 @@ pub struct ShutdownReport {
 impl ShutdownReport {
     /// Whether nothing was left and everything ended in time: then the shutdown causes no duplicates.
     pub fn is_clean(&self) -> bool {
-        self.in_time && self.queued == 0 && self.in_flight == 0
+        self.in_time && self.queued == 0 && self.in_flight == 0 && self.dead_letter_callbacks == 0
     }
 }
 
@@ -35,7 +38,7 @@ pub(in crate::relay) async fn drain(
     others: &mut JoinSet<()>,
     grace: Duration,
 ) -> ShutdownReport {
-    let grace = grace.max(engines.limits.claim_window_duration + engines.limits.term_margin_duration);
+    let grace = grace.max(engines.limits.claim_window_duration + engines.limits.lease_margin_duration);
     let deadline = Instant::now() + grace.min(SHUTDOWN_GRACE_MAX);
     engines.stop.advance(Stage::Draining);
     let drained = async {
@@ -49,16 +52,21 @@ pub(in crate::relay) async fn drain(
         .await;
     };
     let in_time = timeout_at(deadline, drained).await.is_ok();
-    // Letters without a callback are still in the table.
+    // What is not called by then is counted below.
     let _ = timeout_at(deadline, engines.dead_letter_callbacks.all_notified()).await;
     engines.stop.advance(Stage::Ending);
-    let report = ShutdownReport { queued: engines.queued(), in_flight: engines.in_flight(), in_time };
+    let (queued, in_flight) = (engines.queued(), engines.in_flight());
     // These tasks may be aborted: a sweeper finds the rows that they did not write.
     others.shutdown().await;
+    let dead_letter_callbacks = engines.dead_letter_callbacks.end();
+    let report = ShutdownReport { queued, in_flight, dead_letter_callbacks, in_time };
     if report.is_clean() {
         tracing::info!("the relay ended with nothing left");
     } else {
-        tracing::warn!(?report, "the relay ended with work left: a sweeper will do it");
+        tracing::warn!(
+            ?report,
+            "the relay ended with work left: a sweeper sends the messages, but nobody calls the dead-letter callbacks"
+        );
     }
     report
 }

@@ -17,22 +17,12 @@ pub enum StartError {
     /// No transport was given.
     #[error("the relay has no transport: give it one with .transport(..)")]
     NoTransport,
-    /// A topic is ordered, and the store does not support lanes.
-    #[error(
-        "a topic is ordered by key, and this store has no lanes: use the store of PostgreSQL, MySQL, SQLite or memory"
-    )]
-    NoLanes,
-    /// A topic keeps sent messages or removes old dead letters, and the store has no history.
-    #[error(
-        "a topic has keep_sent_days or keep_dead_days, and this store has no history: use the store of PostgreSQL, MySQL, SQLite or memory"
-    )]
-    NoHistory,
     /// This outbox already has a relay.
     #[error("this process already runs a relay of this outbox: shut it down first, or share it")]
     AlreadyRunning,
     /// A message could still be in flight when its lease ends, and another holder would send it too.
     #[error(
-        "the delivery time-out ({delivery_timeout:?}) of the transport {transport:?} plus term_margin_duration ({margin:?}) must be below \
+        "the delivery time-out ({delivery_timeout:?}) of the transport {transport:?} plus lease_margin_duration ({margin:?}) must be below \
          lease_duration ({lease:?}): shorten the time-out, or give limits with a longer lease_duration"
     )]
     DeliveryTimeout {
@@ -40,7 +30,7 @@ pub enum StartError {
         transport: Arc<str>,
         /// The transport's delivery time-out.
         delivery_timeout: Duration,
-        /// `Limits::term_margin_duration`.
+        /// `Limits::lease_margin_duration`.
         margin: Duration,
         /// `Limits::lease_duration`.
         lease: Duration,

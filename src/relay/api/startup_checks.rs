@@ -61,15 +61,11 @@ pub(in crate::relay) async fn prepare_lanes(engines: &Engines, has_database: boo
         refuse_orphaned_rows(engines).await?;
     }
     let lanes: Vec<_> = engines.all.iter().flat_map(|engine| engine.lanes.iter()).collect();
-    if lanes.is_empty() {
-        return Ok(());
-    }
-    let store = engines.store.lanes().ok_or(StartError::NoLanes)?;
-    if !has_database {
+    if lanes.is_empty() || !has_database {
         return Ok(());
     }
     let counts: Vec<_> = lanes.iter().map(|lanes| lanes.count()).collect();
-    let prepared = store.prepare_lanes(&counts).await;
+    let prepared = engines.store.lanes().prepare_lanes(&counts).await;
     if prepared.is_ok() {
         lanes.iter().for_each(|lanes| lanes.set_prepared());
     }
@@ -88,11 +84,7 @@ async fn refuse_orphaned_rows(engines: &Engines) -> Result<(), StartError> {
 /// Checks the tables of the history and creates the first partitions. If the database does not respond, the pruner creates them
 /// later.
 pub(super) async fn prepare_history(engines: &Engines, has_database: bool) -> Result<(), StartError> {
-    if !engines.topics().any(|topic| topic.topic.retention().ends()) {
-        return Ok(());
-    }
-    let store = engines.store.history().ok_or(StartError::NoHistory)?;
-    let days = pruner::days(engines);
+    let (store, days) = (engines.store.history(), pruner::days(engines));
     if days.is_empty() || !has_database {
         return Ok(());
     }
@@ -123,7 +115,7 @@ struct PrepareTimeout;
 
 pub(super) fn check_delivery_timeout(limits: &Limits, route: &Route) -> Result<(), StartError> {
     let delivery_timeout = route.transport.delivery_timeout();
-    let (margin, lease) = (limits.term_margin_duration, limits.lease_duration);
+    let (margin, lease) = (limits.lease_margin_duration, limits.lease_duration);
     if delivery_timeout.saturating_add(margin) < lease {
         return Ok(());
     }
@@ -142,7 +134,7 @@ pub(super) fn check_limits(limits: &Limits, callbacks: &Callbacks) -> Result<(),
         ("claim_rows_max", limits.claim_rows_max),
         ("claim_bytes_max", limits.claim_bytes_max),
         ("claim_workers", limits.claim_workers),
-        ("queue_refs_max", limits.queue_refs_max),
+        ("queue_rows_max", limits.queue_rows_max),
         ("confirm_rows_max", limits.confirm_rows_max),
         ("in_flight_max", limits.in_flight_max),
         ("in_flight_bytes_max", limits.in_flight_bytes_max),
@@ -152,7 +144,7 @@ pub(super) fn check_limits(limits: &Limits, callbacks: &Callbacks) -> Result<(),
     ];
     let durations = [
         ("claim_window_duration", limits.claim_window_duration),
-        ("claim_term_duration", limits.claim_term_duration),
+        ("claim_lease_duration", limits.claim_lease_duration),
         ("poll_interval", limits.poll_interval),
         ("extend_interval", limits.extend_interval),
         ("probe_interval_min", limits.probe_interval_min),
@@ -176,13 +168,13 @@ pub(super) fn check_limits(limits: &Limits, callbacks: &Callbacks) -> Result<(),
 fn check_order(limits: &Limits) -> Result<(), StartError> {
     let rules = [
         (
-            ("claim_term_duration", limits.claim_term_duration),
+            ("claim_lease_duration", limits.claim_lease_duration),
             ("claim_window_duration", limits.claim_window_duration),
             "the database would end a claim that waits for its outcomes, and the next claim would send the same messages",
         ),
         (
             ("lane_lease_duration", limits.lane_lease_duration),
-            ("term_margin_duration", limits.term_margin_duration),
+            ("lease_margin_duration", limits.lease_margin_duration),
             "no lane would ever be owned for long enough to send from it",
         ),
     ];
@@ -199,15 +191,15 @@ fn check_order(limits: &Limits) -> Result<(), StartError> {
 /// A lease is extended when less than a third of it is left, so a check must fall into that third. The first lease of a row is as
 /// long as the staleness of its topic.
 pub(super) fn check_leases(limits: &Limits, route: &Route) -> Result<(), StartError> {
-    let needed = limits.term_margin_duration + limits.extend_interval * 3;
+    let needed = limits.lease_margin_duration + limits.extend_interval * 3;
     let of_topics = route.topics.iter().map(|topic| (topic.name(), "staleness", topic.staleness_duration()));
     let mut leases = of_topics.chain([("", "lease_duration", limits.lease_duration)]);
     let Some((topic, what, lease)) = leases.find(|(_, _, lease)| *lease <= needed) else { return Ok(()) };
     let of = if topic.is_empty() { String::new() } else { format!(" of the topic {topic:?}") };
     let problem = format!(
-        "is {:?}, and three times that plus term_margin_duration ({:?}) must be below the {what}{of}, which is {lease:?}: \
+        "is {:?}, and three times that plus lease_margin_duration ({:?}) must be below the {what}{of}, which is {lease:?}: \
          otherwise a lease ends before the relay checks whether to extend it",
-        limits.extend_interval, limits.term_margin_duration
+        limits.extend_interval, limits.lease_margin_duration
     );
     Err(StartError::Limits(LimitsProblem { name: "extend_interval", problem: problem.into() }))
 }

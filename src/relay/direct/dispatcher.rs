@@ -6,13 +6,12 @@ use std::sync::Arc;
 use tokio::time::{Instant, timeout};
 
 use super::confirm_batching::ConfirmBatching;
-use super::queue::{HandedOver, InlineRow, Queued, count_lost};
+use super::queue::{HandedOver, InlineRow, Queued, count_left_to_sweeper};
 use super::run_queue::run_queue_wait;
 use crate::clock::BootInstant;
 use crate::crash_points::crash_point;
 use crate::message::MessageId;
 use crate::metrics;
-use crate::relay::dead_letter_callbacks::DeadLetterEvent;
 use crate::relay::engine::Engine;
 use crate::relay::engine::outgoing::{Offer, Offered, Outgoing, SendMode};
 use crate::relay::engine::rows::{Holder, Reservation};
@@ -21,8 +20,9 @@ use crate::relay::engine::store_call::store_call;
 use crate::relay::health::breaker::{Admission, BreakerState};
 use crate::relay::ledger::entry::Lease;
 use crate::relay::path::Path;
-use crate::relay::settle::failures::{self, PendingDeadLetter};
-use crate::store::{Confirmed, Held, Loaded, NewDeadLetter, Poisoned, Row, RowRef};
+use crate::relay::settle::failures::{self, PendingDeadLetter, poisoned_dead_letter};
+use crate::repeated::warn_once_a_minute;
+use crate::store::{Confirmed, Loaded, Row, RowRef};
 
 /// Runs until the relay ends. While the relay drains, it runs until the queue is empty.
 pub(crate) async fn run(engine: Arc<Engine>) {
@@ -80,7 +80,7 @@ fn drop_paused(engine: &Engine, taken: &mut Vec<Queued>) {
 /// Leaves rows to the sweepers.
 fn leave(engine: &Engine, rows: impl IntoIterator<Item = Queued>, reason: &'static str) {
     let rows: Vec<_> = rows.into_iter().map(|row| (row.handed.topic, row.handed.row)).collect();
-    count_lost(rows.len(), reason);
+    count_left_to_sweeper(rows.len(), reason);
     engine.queue.deferred.add(rows);
 }
 
@@ -115,9 +115,9 @@ fn send_part(engine: &Arc<Engine>, part: Vec<Queued>, confirmed: &mut Read, room
         let (row, lease, path) = match handed.inline {
             Some(inline) => {
                 let InlineRow { row, inserted_at, .. } = *inline;
-                let ends_at = inserted_at + handed.staleness - engine.limits.term_margin_duration;
+                let ends_at = inserted_at + handed.staleness - engine.limits.lease_margin_duration;
                 let lease = Lease { epoch: row.epoch, began_at: inserted_at, ends_at };
-                (row, lease, Path::Direct)
+                (row, lease, Path::Inline)
             }
             None => match confirmed.remove(&handed.row.message_id) {
                 Some((row, lease)) => (row, lease, Path::Confirmed),
@@ -141,9 +141,10 @@ async fn confirm(engine: &Engine, queued: &[Queued]) -> (Read, Vec<PendingDeadLe
     let confirmed = match store_call("confirm", engine.store.confirm(&refs)).await {
         Ok(confirmed) => confirmed,
         Err(error) => {
-            tracing::warn!(%error, rows = refs.len(), "committed rows could not be read: leaving them to the sweeper");
+            let text = "committed rows could not be read: leaving them to the sweeper";
+            warn_once_a_minute!(engine.failure_log.confirm, error, rows = refs.len(), "{text}");
             engine.queue.deferred.add(unverified().map(left));
-            count_lost(refs.len(), "confirm_failed");
+            count_left_to_sweeper(refs.len(), "confirm_failed");
             return Default::default();
         }
     };
@@ -159,7 +160,7 @@ async fn confirm(engine: &Engine, queued: &[Queued]) -> (Read, Vec<PendingDeadLe
     for Confirmed { row, lease_left } in confirmed {
         match row {
             Loaded::Row(row) => {
-                let ends_at = began_at + lease_left - engine.limits.term_margin_duration;
+                let ends_at = began_at + lease_left - engine.limits.lease_margin_duration;
                 let lease = Lease { epoch: row.epoch, began_at, ends_at };
                 read.insert(row.key.message_id, (row, lease));
             }
@@ -182,7 +183,7 @@ fn offer(
 ) -> bool {
     let left = (Arc::clone(&row.envelope.topic), RowRef::from(row.key));
     let leave = |reason| {
-        count_lost(1, reason);
+        count_left_to_sweeper(1, reason);
         engine.queue.deferred.add([left.clone()]);
         false
     };
@@ -199,7 +200,7 @@ fn offer(
         topic: &topic,
         holder,
         send_mode: SendMode::Plain,
-        term_ends_at: lease.ends_at,
+        lease_ends_at: lease.ends_at,
         path,
         committed_at: Some(committed_at),
         alone: false,
@@ -210,18 +211,4 @@ fn offer(
         engine.queue.deferred.add([left]);
     }
     offered == Offered::Sent
-}
-
-/// Dead-letters an undecodable row, under the epoch with which it was read.
-pub(crate) fn poisoned_dead_letter(row: &Poisoned) -> PendingDeadLetter {
-    tracing::error!(
-        message_id = %row.key.message_id,
-        topic = %row.topic,
-        error = %row.error,
-        "a row cannot be decoded: moving it to the dead letters"
-    );
-    let reason = format!("poisoned: {}", row.error);
-    let (topic, message_id) = (Arc::clone(&row.topic), row.key.message_id);
-    let letter = DeadLetterEvent { topic, message_id, kind: String::new(), reason: reason.clone(), attempts: 0 };
-    PendingDeadLetter { dead: NewDeadLetter { held: Held { key: row.key, epoch: row.epoch }, reason }, letter }
 }

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 use crate::clock::{BootInstant, Clock};
 use crate::metrics;
-use crate::relay::flush::FlushOutcome;
+use crate::relay::api::flush::FlushOutcome;
 use crate::relay::ledger::deferred::DeferredRows;
 use crate::store::{Row, RowRef};
 
@@ -66,12 +66,12 @@ pub(crate) struct Link {
 #[derive(Debug, Clone)]
 struct Connected {
     queues: Arc<Queues>,
-    relay: Arc<dyn RelayHandle>,
+    relay: Arc<dyn ConnectedRelay>,
 }
 
 /// What an outbox may ask of its relay.
 #[async_trait]
-pub(crate) trait RelayHandle: fmt::Debug + Send + Sync {
+pub(crate) trait ConnectedRelay: fmt::Debug + Send + Sync {
     /// Waits until everything handed over has been settled, at most `within`.
     async fn flush(&self, within: Duration) -> FlushOutcome;
 
@@ -90,7 +90,7 @@ pub(crate) trait RelayHandle: fmt::Debug + Send + Sync {
 
 impl Link {
     /// Connects a starting relay; `false` if one is already connected.
-    pub(crate) fn connect(&self, queues: Queues, relay: Arc<dyn RelayHandle>) -> bool {
+    pub(crate) fn connect(&self, queues: Queues, relay: Arc<dyn ConnectedRelay>) -> bool {
         let mut slot = self.connected.write().unwrap_or_else(PoisonError::into_inner);
         let free = slot.is_none();
         if free {
@@ -131,7 +131,7 @@ impl Link {
 
     /// Hands rows to the relay. Never waits and never panics. Rows that do not fit are counted and left to the sweeper.
     pub(crate) fn hand_over(&self, rows: Vec<HandedOver>) {
-        let Some(connected) = self.connected() else { return count_lost(rows.len(), "no_relay") };
+        let Some(connected) = self.connected() else { return count_left_to_sweeper(rows.len(), "no_relay") };
         let is_for_the_queue = |row: HandedOver| match (row.lane, row.due_at) {
             (Some(lane), _) => {
                 connected.relay.committed_to_lane(&row.topic, lane, row.row.id, row.inline);
@@ -239,7 +239,7 @@ impl Queue {
             let mut handed = handed.into_iter();
             rows.extend(handed.by_ref().take(room).map(|handed| Queued { handed, committed_at }));
             self.deferred.add(handed.map(|handed| (handed.topic, handed.row)));
-            count_lost(count.saturating_sub(room), "queue_full");
+            count_left_to_sweeper(count.saturating_sub(room), "queue_full");
             rows.len()
         };
         self.depth.set(depth as f64);
@@ -278,7 +278,7 @@ impl Queue {
             }
         }
         let depth = rows.len();
-        count_lost(stale.len(), "stale");
+        count_left_to_sweeper(stale.len(), "stale");
         // Under the lock: whoever finds the queue empty also finds these.
         self.deferred.add(stale);
         drop(rows);
@@ -302,9 +302,9 @@ impl Queue {
 }
 
 /// Counts rows that are left to the sweeper.
-pub(crate) fn count_lost(rows: usize, reason: &'static str) {
+pub(crate) fn count_left_to_sweeper(rows: usize, reason: &'static str) {
     if rows > 0 {
-        ::metrics::counter!(metrics::HOOK_LOST, "reason" => reason).increment(rows as u64);
+        ::metrics::counter!(metrics::LEFT_TO_SWEEPER, "reason" => reason).increment(rows as u64);
     }
 }
 

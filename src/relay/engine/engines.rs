@@ -15,10 +15,10 @@ use super::wakeups::Wakeups;
 use crate::clock::{BootInstant, Clock};
 use crate::lane::NodeId;
 use crate::limits::Limits;
+use crate::relay::api::flush::FlushOutcome;
 use crate::relay::dead_letter_callbacks::DeadLetterCallbacks;
+use crate::relay::direct::queue::ConnectedRelay;
 use crate::relay::direct::queue::InlineRow;
-use crate::relay::direct::queue::RelayHandle;
-use crate::relay::flush::FlushOutcome;
 use crate::relay::health::counters::BacklogGauges;
 use crate::relay::health::database::StoreHealth;
 use crate::relay::health::database_clock::DatabaseClock;
@@ -85,7 +85,7 @@ impl Engines {
 }
 
 #[async_trait]
-impl RelayHandle for Engines {
+impl ConnectedRelay for Engines {
     async fn flush(&self, within: Duration) -> FlushOutcome {
         if self.has_ended() {
             return FlushOutcome::NoRelay;

@@ -1,6 +1,7 @@
 //! What all tasks of one transport share, and where outcomes arrive.
 
 pub(super) mod engines;
+pub(super) mod failure_log;
 pub(super) mod one_by_one;
 pub(super) mod outgoing;
 pub(super) mod rows;
@@ -17,6 +18,7 @@ use std::time::Duration;
 use ::metrics::Gauge;
 use tokio::time::{sleep, timeout};
 
+use self::failure_log::FailureLog;
 use self::one_by_one::OneByOne;
 use self::rows::{Entry, Holder, Ledger};
 use self::stop::Stop;
@@ -33,8 +35,8 @@ use crate::crash_points::crash_point;
 use crate::injected_bugs::{InjectedBug, is_injected};
 use crate::limits::{Limits, RETRY_AFTER_MAX};
 use crate::message::MessageId;
-use crate::metrics;
 use crate::panic_guard::catch_panic;
+use crate::repeated::warn_once_a_minute;
 use crate::store::{RowKey, Store};
 use crate::transport::{FailureClass, Outcome, ReceiptSink, Transport};
 
@@ -60,6 +62,7 @@ pub(crate) struct Engine {
     pub(crate) wakeups: Arc<Wakeups>,
     pub(crate) dead_letter_callbacks: Arc<DeadLetterCallbacks>,
     pub(crate) one_by_one: OneByOne,
+    pub(crate) failure_log: FailureLog,
     pub(crate) oldest_in_flight: Gauge,
 }
 
@@ -90,7 +93,8 @@ impl Engine {
                 let there = match self.store.remaining(refs).await {
                     Ok(there) => there,
                     Err(error) => {
-                        tracing::warn!(%error, "a flush could not read which rows are settled: trying again");
+                        let text = "a flush could not read which rows are settled: trying again";
+                        warn_once_a_minute!(self.failure_log.flush, error, "{text}");
                         return true;
                     }
                 };
@@ -141,8 +145,7 @@ impl Engine {
             Outcome::Busy => {}
             Outcome::Failed(error) => {
                 let class = error.class();
-                let (topic, class_name) = (entry.topic.name(), class.as_str());
-                ::metrics::counter!(metrics::FAILED, "topic" => topic, "class" => class_name).increment(1);
+                counters.failed(class).increment(1);
                 counters.timings.send(Some(class)).record(took.as_secs_f64());
             }
         }

@@ -24,7 +24,7 @@ pub(crate) struct Offer<'a> {
     pub(crate) topic: &'a Arc<TopicState>,
     pub(crate) holder: Holder,
     pub(crate) send_mode: SendMode,
-    pub(crate) term_ends_at: BootInstant,
+    pub(crate) lease_ends_at: BootInstant,
     pub(crate) path: Path,
     pub(crate) committed_at: Option<BootInstant>,
     pub(crate) alone: bool,
@@ -44,7 +44,7 @@ pub(crate) enum SendMode {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Offered {
     Sent,
-    /// Its term is over: another holder may have it.
+    /// Its lease is over: another holder may have it.
     Late,
     /// This process already has the row.
     Known(Progress),
@@ -70,14 +70,14 @@ impl<'a> Outgoing<'a> {
         Self { engine, batch: Vec::new(), fenced: Vec::new(), rows: 0, begun_at: None }
     }
 
-    /// Takes a row to send, if its term is still valid and this process does not already have it.
+    /// Takes a row to send, if its lease is still valid and this process does not already have it.
     pub(crate) fn offer(&mut self, offer: Offer<'_>, room: &mut Reservation) -> Offered {
         let engine = self.engine;
-        let Offer { row, topic, holder, send_mode, term_ends_at, path, committed_at, alone, is_resend } = offer;
+        let Offer { row, topic, holder, send_mode, lease_ends_at, path, committed_at, alone, is_resend } = offer;
         // Checked just before the batch goes to the client, not when the row was read. One clock read per batch.
         let now = *self.begun_at.get_or_insert_with(|| engine.clock.now());
-        if now >= term_ends_at {
-            ::metrics::counter!(metrics::TERM_MISSED, "path" => path.as_str()).increment(1);
+        if now >= lease_ends_at {
+            ::metrics::counter!(metrics::LEASE_EXPIRED, "path" => path.as_str()).increment(1);
             return Offered::Late;
         }
         let claim_outcomes = match &holder {

@@ -9,20 +9,21 @@ use super::backlog;
 use crate::limits::BACKLOG_PAUSE_FACTOR;
 use crate::relay::engine::engines::Engines;
 use crate::relay::engine::stop::Stage;
-use crate::relay::repeated::Repeated;
+use crate::repeated::{Repeated, warn_once_a_minute};
 
 /// Runs until the relay drains.
 pub(crate) async fn run(engines: Arc<Engines>) {
-    let mut failures = Repeated::default();
+    let failures = Repeated::default();
     loop {
         let began = Instant::now();
         match backlog::count(&engines).await {
-            Ok(_) => failures.end(),
-            // The poller logs an outage.
-            Err(error) if engines.store_health.failing().is_none() && failures.is_news(&error) => {
-                tracing::warn!(%error, "the backlog could not be counted: its gauges keep their last values until it can");
+            Ok(_) => {}
+            Err(error) if engines.store_health.failing().is_none() => {
+                let text = "the backlog could not be counted: its gauges keep their last values until it can";
+                warn_once_a_minute!(failures, error, "{text}");
             }
-            Err(error) => tracing::debug!(%error, "the backlog still cannot be counted"),
+            // The poller logs the outage.
+            Err(error) => tracing::debug!(%error, "the backlog could not be counted"),
         }
         tokio::select! {
             () = sleep(pause(engines.limits.backlog_interval, began.elapsed())) => {}

@@ -1,12 +1,12 @@
 //! Metric handles that are used for each message. They are looked up once, because a look-up costs as much as all other work
 //! of the engine for a message. So a recorder that is installed after the relay started does not get these metrics.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
-use metrics::{Counter, Histogram};
+use metrics::{Counter, Histogram, Label};
 
 use super::gauges::Gauges;
 use super::timings::Timings;
@@ -14,9 +14,11 @@ use crate::clock::system_now;
 use crate::metrics as names;
 use crate::relay::path::Path;
 use crate::store::TopicBacklog;
+use crate::transport::FailureClass;
 
 /// The metrics of one topic.
 pub(crate) struct TopicCounters {
+    labels: [Label; 2],
     sent: CountersByPath,
     delivered: CountersByPath,
     pub(crate) resent: Counter,
@@ -25,13 +27,16 @@ pub(crate) struct TopicCounters {
 }
 
 impl TopicCounters {
-    pub(crate) fn new(topic: &Arc<str>) -> Self {
+    pub(crate) fn new(topic: &Arc<str>, transport: &Arc<str>) -> Self {
+        let labels = [("topic", topic), ("transport", transport)];
+        let labels = labels.map(|(name, value)| Label::new(name, Arc::clone(value)));
         Self {
-            sent: CountersByPath::new(names::SENT, topic),
-            delivered: CountersByPath::new(names::DELIVERED, topic),
-            resent: metrics::counter!(names::RESENT, "topic" => Arc::clone(topic)),
-            commit_to_ack: metrics::histogram!(names::COMMIT_TO_ACK, "topic" => Arc::clone(topic)),
-            timings: Timings::new(topic),
+            sent: CountersByPath::new(names::SENT, &labels),
+            delivered: CountersByPath::new(names::DELIVERED, &labels),
+            resent: metrics::counter!(names::RESENT, labels.to_vec()),
+            commit_to_ack: metrics::histogram!(names::COMMIT_TO_ACK, labels.to_vec()),
+            timings: Timings::new(topic, transport),
+            labels,
         }
     }
 
@@ -42,21 +47,26 @@ impl TopicCounters {
     pub(crate) fn delivered(&self, path: Path) -> &Counter {
         self.delivered.of(path)
     }
+
+    /// Looked up each time: failures are rare.
+    pub(crate) fn failed(&self, class: FailureClass) -> Counter {
+        metrics::counter!(names::FAILED, with_label(&self.labels, "class", class.as_str()))
+    }
 }
 
 /// One counter per path.
 struct CountersByPath {
-    direct: Counter,
+    inline: Counter,
     confirmed: Counter,
     swept: Counter,
     lane: Counter,
 }
 
 impl CountersByPath {
-    fn new(name: &'static str, topic: &Arc<str>) -> Self {
-        let counter = |path: Path| metrics::counter!(name, "topic" => Arc::clone(topic), "path" => path.as_str());
+    fn new(name: &'static str, labels: &[Label]) -> Self {
+        let counter = |path: Path| metrics::counter!(name, with_label(labels, "path", path.as_str()));
         Self {
-            direct: counter(Path::Direct),
+            inline: counter(Path::Inline),
             confirmed: counter(Path::Confirmed),
             swept: counter(Path::Swept),
             lane: counter(Path::Lane),
@@ -65,7 +75,7 @@ impl CountersByPath {
 
     fn of(&self, path: Path) -> &Counter {
         match path {
-            Path::Direct => &self.direct,
+            Path::Inline => &self.inline,
             Path::Confirmed => &self.confirmed,
             Path::Swept => &self.swept,
             Path::Lane => &self.lane,
@@ -73,18 +83,24 @@ impl CountersByPath {
     }
 }
 
+fn with_label(labels: &[Label], name: &'static str, value: &'static str) -> Vec<Label> {
+    labels.iter().cloned().chain([Label::new(name, value)]).collect()
+}
+
 /// Gauges of the last backlog count.
 #[derive(Debug)]
 pub(crate) struct BacklogGauges {
     gauges: Gauges,
+    /// The transport of each configured topic.
+    transports: HashMap<Arc<str>, Arc<str>>,
     /// Topics that have gauges. A topic that the relay is not configured for appears only while it has rows; afterwards
     /// its gauges must be reset.
     reported: Mutex<HashSet<Arc<str>>>,
 }
 
 impl BacklogGauges {
-    pub(crate) fn new(gauges: Gauges) -> Self {
-        Self { gauges, reported: Mutex::default() }
+    pub(crate) fn new(gauges: Gauges, transports: HashMap<Arc<str>, Arc<str>>) -> Self {
+        Self { gauges, transports, reported: Mutex::default() }
     }
 
     /// The gauges of the whole relay.
@@ -107,8 +123,11 @@ impl BacklogGauges {
     }
 
     fn report(&self, topic: &Arc<str>, counts: [usize; 3]) {
+        // Every series of a metric needs the same labels.
+        let none = Arc::from("");
+        let transport = self.transports.get(topic).unwrap_or(&none);
         for (name, count) in [names::LIVE_ROWS, names::DUE_ROWS, names::DEAD_LETTERS].into_iter().zip(counts) {
-            self.gauges.of_topic(name, topic).set(count as f64);
+            self.gauges.of_topic(name, topic, transport).set(count as f64);
         }
     }
 }

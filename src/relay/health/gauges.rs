@@ -23,19 +23,20 @@ impl Gauges {
     }
 
     pub(crate) fn of_transport(&self, metric: &'static str, transport: &Arc<str>) -> Gauge {
-        self.gauge(metric, Some(Label::new("transport", Arc::clone(transport))))
+        self.gauge(metric, vec![Label::new("transport", Arc::clone(transport))])
     }
 
-    pub(crate) fn of_topic(&self, metric: &'static str, topic: &Arc<str>) -> Gauge {
-        self.gauge(metric, Some(Label::new("topic", Arc::clone(topic))))
+    pub(crate) fn of_topic(&self, metric: &'static str, topic: &Arc<str>, transport: &Arc<str>) -> Gauge {
+        let labels = [("topic", topic), ("transport", transport)];
+        self.gauge(metric, labels.map(|(name, value)| Label::new(name, Arc::clone(value))).into())
     }
 
     pub(crate) fn of_relay(&self, metric: &'static str) -> Gauge {
-        self.gauge(metric, None)
+        self.gauge(metric, Vec::new())
     }
 
-    fn gauge(&self, metric: &'static str, label: Option<Label>) -> Gauge {
-        let relay = self.relay.iter().map(|relay| Label::new("relay", Arc::clone(relay)));
-        metrics::gauge!(metric, label.into_iter().chain(relay).collect::<Vec<_>>())
+    fn gauge(&self, metric: &'static str, mut labels: Vec<Label>) -> Gauge {
+        labels.extend(self.relay.iter().map(|relay| Label::new("relay", Arc::clone(relay))));
+        metrics::gauge!(metric, labels)
     }
 }

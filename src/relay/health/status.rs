@@ -28,7 +28,7 @@ pub struct RelayStatus {
     /// The state of the transport; with several transports, of the one in the worst state.
     pub transport: TransportStatus,
     /// Each transport, in the order in which they were configured.
-    pub routes: Vec<RouteStatus>,
+    pub transports: Vec<NamedTransportStatus>,
     /// The database, as of the last poll.
     pub store: StoreStatus,
     /// Rows handed over and not yet confirmed.
@@ -104,30 +104,30 @@ pub struct LaneStatus {
 
 impl RelayStatus {
     /// The transport of this name.
-    pub fn route(&self, transport: &str) -> Option<&RouteStatus> {
-        self.routes.iter().find(|route| &*route.name == transport)
+    pub fn transport_named(&self, name: &str) -> Option<&NamedTransportStatus> {
+        self.transports.iter().find(|transport| &*transport.name == name)
     }
 }
 
 /// One of a relay's transports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct RouteStatus {
+pub struct NamedTransportStatus {
     /// Its name; `default` if it was configured without one.
     pub name: Arc<str>,
-    /// The state of the transport.
-    pub transport: TransportStatus,
+    /// Whether it is up.
+    pub status: TransportStatus,
     /// Rows handed over for it and not yet confirmed.
     pub queued: usize,
     /// Messages sent to it and not yet settled.
     pub in_flight: usize,
 }
 
-impl RouteStatus {
+impl NamedTransportStatus {
     /// What is wrong with it.
     pub(in crate::relay) fn problem(&self) -> Option<String> {
-        match &self.transport {
-            TransportStatus::Up | TransportStatus::Trying => None,
+        match &self.status {
+            TransportStatus::Up | TransportStatus::Probing => None,
             TransportStatus::Down { error, since, .. } => {
                 Some(format!("the transport {:?} has been down for {} s: {error}", self.name, since.as_secs()))
             }
@@ -143,7 +143,7 @@ pub enum TransportStatus {
     /// The broker answers.
     Up,
     /// The broker answered a probe. It gets one message at a time until it acknowledges one.
-    Trying,
+    Probing,
     /// The broker is down, and nothing is claimed.
     Down {
         /// What is wrong with it.
@@ -175,8 +175,8 @@ pub enum StoreStatus {
 
 pub(in crate::relay) fn snapshot(engines: &Engines) -> RelayStatus {
     let now = engines.clock.now();
-    let routes: Vec<RouteStatus> = engines.all.iter().map(|engine| route_status(engine, now)).collect();
-    let worst = routes.iter().map(|route| &route.transport).max_by_key(|transport| severity(transport));
+    let transports: Vec<_> = engines.all.iter().map(|engine| transport_status(engine, now)).collect();
+    let worst = transports.iter().map(|transport| &transport.status).max_by_key(|status| severity(status));
     let refused = engines.topics().filter(|topic| topic.is_refused());
     let paused = engines.topics().filter(|topic| topic.is_paused());
     let ordered = engines.all.iter().flat_map(|engine| engine.lanes.iter());
@@ -185,7 +185,7 @@ pub(in crate::relay) fn snapshot(engines: &Engines) -> RelayStatus {
         state: state(engines, now),
         failing_tasks: failing_tasks(engines, now),
         transport: worst.cloned().unwrap_or(TransportStatus::Up),
-        routes,
+        transports,
         store: match engines.store_health.failing() {
             None => StoreStatus::Up,
             Some((since, error)) => StoreStatus::Down { error, since: since.until(now) },
@@ -235,12 +235,12 @@ fn lane_statuses(lanes: &TopicLanes) -> Vec<LaneStatus> {
     view.lanes.into_iter().map(status).collect()
 }
 
-fn route_status(engine: &Engine, now: BootInstant) -> RouteStatus {
-    RouteStatus {
+fn transport_status(engine: &Engine, now: BootInstant) -> NamedTransportStatus {
+    NamedTransportStatus {
         name: Arc::clone(&engine.name),
-        transport: match engine.breaker.state() {
+        status: match engine.breaker.state() {
             BreakerState::Closed => TransportStatus::Up,
-            BreakerState::HalfOpen | BreakerState::Trial { .. } => TransportStatus::Trying,
+            BreakerState::HalfOpen | BreakerState::Trial { .. } => TransportStatus::Probing,
             BreakerState::Open { class, since } => {
                 TransportStatus::Down { class, error: engine.breaker.last_error(), since: since.until(now) }
             }
@@ -251,10 +251,10 @@ fn route_status(engine: &Engine, now: BootInstant) -> RouteStatus {
 }
 
 /// A longer outage is worse.
-fn severity(transport: &TransportStatus) -> (u8, Duration) {
-    match transport {
+fn severity(status: &TransportStatus) -> (u8, Duration) {
+    match status {
         TransportStatus::Up => (0, Duration::ZERO),
-        TransportStatus::Trying => (1, Duration::ZERO),
+        TransportStatus::Probing => (1, Duration::ZERO),
         TransportStatus::Down { since, .. } => (2, *since),
     }
 }

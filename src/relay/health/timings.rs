@@ -14,21 +14,21 @@ use crate::transport::FailureClass;
 /// The histograms of one topic.
 pub(crate) struct Timings {
     topic: Arc<str>,
+    transport: Arc<str>,
     enqueue_to_ack: [OnceLock<Histogram>; Path::ALL.len()],
     delivered: OnceLock<Histogram>,
     failed: [OnceLock<Histogram>; FailureClass::ALL.len()],
 }
 
 impl Timings {
-    pub(super) fn new(topic: &Arc<str>) -> Self {
+    pub(super) fn new(topic: &Arc<str>, transport: &Arc<str>) -> Self {
         let (enqueue_to_ack, failed) = (Default::default(), Default::default());
-        Self { topic: Arc::clone(topic), enqueue_to_ack, delivered: OnceLock::new(), failed }
+        let (topic, transport) = (Arc::clone(topic), Arc::clone(transport));
+        Self { topic, transport, enqueue_to_ack, delivered: OnceLock::new(), failed }
     }
 
     pub(crate) fn enqueue_to_ack(&self, path: Path) -> &Histogram {
-        self.enqueue_to_ack[path as usize].get_or_init(
-            || metrics::histogram!(names::ENQUEUE_TO_ACK, "topic" => Arc::clone(&self.topic), "path" => path.as_str()),
-        )
+        self.enqueue_to_ack[path as usize].get_or_init(|| self.histogram(names::ENQUEUE_TO_ACK, "path", path.as_str()))
     }
 
     /// Of sends that ended with this failure, or with an acknowledgement.
@@ -37,8 +37,12 @@ impl Timings {
             None => (&self.delivered, "delivered"),
             Some(class) => (&self.failed[class as usize], class.as_str()),
         };
-        histogram
-            .get_or_init(|| metrics::histogram!(names::SEND, "topic" => Arc::clone(&self.topic), "outcome" => outcome))
+        histogram.get_or_init(|| self.histogram(names::SEND, "outcome", outcome))
+    }
+
+    fn histogram(&self, metric: &'static str, label: &'static str, value: &'static str) -> Histogram {
+        let (topic, transport) = (Arc::clone(&self.topic), Arc::clone(&self.transport));
+        metrics::histogram!(metric, "topic" => topic, "transport" => transport, label => value)
     }
 }
 

@@ -16,30 +16,19 @@ use crate::injected_bugs::{InjectedBug, is_injected};
 use crate::metrics;
 use crate::relay::engine::Engine;
 use crate::relay::engine::stop::Stage;
-use crate::relay::repeated::Repeated;
+use crate::repeated::{Repeated, warn_once_a_minute};
 use crate::store::{LaneBalanceSpec, LaneState, LaneStore, LaneView, OwnedLane, StoreError};
 
 /// Runs until every lane of the topic is handed over, or the relay ends.
 pub(crate) async fn run(engine: Arc<Engine>, lanes: Arc<TopicLanes>) {
-    let (mut renew_at, mut node_health, mut failures) =
-        (engine.clock.now(), NodeHealth::default(), Repeated::default());
+    let (mut renew_at, mut node_health, failures) = (engine.clock.now(), NodeHealth::default(), Repeated::default());
     loop {
         let balanced = tick(&engine, &lanes, &mut renew_at, &mut node_health).await;
         node_health.observe(&lanes, balanced.is_err(), engine.clock.now());
-        match &balanced {
-            Ok(_) => failures.end(),
-            Err(error) => {
-                ::metrics::counter!(metrics::LANE_BALANCE_FAILED).increment(1);
-                let (topic, is_news) = (lanes.name(), failures.is_news(error));
-                match is_news {
-                    true => tracing::warn!(
-                        %error,
-                        %topic,
-                        "lanes could not be balanced or renewed: trying again until their leases end"
-                    ),
-                    false => tracing::debug!(%error, %topic, "lanes still cannot be balanced or renewed"),
-                }
-            }
+        if let Err(error) = &balanced {
+            ::metrics::counter!(metrics::LANE_BALANCE_FAILED).increment(1);
+            let text = "lanes could not be balanced or renewed: trying again until their leases end";
+            warn_once_a_minute!(failures, error, topic = %lanes.name(), "{text}");
         }
         let is_leaving = engine.stop.has_reached(Stage::Draining);
         // If the database cannot be reached and no lane is owned any more, nothing is left to do.
@@ -65,7 +54,7 @@ async fn tick(
     renew_at: &mut BootInstant,
     node_health: &mut NodeHealth,
 ) -> Result<bool, StoreError> {
-    let Some(store) = engine.store.lanes() else { return Ok(true) };
+    let store = engine.store.lanes();
     if !lanes.is_prepared() {
         store.prepare_lanes(&[lanes.count()]).await?;
         lanes.set_prepared();
@@ -127,7 +116,7 @@ fn lose(lanes: &TopicLanes, is_lost: impl Fn(&Lane) -> bool) {
             lanes = lost,
             "lanes were lost because their leases were not renewed in time: duplicates may follow"
         );
-        ::metrics::counter!(metrics::LANE_LOST, "topic" => lanes.name()).increment(lost as u64);
+        lanes.topic.counter(metrics::LANE_LOST).increment(lost as u64);
     }
 }
 
@@ -194,9 +183,9 @@ async fn update_lanes(
         joins,
         lease_duration: limits.lane_lease_duration,
         // The broker refuses late sends of a fenced lane, so nobody has to wait for them.
-        quiet_duration: match lanes.topic.topic.is_fenced() {
+        quiet_duration: match lanes.topic.config.is_fenced() {
             true => Duration::ZERO,
-            false => engine.transport.delivery_timeout() + limits.term_margin_duration,
+            false => engine.transport.delivery_timeout() + limits.lease_margin_duration,
         },
     };
     // Before the database releases them: if its answer is lost, this node must not go on sending.
@@ -222,9 +211,9 @@ fn reconcile(engine: &Engine, lanes: &TopicLanes, view: &LaneView, began_at: Boo
     let valid_until = |of: &LaneState| match is_injected(InjectedBug::LaneNeverLost) {
         true => began_at + 1_000 * limits.lane_lease_duration,
         // As in the database: a lease that was not renewed keeps the rest of its time.
-        false => validity(began_at, of.expires_in.min(limits.lane_lease_duration), limits.term_margin_duration),
+        false => validity(began_at, of.expires_in.min(limits.lane_lease_duration), limits.lease_margin_duration),
     };
-    let (now, is_fenced) = (engine.clock.now(), lanes.topic.topic.is_fenced());
+    let (now, is_fenced) = (engine.clock.now(), lanes.topic.config.is_fenced());
     let ours = |lane: u16| view.lanes.iter().find(|of| of.lane == lane && of.owner == Some(engine.lanes.node));
     lose(lanes, |lane| ours(lane.ownership.held.lane).is_none_or(|of| of.fence != lane.ownership.held.fence));
     let mut owned = lanes.owned();

@@ -11,11 +11,11 @@ use crate::injected_bugs::{InjectedBug, is_injected};
 use crate::limits::TEMPORARY_WAIT_MAX;
 use crate::metrics;
 use crate::relay::dead_letter_callbacks::DeadLetterEvent;
-use crate::relay::direct::dispatcher::poisoned_dead_letter;
 use crate::relay::engine::Engine;
 use crate::relay::engine::rows::Entry;
 use crate::relay::settle::failures::{
-    FailedRow, PendingDeadLetter, Treatment, failed_dead_letter, failure_record, treatment, wait_of, write_in_parts,
+    FailedRow, PendingDeadLetter, Treatment, failed_dead_letter, failure_record, poisoned_dead_letter, treatment,
+    wait_of, write_in_parts,
 };
 use crate::store::{Failed, NewDeadLetter, Poisoned, RowKey, WithFence};
 use crate::topic::OnFailedKey;
@@ -65,12 +65,12 @@ fn treat(engine: &Engine, in_flight: InFlightRow, failed: FailedRow, writes: &mu
         Treatment::RetryAlone => {
             writes.failed.push((in_flight, WithFence { fence, value: failure_record(&failed, Duration::ZERO, false) }));
         }
-        Treatment::DeadLetter { reason } if topic.topic.on_failed_key_policy() == OnFailedKey::DeadLetter => {
-            writes.dead.push((in_flight, failed_dead_letter(&failed, reason)));
+        Treatment::DeadLetter { reason } if topic.config.on_failed_key_policy() == OnFailedKey::DeadLetter => {
+            writes.dead.push((in_flight, failed_dead_letter(&failed, &reason)));
         }
         Treatment::DeadLetter { reason } => {
-            let wait = wait_of(&topic.topic, failed.entry.failures.saturating_add(1));
-            tracing::error!(message_id = %failed.row.message_id, topic = topic.topic.name(), reason, ?wait,
+            let wait = wait_of(&topic.config, failed.entry.failures.saturating_add(1));
+            tracing::error!(message_id = %failed.row.message_id, topic = topic.config.name(), %reason, ?wait,
                 error = %failed.error, "a message is refused, and its key waits behind it: correct or remove it");
             writes.failed.push((in_flight, WithFence { fence, value: failure_record(&failed, wait, true) }));
         }
@@ -79,13 +79,15 @@ fn treat(engine: &Engine, in_flight: InFlightRow, failed: FailedRow, writes: &mu
 
 async fn write_failed(engine: &Engine, lanes: &TopicLanes, failed: Vec<(InFlightRow, WithFence<Failed>)>) {
     let (in_flight, failed): (Vec<InFlightRow>, Vec<WithFence<Failed>>) = failed.into_iter().unzip();
-    let Some(store) = engine.store.lanes().filter(|_| !failed.is_empty()) else { return };
+    if failed.is_empty() {
+        return;
+    }
+    let store = engine.store.lanes();
     crash_point!(FAILING);
-    let (topic, loss) =
-        (lanes.name(), "failures of an ordered topic could not be written: their keys wait all the same");
+    let (topic, loss) = (lanes.name(), "failures of an ordered topic are lost, and their keys wait all the same");
     let fail = |part| store.fail_in_lanes(&topic, engine.lanes.node, part);
     // The key waits even if the failure was not written. Only the row's own counters miss it.
-    let written = counted(write_in_parts("fail_in_lanes", &failed, loss, fail).await, failed.len());
+    let written = counted(write_in_parts(engine, "fail_in_lanes", &failed, loss, fail).await, failed.len());
     let now = engine.clock.now();
     for (in_flight, failed) in in_flight.into_iter().zip(failed) {
         let row = failed.value.held.key;
@@ -108,18 +110,21 @@ async fn write_dead_letters(engine: &Engine, lanes: &TopicLanes, pending: Vec<(I
     };
     let (dead, letters): (Vec<WithFence<NewDeadLetter>>, Vec<DeadLetterEvent>) =
         in_flight.iter().zip(pending).map(in_lane).unzip();
-    let Some(store) = engine.store.lanes().filter(|_| !dead.is_empty()) else { return };
+    if dead.is_empty() {
+        return;
+    }
+    let store = engine.store.lanes();
     crash_point!(DEAD_LETTERING);
-    let (topic, loss) = (lanes.name(), "messages of an ordered topic could not be dead-lettered: trying again");
+    let (topic, loss) = (lanes.name(), "messages of an ordered topic are not dead-lettered, and are tried again");
     let dead_letter = |part| store.dead_letter_from_lanes(&topic, engine.lanes.node, part);
-    let written = counted(write_in_parts("dead_letter_from_lanes", &dead, loss, dead_letter).await, dead.len());
+    let written = counted(write_in_parts(engine, "dead_letter_from_lanes", &dead, loss, dead_letter).await, dead.len());
     let retry_at = engine.clock.now() + engine.limits.poll_interval;
     for ((in_flight, dead), letter) in in_flight.into_iter().zip(dead).zip(letters) {
         let row = dead.value.held.key;
         engine.ledger.remove(row);
         if written.contains(&row) {
             in_flight.done(row);
-            engine.dead_letter_callbacks.notify([letter]);
+            engine.dead_letter_callbacks.notify(&engine.name, [letter]);
         } else {
             // Presumably still there: its key continues only after it.
             in_flight.block(row, retry_at);
@@ -140,7 +145,7 @@ pub(super) async fn dead_letter_poisoned(
     poisoned: Vec<Poisoned>,
     turns: &mut HashMap<RowKey, Turn>,
 ) {
-    let goes_on = lanes.topic.topic.on_failed_key_policy() == OnFailedKey::DeadLetter;
+    let goes_on = lanes.topic.config.on_failed_key_policy() == OnFailedKey::DeadLetter;
     let mut dead = Vec::new();
     for row in poisoned {
         let Some(turn) = turns.remove(&row.key) else { continue };

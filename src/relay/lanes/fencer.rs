@@ -15,6 +15,7 @@ use crate::metrics;
 use crate::relay::engine::Engine;
 use crate::relay::engine::stop::Stage;
 use crate::relay::health::breaker::BreakerState;
+use crate::repeated::{Repeated, warn_once_a_minute};
 use crate::transport::{FailureClass, FencedLane, LaneName, TransportError};
 
 type Fenced = Result<Arc<dyn FencedLane>, TransportError>;
@@ -25,13 +26,15 @@ struct PendingFences {
     lanes: Arc<TopicLanes>,
     fencing: JoinSet<Fenced>,
     ownerships: HashMap<Id, LaneOwnership>,
+    failures: Repeated,
 }
 
 /// Runs until the relay drains and the running fence requests have ended.
 pub(crate) async fn run(engine: Arc<Engine>, lanes: Arc<TopicLanes>) {
     // After a panic, nobody waits for the old requests any more.
     lanes.forget_fencing(engine.clock.now());
-    let mut pending = PendingFences { engine, lanes, fencing: JoinSet::new(), ownerships: HashMap::new() };
+    let (fencing, ownerships, failures) = (JoinSet::new(), HashMap::new(), Repeated::default());
+    let mut pending = PendingFences { engine, lanes, fencing, ownerships, failures };
     let (engine, lanes) = (Arc::clone(&pending.engine), Arc::clone(&pending.lanes));
     while !engine.stop.has_reached(Stage::Draining) {
         let notified = lanes.fencer_wakeup.notified();
@@ -80,34 +83,31 @@ impl PendingFences {
         let Some(ownership) = self.ownerships.remove(&id) else { return };
         self.lanes.note_fence_ended(ownership);
         match fenced {
-            Ok((_, fenced)) => apply(&self.engine, &self.lanes, ownership, fenced),
+            Ok((_, fenced)) => self.apply(ownership, fenced),
             Err(_panicked) => self.lanes.with_lane(ownership, |lane| lane.unfence(self.engine.clock.now())),
         }
     }
-}
 
-fn apply(engine: &Engine, lanes: &TopicLanes, ownership: LaneOwnership, fenced: Fenced) {
-    let now = engine.clock.now();
-    match fenced {
-        Ok(by) => {
-            crash_point!(LANE_FENCED);
-            ::metrics::counter!(metrics::LANE_FENCED, "topic" => lanes.name()).increment(1);
-            lanes.with_lane(ownership, |lane| lane.fence(by));
-        }
-        Err(error) => {
-            ::metrics::counter!(metrics::LANE_FENCE_FAILED, "topic" => lanes.name()).increment(1);
-            tracing::warn!(
-                %error,
-                topic = %lanes.name(),
-                lane = ownership.lane(),
-                "a lane could not be fenced: trying again"
-            );
-            match error.class() {
-                class if class.is_outage() => engine.breaker.open(class, &error, now),
-                FailureClass::Topic => lanes.topic.back_off(now + engine.limits.topic_back_off_duration, &error),
-                _ => {}
+    fn apply(&self, ownership: LaneOwnership, fenced: Fenced) {
+        let (engine, lanes) = (&self.engine, &self.lanes);
+        let now = engine.clock.now();
+        match fenced {
+            Ok(by) => {
+                crash_point!(LANE_FENCED);
+                lanes.topic.counter(metrics::LANE_FENCED).increment(1);
+                lanes.with_lane(ownership, |lane| lane.fence(by));
             }
-            lanes.with_lane(ownership, |lane| lane.unfence(now));
+            Err(error) => {
+                lanes.topic.counter(metrics::LANE_FENCE_FAILED).increment(1);
+                let (topic, lane) = (lanes.name(), ownership.lane());
+                warn_once_a_minute!(self.failures, error, %topic, lane, "a lane could not be fenced: trying again");
+                match error.class() {
+                    class if class.is_outage() => engine.breaker.open(class, &error, now),
+                    FailureClass::Topic => lanes.topic.back_off(now + engine.limits.topic_back_off_duration, &error),
+                    _ => {}
+                }
+                lanes.with_lane(ownership, |lane| lane.unfence(now));
+            }
         }
     }
 }

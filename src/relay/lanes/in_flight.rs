@@ -43,7 +43,7 @@ impl InFlightRow {
         let Some(sequence) = &self.sequence else { return };
         sequence.fail();
         if class == Some(FailureClass::Fenced) && self.lanes.lose(self.ownership, now) {
-            ::metrics::counter!(metrics::LANE_FENCED_OUT, "topic" => self.lanes.name()).increment(1);
+            self.lanes.topic.counter(metrics::LANE_FENCED_OUT).increment(1);
             tracing::warn!(topic = %self.lanes.name(), lane = self.ownership.lane(),
                 "the lane was fenced by somebody else: another node owns it, or another outbox has the same `fence_prefix`");
             return;

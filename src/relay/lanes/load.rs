@@ -45,7 +45,7 @@ async fn read(
     let read = store_call("lane_rows", store.lane_rows(&lanes.name(), rows)).await;
     match &read {
         Ok(_) => {
-            lanes.topic.read_in_time(began_at.until(engine.clock.now()), engine.limits.claim_term_duration);
+            lanes.topic.read_in_time(began_at.until(engine.clock.now()), engine.limits.claim_lease_duration);
         }
         Err(StoreError::TimedOut { .. }) => {
             lanes.topic.read_late(rows.len());

@@ -20,7 +20,7 @@ pub(crate) struct Lanes {
 
 impl Lanes {
     pub(crate) fn new(node: NodeId, topics: &Topics) -> Self {
-        let ordered = topics.iter().filter(|topic| topic.topic.lane_count().is_some());
+        let ordered = topics.iter().filter(|topic| topic.config.lane_count().is_some());
         let topics = ordered.map(|topic| Arc::new(TopicLanes::new(Arc::clone(topic)))).collect();
         Self { node, topics, released: AtomicUsize::new(0), released_notify: Notify::new() }
     }
@@ -30,7 +30,7 @@ impl Lanes {
     }
 
     pub(crate) fn get(&self, topic: &str) -> Option<&Arc<TopicLanes>> {
-        self.topics.iter().find(|lanes| lanes.topic.topic.name() == topic)
+        self.topics.iter().find(|lanes| lanes.topic.config.name() == topic)
     }
 
     pub(crate) fn is_idle(&self) -> bool {

@@ -26,8 +26,8 @@ use crate::relay::engine::store_call::store_call;
 use crate::relay::health::breaker::BreakerState;
 use crate::relay::ledger::entry::Progress;
 use crate::relay::path::Path;
-use crate::relay::repeated::Repeated;
 use crate::relay::topics::Gate;
+use crate::repeated::{Repeated, warn_once_a_minute};
 use crate::store::{LaneScan, LaneStore, Loaded, Row, RowKey, StoreError};
 
 /// Behind which lanes the next step begins, so that no lane starves.
@@ -39,10 +39,10 @@ struct RoundRobin {
 
 /// Runs until the relay drains.
 pub(crate) async fn run(engine: Arc<Engine>, lanes: Arc<TopicLanes>) {
-    let (mut cursor, mut failures) = (RoundRobin::default(), Repeated::default());
+    let (mut cursor, failures) = (RoundRobin::default(), Repeated::default());
     while !engine.stop.has_reached(Stage::Draining) {
         let wakeup = lanes.reader_wakeup.notified();
-        let stepped = step(&engine, &lanes, &mut cursor).await.inspect(|_| failures.end());
+        let stepped = step(&engine, &lanes, &mut cursor).await;
         // A locked table blocks every node: leaving the lanes to others would help nobody.
         let has_failed = matches!(&stepped, Err(error) if !matches!(error, StoreError::Conflict(_)));
         lanes.note_read(has_failed, engine.clock.now());
@@ -50,9 +50,7 @@ pub(crate) async fn run(engine: Arc<Engine>, lanes: Arc<TopicLanes>) {
             Ok(did_something) => did_something,
             Err(error) => {
                 ::metrics::counter!(metrics::LANE_READ_FAILED).increment(1);
-                if failures.is_news(&error) {
-                    tracing::warn!(%error, topic = %lanes.name(), "lanes could not be read: trying again");
-                }
+                warn_once_a_minute!(failures, error, topic = %lanes.name(), "lanes could not be read: trying again");
                 sleep_poll_interval(&engine).await;
                 true
             }
@@ -86,7 +84,7 @@ async fn sleep_poll_interval(engine: &Engine) {
 
 /// Reads what is to be read and sends what may go. Returns whether there was anything to do.
 async fn step(engine: &Arc<Engine>, lanes: &Arc<TopicLanes>, cursor: &mut RoundRobin) -> Result<bool, StoreError> {
-    let Some(store) = engine.store.lanes() else { return Ok(false) };
+    let store = engine.store.lanes();
     count_late(lanes, lanes.refresh(engine.clock.now()));
     if !may_work(engine, lanes) {
         return Ok(false);
@@ -97,7 +95,8 @@ async fn step(engine: &Arc<Engine>, lanes: &Arc<TopicLanes>, cursor: &mut RoundR
         // Both run to their ends: rows taken to be sent must not be dropped because the read failed.
         let (has_read, has_sent) = tokio::join!(read, send(engine, store, lanes, &mut cursor.send));
         if let (Err(_), Err(error)) = (&has_read, &has_sent) {
-            tracing::warn!(%error, topic = %lanes.name(), "neither a page nor single rows of the lanes could be read: trying again");
+            let text = "neither a page nor single rows of the lanes could be read: trying again";
+            warn_once_a_minute!(engine.failure_log.lane_reads, error, topic = %lanes.name(), "{text}");
         }
         return has_read.and_then(|has_read| Ok(has_sent? || has_read));
     }
@@ -144,7 +143,7 @@ async fn read(engine: &Engine, store: &dyn LaneStore, lanes: &TopicLanes, turn: 
 
 fn count_late(lanes: &TopicLanes, late: usize) {
     if late > 0 {
-        ::metrics::counter!(metrics::LANE_LATE, "topic" => lanes.name()).increment(late as u64);
+        lanes.topic.counter(metrics::LANE_LATE).increment(late as u64);
     }
 }
 
@@ -326,7 +325,7 @@ fn offer(
     outgoing: &mut Outgoing<'_>,
     room: &mut Reservation,
 ) -> bool {
-    let (key, is_resend, term_ends_at) = (row.key, row.failures > 0, turn.valid_until);
+    let (key, is_resend, lease_ends_at) = (row.key, row.failures > 0, turn.valid_until);
     let in_flight = in_flight_row(lanes, turn, row.epoch);
     let send_mode =
         send_mode(lanes, &in_flight).filter(|_| may_work(engine, lanes) && (alone || !lanes.topic.is_gated()));
@@ -341,7 +340,7 @@ fn offer(
         topic: &lanes.topic,
         holder: Holder::Lane(in_flight.clone()),
         send_mode,
-        term_ends_at,
+        lease_ends_at,
         path: Path::Lane,
         committed_at: lanes.committed_at(key),
         alone,

@@ -108,7 +108,7 @@ impl TopicLanes {
 
     /// How many lanes the topic is to have.
     pub(crate) fn count(&self) -> LaneCount {
-        LaneCount { topic: self.name(), lanes: self.topic.topic.lane_count().unwrap_or(0) }
+        LaneCount { topic: self.name(), lanes: self.topic.config.lane_count().unwrap_or(0) }
     }
 
     pub(crate) fn is_prepared(&self) -> bool {

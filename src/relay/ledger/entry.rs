@@ -38,7 +38,7 @@ pub(crate) struct Entry<L> {
 impl<L> Entry<L> {
     /// Whether the hook handed it over. Otherwise the sweeper claimed it, or the lane reader read it.
     pub(crate) fn is_handed_over(&self) -> bool {
-        matches!(self.path, Path::Direct | Path::Confirmed)
+        matches!(self.path, Path::Inline | Path::Confirmed)
     }
 }
 
@@ -64,7 +64,7 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
-    /// Whether less than a third of the term is left, so that it is time to extend.
+    /// Whether less than a third of the lease is left, so that it is time to extend.
     pub(crate) fn is_near_its_end(&self, now: BootInstant) -> bool {
         now.until(self.ends_at) < self.began_at.until(self.ends_at) / 3
     }

@@ -14,10 +14,12 @@ use crate::relay::engine::Engine;
 use crate::relay::engine::rows::Holder;
 use crate::relay::engine::stop::Stage;
 use crate::relay::engine::store_call::store_call;
+use crate::repeated::{Repeated, warn_once_a_minute};
 use crate::store::StoreError;
 
 /// Runs until the relay ends, also while it drains: rows in flight still need their lease.
 pub(crate) async fn run(engine: Arc<Engine>) {
+    let failures = Repeated::default();
     loop {
         tokio::select! {
             () = sleep(engine.limits.extend_interval) => {}
@@ -28,7 +30,7 @@ pub(crate) async fn run(engine: Arc<Engine>) {
             engine.breaker.open(class, &"the client has lost its brokers", engine.clock.now());
         }
         if let Err(error) = extend(&engine).await {
-            tracing::warn!(%error, "leases could not be extended: trying again until they expire");
+            warn_once_a_minute!(failures, error, "leases could not be extended: trying again until they expire");
         }
         let lost = engine.ledger.drop_expired_leases(engine.clock.now());
         ::metrics::counter!(metrics::LEASE_LOST).increment(lost as u64);
@@ -43,15 +45,11 @@ pub(crate) async fn run(engine: Arc<Engine>) {
 /// row in a lane is again the next of its key.
 fn abandon_overdue(engine: &Engine) {
     let now = engine.clock.now();
+    let mut unwritten = 0;
     for (row, entry) in engine.ledger.abandon_overdue(now - engine.transport.delivery_timeout(), now) {
         let (sent_for, topic) = (entry.sent_at.until(now), entry.topic.name());
         if entry.progress == Progress::Failed {
-            tracing::warn!(
-                ?row,
-                %topic,
-                ?sent_for,
-                "a failure was not written before the row's lease ended: leaving the row to the sweeper"
-            );
+            unwritten += 1;
             continue;
         }
         tracing::error!(
@@ -65,6 +63,12 @@ fn abandon_overdue(engine: &Engine) {
             in_flight.requeue(row);
         }
     }
+    if unwritten > 0 {
+        tracing::warn!(
+            rows = unwritten,
+            "failures were not written before their rows' leases ended: leaving the rows to the sweeper"
+        );
+    }
 }
 
 /// Extends each lease of which less than a third is left. A failed extension is retried until the lease ends; then the
@@ -76,7 +80,7 @@ async fn extend(engine: &Engine) -> Result<(), StoreError> {
     let near = engine.ledger.leases_to_extend(engine.clock.now());
     for held in near.chunks(engine.limits.settle_rows_max.max(1)) {
         let began_at = engine.clock.now();
-        let ends_at = began_at + engine.limits.lease_duration - engine.limits.term_margin_duration;
+        let ends_at = began_at + engine.limits.lease_duration - engine.limits.lease_margin_duration;
         let extended = store_call("extend", engine.store.extend(held, engine.limits.lease_duration)).await?;
         crash_point!(EXTENDED);
         engine.ledger.note_extended(&extended, held, began_at, ends_at);

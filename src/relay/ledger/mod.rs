@@ -178,7 +178,7 @@ impl<L: Clone> Ledger<L> {
         let (mut kept, mut deleted) = (Vec::new(), Vec::new());
         let inner = self.lock();
         for &key in rows {
-            match inner.rows.get(&key).and_then(|entry| entry.topic.topic.keep()) {
+            match inner.rows.get(&key).and_then(|entry| entry.topic.config.keep()) {
                 Some(keep) => kept.push(HistoryRow { key, keep }),
                 None => deleted.push(key),
             }

@@ -12,6 +12,7 @@ use crate::metrics;
 use crate::relay::engine::Engine;
 use crate::relay::engine::stop::Stage;
 use crate::relay::engine::store_call::store_call;
+use crate::repeated::warn_once_a_minute;
 use crate::retry::{Exponential, RetryPolicy as _};
 use crate::store::{Locking, RowKey, RowRef, StoreError};
 use crate::transport::Outcome;
@@ -43,12 +44,14 @@ pub(crate) async fn settle(engine: &Arc<Engine>, rows: Vec<RowKey>) {
         match batch.len() {
             rows if error.is_retriable() && !has_answered => {
                 tries += 1;
-                tracing::warn!(%error, rows, "delivered rows could not be settled: trying again");
+                let failures = &engine.failure_log.settle;
+                warn_once_a_minute!(failures, error, rows, "delivered rows could not be settled: trying again");
                 sleep(WRITE_RETRY.wait(tries)).await;
                 batches.push(batch);
             }
             rows if error.is_retriable() || rows == 1 => {
-                tracing::warn!(%error, rows = ?batch.keys(), "delivered rows cannot be settled: trying again later");
+                let (failures, keys) = (&engine.failure_log.settle_later, batch.keys());
+                warn_once_a_minute!(failures, error, ?keys, "delivered rows cannot be settled: trying again later");
                 settle_later(engine, batch);
             }
             _ => batches.extend(batch.split()),
@@ -58,7 +61,7 @@ pub(crate) async fn settle(engine: &Arc<Engine>, rows: Vec<RowKey>) {
 
 /// Rows for the history have statements of their own, so that the others cost no more than without a history.
 fn batches_of(engine: &Engine, rows: Vec<RowKey>) -> Vec<SettleBatch> {
-    let (kept, deleted) = if engine.topics.iter().any(|topic| topic.topic.keep().is_some()) {
+    let (kept, deleted) = if engine.topics.iter().any(|topic| topic.config.keep().is_some()) {
         engine.ledger.kept_and_deleted(&rows)
     } else {
         (Vec::new(), rows)
@@ -99,11 +102,9 @@ async fn check_missing(engine: &Engine, missing: &SettleBatch) -> Result<(), Sto
         return Ok(());
     }
     let dead = missing.settle_dead_letters(&*engine.store).await?;
-    tracing::warn!(
-        rows = missing.len(),
-        dead,
-        "delivered rows were already gone: another relay had them too, and may have sent duplicates"
-    );
+    let cause = "another relay had them too, and may have sent duplicates";
+    let failures = &engine.failure_log.settle_missed;
+    warn_once_a_minute!(failures, cause, rows = missing.len(), dead, "delivered rows were already gone");
     ::metrics::counter!(metrics::SETTLE_MISSED, "found" => "dead_letter").increment(dead as u64);
     let nowhere = missing.len().saturating_sub(dead);
     ::metrics::counter!(metrics::SETTLE_MISSED, "found" => "nowhere").increment(nowhere as u64);
@@ -131,7 +132,10 @@ fn settle_later(engine: &Arc<Engine>, mut batch: SettleBatch) {
                     // The workers find out which row causes it.
                     return engine.outcome_queue.extend(batch.keys().into_iter().map(|row| (row, Outcome::Delivered)));
                 }
-                Err(error) => tracing::warn!(%error, rows = batch.len(), "delivered rows still cannot be settled"),
+                Err(error) => {
+                    let (failures, rows) = (&engine.failure_log.settle_later, batch.len());
+                    warn_once_a_minute!(failures, error, rows, "delivered rows still cannot be settled");
+                }
             }
         }
     });

@@ -15,8 +15,9 @@ use crate::relay::engine::Engine;
 use crate::relay::engine::rows::Entry;
 use crate::relay::engine::store_call::store_call;
 use crate::relay::ledger::entry::Progress;
+use crate::repeated::warn_once_a_minute;
 use crate::retry::{bounded, retry_wait};
-use crate::store::{Failed, Held, NewDeadLetter, RowKey, StoreError};
+use crate::store::{DeadLetterReason, Failed, Held, NewDeadLetter, Poisoned, RowKey, StoreError};
 use crate::topic::Topic;
 use crate::transport::{FailureClass, TransportError};
 
@@ -48,7 +49,7 @@ pub(crate) enum Treatment {
     /// the row a suspect for whoever takes it next.
     RetryAlone,
     DeadLetter {
-        reason: &'static str,
+        reason: DeadLetterReason,
     },
 }
 
@@ -60,18 +61,20 @@ pub(crate) fn is_left_unwritten(class: FailureClass) -> bool {
 
 pub(crate) fn treatment(failed: &FailedRow) -> Treatment {
     let class = if is_injected(InjectedBug::AttemptInOutage) { FailureClass::Record } else { failed.error.class() };
-    let topic = &failed.entry.topic.topic;
+    let topic = &failed.entry.topic.config;
     let failures = failed.entry.failures.saturating_add(1);
     let requested = failed.error.retry_after().unwrap_or_default().min(RETRY_AFTER_MAX);
     let limit = failed.error.attempts();
     let attempts_max = limit.map_or(topic.attempts_limit(), |limit| limit.max);
     match class {
         _ if is_left_unwritten(class) => Treatment::Leave,
-        FailureClass::RecordRefused if failed.entry.alone => Treatment::DeadLetter { reason: "refused" },
+        FailureClass::RecordRefused if failed.entry.alone => {
+            Treatment::DeadLetter { reason: DeadLetterReason::Refused }
+        }
         // Whichever attempt it is: the rest of its batch did nothing wrong.
         FailureClass::RecordRefused => Treatment::RetryAlone,
         _ if class.spends_attempt() && failed.entry.attempt >= attempts_max => {
-            Treatment::DeadLetter { reason: "attempts" }
+            Treatment::DeadLetter { reason: DeadLetterReason::Attempts }
         }
         FailureClass::Record => {
             let wait = limit.map_or_else(|| wait_of(topic, failures), |limit| bounded(limit.wait));
@@ -131,27 +134,28 @@ async fn write_retries(engine: &Arc<Engine>, failed: Vec<Failed>) {
     }
     crash_point!(FAILING);
     let held: Vec<Held> = failed.iter().map(|failed| failed.held).collect();
-    let loss = "failures could not be written: the rows are due again when their leases end";
-    let written = write_in_parts("fail", &failed, loss, |part| engine.store.fail(part)).await;
+    let loss = "failures are lost, and the rows are due again when their leases end";
+    let written = write_in_parts(engine, "fail", &failed, loss, |part| engine.store.fail(part)).await;
     finish(engine, &held, written);
     // A retry may be due before the poller's next poll.
     engine.wakeups.poller.notify_one();
 }
 
-async fn write_dead_letters(engine: &Arc<Engine>, dead_letters: Vec<(FailedRow, &'static str)>) {
+async fn write_dead_letters(engine: &Arc<Engine>, dead_letters: Vec<(FailedRow, DeadLetterReason)>) {
     if dead_letters.is_empty() {
         return;
     }
-    dead_letter(engine, dead_letters.iter().map(|(failed, reason)| failed_dead_letter(failed, reason)).collect()).await;
+    let pending = dead_letters.iter().map(|(failed, reason)| failed_dead_letter(failed, reason));
+    dead_letter(engine, pending.collect()).await;
 }
 
 /// Prepares the dead letter of a failed row.
-pub(crate) fn failed_dead_letter(failed: &FailedRow, reason: &'static str) -> PendingDeadLetter {
-    let topic = failed.entry.topic.topic.name();
+pub(crate) fn failed_dead_letter(failed: &FailedRow, reason: &DeadLetterReason) -> PendingDeadLetter {
+    let topic = failed.entry.topic.config.name();
     tracing::error!(
         message_id = %failed.row.message_id,
         topic,
-        reason,
+        %reason,
         error = %failed.error,
         "a message failed for good: moving it to the dead letters"
     );
@@ -166,6 +170,20 @@ pub(crate) fn failed_dead_letter(failed: &FailedRow, reason: &'static str) -> Pe
     PendingDeadLetter { dead: NewDeadLetter { held: Held { key: failed.row, epoch: failed.epoch }, reason }, letter }
 }
 
+/// Dead-letters an undecodable row, under the epoch with which it was read.
+pub(crate) fn poisoned_dead_letter(row: &Poisoned) -> PendingDeadLetter {
+    tracing::error!(
+        message_id = %row.key.message_id,
+        topic = %row.topic,
+        error = %row.error,
+        "a row cannot be decoded: moving it to the dead letters"
+    );
+    let reason = format!("{}: {}", DeadLetterReason::Poisoned, row.error);
+    let (topic, message_id) = (Arc::clone(&row.topic), row.key.message_id);
+    let letter = DeadLetterEvent { topic, message_id, kind: String::new(), reason: reason.clone(), attempts: 0 };
+    PendingDeadLetter { dead: NewDeadLetter { held: Held { key: row.key, epoch: row.epoch }, reason }, letter }
+}
+
 /// Moves rows to the dead letters.
 pub(crate) async fn dead_letter(engine: &Arc<Engine>, pending: Vec<PendingDeadLetter>) {
     if pending.is_empty() {
@@ -175,16 +193,17 @@ pub(crate) async fn dead_letter(engine: &Arc<Engine>, pending: Vec<PendingDeadLe
     let (dead, letters): (Vec<NewDeadLetter>, Vec<DeadLetterEvent>) =
         pending.into_iter().map(|of| (of.dead, of.letter)).unzip();
     let held: Vec<Held> = dead.iter().map(|dead| dead.held).collect();
-    let loss = "messages could not be dead-lettered: they are due again when their leases end";
-    let written = write_in_parts("dead_letter", &dead, loss, |part| engine.store.dead_letter(part)).await;
+    let loss = "messages are not dead-lettered, and are due again when their leases end";
+    let written = write_in_parts(engine, "dead_letter", &dead, loss, |part| engine.store.dead_letter(part)).await;
     let moved = finish(engine, &held, written);
     let events = held.iter().zip(letters).filter(|(held, _)| moved.contains(&held.key));
-    engine.dead_letter_callbacks.notify(events.map(|(_, letter)| letter));
+    engine.dead_letter_callbacks.notify(&engine.name, events.map(|(_, letter)| letter));
 }
 
 /// Writes a batch. Halves one that fails permanently, down to the rows that cause it, so that no row keeps its
 /// neighbours' outcomes from being written. Returns what was written.
 pub(crate) async fn write_in_parts<'a, T>(
+    engine: &Engine,
     call: &'static str,
     batch: &'a [T],
     loss: &'static str,
@@ -198,7 +217,16 @@ pub(crate) async fn write_in_parts<'a, T>(
                 let (first, second) = part.split_at(part.len() / 2);
                 parts.extend([second, first]);
             }
-            Err(error) => tracing::warn!(%error, rows = part.len(), "{loss}"),
+            Err(error) => {
+                // The same error costs leased rows and rows in lanes something else.
+                let failure = format!("{loss}: {error}");
+                warn_once_a_minute!(
+                    engine.failure_log.write,
+                    failure,
+                    rows = part.len(),
+                    "outcomes could not be written"
+                );
+            }
         }
     }
     written

@@ -1,7 +1,7 @@
 //! Delivered rows that are settled together.
 
 use crate::relay::engine::store_call::store_call;
-use crate::store::{HistoryRow, HistoryStore, Locking, RowKey, Store, StoreError};
+use crate::store::{HistoryRow, Locking, RowKey, Store, StoreError};
 
 /// Either all of them are kept in the history, or none.
 #[derive(Debug, Clone)]
@@ -50,7 +50,7 @@ impl SettleBatch {
         match self {
             Self::Deleted(rows) => store_call("settle", store.settle(rows, locking)).await,
             Self::Kept(rows) => {
-                store_call("settle_into_history", history(store).settle_into_history(rows, locking)).await
+                store_call("settle_into_history", store.history().settle_into_history(rows, locking)).await
             }
         }
     }
@@ -60,13 +60,9 @@ impl SettleBatch {
         match self {
             Self::Deleted(rows) => store_call("settle_dead_letters", store.settle_dead_letters(rows)).await,
             Self::Kept(rows) => {
-                store_call("settle_dead_letters_into_history", history(store).settle_dead_letters_into_history(rows))
+                store_call("settle_dead_letters_into_history", store.history().settle_dead_letters_into_history(rows))
                     .await
             }
         }
     }
-}
-
-fn history(store: &dyn Store) -> &dyn HistoryStore {
-    store.history().unwrap_or_else(|| unreachable!("a relay of a topic that keeps does not start without one"))
 }

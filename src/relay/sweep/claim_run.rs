@@ -10,7 +10,6 @@ use crate::crash_points::crash_point;
 use crate::injected_bugs::{InjectedBug, is_injected};
 use crate::limits::SEND_BATCH_ROWS_MAX;
 use crate::metrics;
-use crate::relay::direct::dispatcher::poisoned_dead_letter;
 use crate::relay::engine::Engine;
 use crate::relay::engine::outgoing::{Offer, Offered, Outgoing, SendMode};
 use crate::relay::engine::rows::{Holder, Reservation};
@@ -19,7 +18,7 @@ use crate::relay::health::breaker::BreakerState;
 use crate::relay::ledger::claim_outcomes::{ClaimOutcomes, Collected};
 use crate::relay::ledger::entry::{Lease, Progress};
 use crate::relay::path::Path;
-use crate::relay::settle::failures::{self, PendingDeadLetter};
+use crate::relay::settle::failures::{self, PendingDeadLetter, poisoned_dead_letter};
 use crate::relay::topics::{Gate, TopicState};
 use crate::store::{ClaimHandle, ClaimMode, Closed, Held, Loaded, Row, RowKey, StoreError};
 use crate::transport::{Outcome, TransportError};
@@ -28,7 +27,7 @@ pub(crate) struct ClaimRun<'a> {
     engine: &'a Arc<Engine>,
     topic: &'a Arc<TopicState>,
     mode: ClaimMode,
-    term_ends_at: BootInstant,
+    lease_ends_at: BootInstant,
     outcomes: Arc<ClaimOutcomes>,
     /// Handed to the transport by this claim.
     sent: Vec<RowKey>,
@@ -47,13 +46,13 @@ impl<'a> ClaimRun<'a> {
         engine: &'a Arc<Engine>,
         topic: &'a Arc<TopicState>,
         mode: ClaimMode,
-        term_ends_at: BootInstant,
+        lease_ends_at: BootInstant,
     ) -> Self {
         Self {
             engine,
             topic,
             mode,
-            term_ends_at,
+            lease_ends_at,
             outcomes: ClaimOutcomes::new(),
             sent: Vec::new(),
             in_flight: Vec::new(),
@@ -73,7 +72,7 @@ impl<'a> ClaimRun<'a> {
     }
 
     /// Whether the claim did nothing with its rows: none was sent, leased, dead-lettered or kept as a suspect. This
-    /// process already had them, their term was over, or nothing may be sent now.
+    /// process already had them, their lease was over, or nothing may be sent now.
     pub(crate) fn had_no_effect(&self) -> bool {
         self.sent.is_empty() && self.in_flight.is_empty() && self.poisoned.is_empty() && self.suspects.is_empty()
     }
@@ -115,7 +114,7 @@ impl<'a> ClaimRun<'a> {
             topic: self.topic,
             holder: Holder::Claim(Arc::clone(&self.outcomes)),
             send_mode: SendMode::Plain,
-            term_ends_at: self.term_ends_at,
+            lease_ends_at: self.lease_ends_at,
             path: Path::Swept,
             committed_at: None,
             alone,
@@ -225,7 +224,7 @@ impl<'a> ClaimRun<'a> {
                 engine.outcome_queue.push(*row, Outcome::Delivered);
             }
         }
-        let ends_at = began_at + engine.limits.lease_duration - engine.limits.term_margin_duration;
+        let ends_at = began_at + engine.limits.lease_duration - engine.limits.lease_margin_duration;
         let leased: HashMap<RowKey, i32> = closed.held.iter().map(|held| (held.key, held.epoch)).collect();
         let mut dead = Vec::new();
         for row in held {

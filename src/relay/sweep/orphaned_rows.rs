@@ -4,16 +4,15 @@
 use std::sync::atomic::Ordering;
 
 use crate::relay::engine::engines::Engines;
+use crate::repeated::{Repeated, warn_once_a_minute};
 use crate::store::{SchemaProblem, StoreError};
 
 /// The topics that have such rows. Checked once: enqueueing with today's topic writes none.
 pub(crate) async fn find(engines: &Engines) -> Result<Vec<SchemaProblem>, StoreError> {
     let mut orphaned = Vec::new();
-    if let Some(store) = engines.store.lanes() {
-        for topic in engines.topics().filter(|topic| topic.topic.lane_count().is_none()) {
-            if store.has_ordered_rows(&topic.name()).await? {
-                orphaned.push(SchemaProblem::OrderedRows { topic: topic.name().to_string() });
-            }
+    for topic in engines.topics().filter(|topic| topic.config.lane_count().is_none()) {
+        if engines.store.lanes().has_ordered_rows(&topic.name()).await? {
+            orphaned.push(SchemaProblem::OrderedRows { topic: topic.name().to_string() });
         }
     }
     engines.store_health.are_orphaned_rows_known.store(true, Ordering::Relaxed);
@@ -21,17 +20,15 @@ pub(crate) async fn find(engines: &Engines) -> Result<Vec<SchemaProblem>, StoreE
 }
 
 /// Reports at runtime what the start could not check because the database was down.
-pub(crate) async fn report(engines: &Engines) {
+pub(crate) async fn report(engines: &Engines, failures: &Repeated) {
     if engines.store_health.are_orphaned_rows_known.load(Ordering::Relaxed) {
         return;
     }
     match find(engines).await {
         Ok(orphaned) => orphaned.iter().for_each(|problem| tracing::error!("{problem}")),
         Err(error) if error.is_retriable() => {
-            tracing::warn!(
-                %error,
-                "could not check whether unordered topics have messages left in lanes: trying again"
-            );
+            let text = "could not check whether unordered topics have messages left in lanes: trying again";
+            warn_once_a_minute!(failures, error, "{text}");
         }
         Err(error) => {
             tracing::error!(%error, "could not check whether unordered topics have messages left in lanes");

@@ -13,13 +13,13 @@ use crate::limits::{FULL_SCAN_DEPTH_MIN, POLL_INTERVAL_MIN};
 use crate::metrics;
 use crate::relay::engine::engines::Engines;
 use crate::relay::engine::stop::Stage;
-use crate::relay::repeated::Repeated;
 use crate::relay::topics::TopicState;
+use crate::repeated::{Repeated, warn_once_a_minute};
 use crate::store::{PollFrom, PollResult, StoreError, overdue};
 
 /// Runs until the relay drains.
 pub(crate) async fn run(engines: Arc<Engines>) {
-    let (mut full_scan, mut failures) = (FullScan::default(), Repeated::default());
+    let (mut full_scan, failures, orphaned_failures) = (FullScan::default(), Repeated::default(), Repeated::default());
     loop {
         engines.wakeups.begin_poll();
         engines.task_health.note_poll(engines.clock.now());
@@ -28,14 +28,11 @@ pub(crate) async fn run(engines: Arc<Engines>) {
                 if failures.is_over() {
                     tracing::info!("the outbox can be polled again");
                 }
-                orphaned_rows::report(&engines).await;
+                orphaned_rows::report(&engines, &orphaned_failures).await;
                 pause
             }
             Err(error) => {
-                match failures.is_news(&error) {
-                    true => tracing::warn!(%error, "the outbox could not be polled: trying again"),
-                    false => tracing::debug!(%error, "the outbox still cannot be polled"),
-                }
+                warn_once_a_minute!(failures, error, "the outbox could not be polled: trying again");
                 engines.limits.poll_interval
             }
         };
@@ -117,7 +114,7 @@ fn note(engines: &Engines, found: &PollResult) -> Duration {
             }
         }
         let next = found.due.iter().find(|next| next.topic == name);
-        if next.is_some() && topic.topic.lane_count().is_some() {
+        if next.is_some() && topic.config.lane_count().is_some() {
             topic.warn_of_unordered();
         }
         let in_lanes = engines.lanes_of(&name).map_or(Duration::ZERO, |lanes| lanes.overdue_by(engines.clock.now()));

@@ -10,13 +10,13 @@ use crate::metrics;
 use crate::relay::engine::Engine;
 use crate::relay::engine::stop::Stage;
 use crate::relay::engine::store_call::store_call;
-use crate::relay::repeated::Repeated;
 use crate::relay::topics::TopicState;
+use crate::repeated::{Repeated, warn_once_a_minute};
 use crate::store::{ClaimMode, ClaimSpec, StoreError};
 
 /// One claim worker. It is never cancelled in the middle of a claim: it ends on its own when the relay drains.
 pub(crate) async fn run(engine: Arc<Engine>) {
-    let (mut turn, mut failures) = (0, Repeated::default());
+    let (mut turn, failures) = (0, Repeated::default());
     while !engine.stop.has_reached(Stage::Draining) {
         let wakeup = engine.wakeups.sweepers.notified();
         let Some(topic) = engine.topics.next_due(&mut turn, engine.clock.now()) else {
@@ -26,11 +26,9 @@ pub(crate) async fn run(engine: Arc<Engine>) {
             }
             continue;
         };
-        if let Err(error) = sweep(&engine, &topic).await.inspect(|()| failures.end()) {
+        if let Err(error) = sweep(&engine, &topic).await {
             ::metrics::counter!(metrics::CLAIM_FAILED).increment(1);
-            if failures.is_news(&error) {
-                tracing::warn!(%error, topic = topic.topic.name(), "a claim failed: trying again");
-            }
+            warn_once_a_minute!(failures, error, topic = topic.config.name(), "a claim failed: trying again");
             topic.stop_traversal();
             if matches!(error, StoreError::TimedOut { .. }) {
                 topic.read_late(topic.claim_size().rows_of(engine.limits.claim_rows_max));
@@ -49,7 +47,7 @@ async fn sleep_poll_interval(engine: &Engine) {
 }
 
 /// Claims, sends and settles one batch of a topic.
-#[tracing::instrument(name = "outbox.sweep", level = "debug", skip_all, fields(topic = topic.topic.name()))]
+#[tracing::instrument(name = "outbox.sweep", level = "debug", skip_all, fields(topic = topic.config.name()))]
 async fn sweep(engine: &Arc<Engine>, topic: &Arc<TopicState>) -> Result<(), StoreError> {
     let limits = &engine.limits;
     let size = topic.claim_size();
@@ -70,23 +68,23 @@ async fn sweep(engine: &Arc<Engine>, topic: &Arc<TopicState>) -> Result<(), Stor
         after: from.start.after,
         rows_max: admission.rows(),
         bytes_max: room.bytes(),
-        lock_duration: limits.claim_term_duration,
+        lock_duration: limits.claim_lease_duration,
         lease_duration: limits.lease_duration,
         watermark_slack_duration: limits.watermark_slack_duration,
-        keep: topic.topic.keep(),
+        keep: topic.config.keep(),
     };
     let began_at = engine.clock.now();
     let claim = store_call("claim", engine.store.claim(&spec)).await?;
     crash_point!(CLAIMED);
     let read = began_at.until(engine.clock.now());
     let deadline = Instant::now() + limits.claim_window_duration;
-    let term_ends_at = match claim.mode {
+    let lease_ends_at = match claim.mode {
         // Counted from before the read: only the database knows when its own count began.
-        ClaimMode::Locked => began_at + limits.claim_term_duration,
-        ClaimMode::Leased => began_at + limits.lease_duration - limits.term_margin_duration,
+        ClaimMode::Locked => began_at + limits.claim_lease_duration,
+        ClaimMode::Leased => began_at + limits.lease_duration - limits.lease_margin_duration,
     };
     topic.note_range(from, spec.rows_max, &claim, engine.clock.now());
-    let mut claim_run = ClaimRun::new(engine, topic, claim.mode, term_ends_at);
+    let mut claim_run = ClaimRun::new(engine, topic, claim.mode, lease_ends_at);
     let found = claim.rows.len();
     claim_run.send(claim.rows, &mut room);
     if claim.found_all && !from.start.in_traversal && claim_run.sent() > 0 {
@@ -100,7 +98,7 @@ async fn sweep(engine: &Arc<Engine>, topic: &Arc<TopicState>) -> Result<(), Stor
     admission.end(claim_run.sent() > 0);
     let shrank = match claim_run.late() {
         0 => {
-            topic.read_in_time(read, limits.claim_term_duration);
+            topic.read_in_time(read, limits.claim_lease_duration);
             false
         }
         _ => topic.claimed_late(spec.rows_max),

@@ -193,7 +193,7 @@ async fn two_relays_share_a_backlog_without_duplicates() {
 async fn claims_that_come_too_late_are_made_smaller_until_they_come_in_time() {
     let mut world = World::new();
     world.limits = Limits { claim_rows_max: 64, claim_workers: 1, ..world.limits };
-    let late = world.limits.claim_term_duration + Duration::from_millis(1);
+    let late = world.limits.claim_lease_duration + Duration::from_millis(1);
     for _ in 0..3 {
         world.store.inject(Call::Claim, Fault::Slow(late));
     }
@@ -259,7 +259,7 @@ async fn a_database_far_away_is_drained() {
 async fn a_claim_of_one_row_that_comes_too_late_is_not_repeated_at_once() {
     let mut world = World::new();
     world.limits = Limits { claim_rows_max: 1, claim_workers: 1, ..world.limits };
-    let late = world.limits.claim_term_duration + Duration::from_millis(1);
+    let late = world.limits.claim_lease_duration + Duration::from_millis(1);
     for _ in 0..3 {
         world.store.inject(Call::Claim, Fault::Slow(late));
     }

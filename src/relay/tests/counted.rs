@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use metrics_util::debugging::DebugValue;
+use metrics_util::debugging::{DebugValue, Snapshotter};
 
 use super::measured::recorded;
 use super::{World, envelope, handed_over, inline};
@@ -19,6 +19,20 @@ use crate::transport::{FailureClass, ScriptedResponse};
 pub(super) struct Counts(Vec<(String, String, u64)>);
 
 impl Counts {
+    pub(super) fn of_recorded(recorder: &Snapshotter) -> Self {
+        let mut counts = Vec::new();
+        for (key, _, _, value) in recorder.snapshot().into_vec() {
+            if let DebugValue::Counter(count @ 1..) = value {
+                let labels = key.key().labels().map(|label| format!("{}={}", label.key(), label.value()));
+                let mut labels: Vec<String> = labels.collect();
+                labels.sort_unstable();
+                counts.push((key.key().name().to_owned(), labels.join(" "), count));
+            }
+        }
+        counts.sort_unstable();
+        Self(counts)
+    }
+
     /// The counts of one counter, by its labels.
     pub(super) fn of(&self, metric: &str) -> Vec<(&str, u64)> {
         let of_metric = self.0.iter().filter(|(name, ..)| name == metric);
@@ -28,24 +42,14 @@ impl Counts {
 
 /// Runs a scenario on virtual time and returns its counts.
 pub(super) fn counted(scenario: impl AsyncFnOnce()) -> Counts {
-    let mut counts = Vec::new();
-    for (key, _, _, value) in recorded(scenario).snapshot().into_vec() {
-        if let DebugValue::Counter(count @ 1..) = value {
-            let labels = key.key().labels().map(|label| format!("{}={}", label.key(), label.value()));
-            let mut labels: Vec<String> = labels.collect();
-            labels.sort_unstable();
-            counts.push((key.key().name().to_owned(), labels.join(" "), count));
-        }
-    }
-    counts.sort_unstable();
-    Counts(counts)
+    Counts::of_recorded(&recorded(scenario))
 }
 
 /// Asserts that the hook lost this many rows in a scenario, all for this reason.
 #[track_caller]
 fn assert_lost(reason: &str, rows: u64, scenario: impl AsyncFnOnce()) {
     let counts = counted(scenario);
-    assert_eq!(counts.of(metrics::HOOK_LOST), [(format!("reason={reason}").as_str(), rows)]);
+    assert_eq!(counts.of(metrics::LEFT_TO_SWEEPER), [(format!("reason={reason}").as_str(), rows)]);
 }
 
 pub(super) fn conflict() -> Fault {
@@ -53,7 +57,7 @@ pub(super) fn conflict() -> Fault {
 }
 
 #[test]
-fn rows_of_a_transaction_longer_than_their_staleness_miss_their_terms() {
+fn rows_of_a_transaction_longer_than_their_staleness_miss_their_leases() {
     let counts = counted(async || {
         let mut world = World::new();
         // So long that no sweeper comes first.
@@ -68,15 +72,15 @@ fn rows_of_a_transaction_longer_than_their_staleness_miss_their_terms() {
         world.link.hand_over(rows);
         world.drained().await;
     });
-    assert_eq!(counts.of(metrics::TERM_MISSED), [("path=confirmed", 1), ("path=direct", 1)]);
+    assert_eq!(counts.of(metrics::LEASE_EXPIRED), [("path=confirmed", 1), ("path=inline", 1)]);
 }
 
 #[test]
-fn rows_of_a_claim_that_was_read_too_late_miss_their_terms() {
+fn rows_of_a_claim_that_was_read_too_late_miss_their_leases() {
     let counts = counted(async || {
         let mut world = World::new();
         world.limits.claim_workers = 1;
-        let late = world.limits.claim_term_duration + Duration::from_millis(1);
+        let late = world.limits.claim_lease_duration + Duration::from_millis(1);
         world.store.inject(Call::Claim, Fault::Slow(late));
         for _ in 0..5 {
             world.commit("orders");
@@ -85,7 +89,7 @@ fn rows_of_a_claim_that_was_read_too_late_miss_their_terms() {
         world.drained().await;
         assert_eq!(world.broker.sends(), 5);
     });
-    assert_eq!(counts.of(metrics::TERM_MISSED), [("path=swept", 5)]);
+    assert_eq!(counts.of(metrics::LEASE_EXPIRED), [("path=swept", 5)]);
 }
 
 #[test]
@@ -187,7 +191,7 @@ fn rows_that_a_confirm_does_not_find_are_counted_and_not_lost_to_the_hook() {
         assert_eq!(world.delivered(1).await, [found.message_id]);
     });
     assert_eq!(counts.of(metrics::CONFIRM_MISSED), [("", 3)]);
-    assert!(counts.of(metrics::HOOK_LOST).is_empty());
+    assert!(counts.of(metrics::LEFT_TO_SWEEPER).is_empty());
 }
 
 #[test]
@@ -203,7 +207,7 @@ fn a_message_whose_acknowledgement_was_lost_is_counted_as_sent_again_and_no_othe
             world.drained().await;
             assert_eq!(world.broker.delivered().len(), 3);
         });
-        assert_eq!(counts.of(metrics::RESENT), [("topic=orders", 1)]);
+        assert_eq!(counts.of(metrics::RESENT), [("topic=orders transport=default", 1)]);
     }
 }
 
@@ -222,7 +226,7 @@ fn a_message_that_was_held_is_counted_as_sent_again() {
         world.drained().await;
         assert_eq!(world.broker.delivered().len(), 2);
     });
-    assert_eq!(counts.of(metrics::RESENT), [("topic=orders", 1)]);
+    assert_eq!(counts.of(metrics::RESENT), [("topic=orders transport=default", 1)]);
 }
 
 #[test]
@@ -242,9 +246,9 @@ fn dead_lettered_messages_are_counted_by_topic_and_reason() {
         assert_eq!((world.store.dead_letter_rows().len(), world.store.calls(Call::DeadLetter) > 1), (3, true));
     });
     let expected = [
-        ("reason=attempts topic=orders", 1),
-        ("reason=poisoned topic=orders", 1),
-        ("reason=refused topic=invoices", 1),
+        ("reason=attempts topic=orders transport=default", 1),
+        ("reason=poisoned topic=orders transport=default", 1),
+        ("reason=refused topic=invoices transport=default", 1),
     ];
     assert_eq!(counts.of(metrics::DEAD_LETTERED), expected);
 }
@@ -253,7 +257,7 @@ fn dead_lettered_messages_are_counted_by_topic_and_reason() {
 fn messages_beyond_a_full_queue_are_lost_to_the_hook() {
     assert_lost("queue_full", 15, async || {
         let mut world = World::new();
-        world.limits.queue_refs_max = 10;
+        world.limits.queue_rows_max = 10;
         let _relay = world.start().await;
         let rows = (0..25).map(|_| handed_over(world.commit_leased("orders", STALENESS), "orders"));
         world.link.hand_over(rows.collect());

@@ -6,9 +6,12 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
+use super::counted::Counts;
 use super::lanes::{TOPIC as ORDERED, world_with};
+use super::measured::recorded_in_real_time;
 use super::{World, envelope};
 use crate::limits::{DEAD_LETTER_CALLBACKS_BATCH_MAX, DEAD_LETTER_CALLBACKS_QUEUE_MAX};
+use crate::metrics;
 use crate::relay::{DeadLetterEvent, StartError};
 use crate::store::{Call, Fault, InsertOptions, StoreError};
 use crate::topic::{OnFailedKey, Topic};
@@ -124,6 +127,31 @@ async fn a_callback_that_blocks_keeps_nothing_waiting() {
     relay.shutdown(Duration::from_secs(30)).await;
     let received = received.lock().unwrap().len();
     assert!((DEAD_LETTER_CALLBACKS_QUEUE_MAX..letters).contains(&received), "no more than the queue holds: {received}");
+}
+
+/// In real time, as above.
+#[test]
+fn callbacks_that_a_shutdown_drops_are_reported_and_counted() {
+    let counts = Counts::of_recorded(&recorded_in_real_time(async || {
+        let world = World::new();
+        let (go_on, gate) = mpsc::channel::<()>();
+        let (gate, (called, calls)) = (Mutex::new(gate), mpsc::channel());
+        let blocks = move |_: &DeadLetterEvent| {
+            called.send(()).unwrap();
+            let _ = gate.lock().unwrap().recv();
+        };
+        let relay = world.relay().on_dead_letter(blocks).start().await.unwrap();
+        for _ in 0..3 {
+            world.commit_poisoned();
+        }
+        world.until("all are dead", || world.store.dead_letter_rows().len() == 3).await;
+        world.until("one is called", || calls.try_recv().is_ok()).await;
+        let report = relay.shutdown(Duration::ZERO).await;
+        assert_eq!((report.dead_letter_callbacks, report.queued, report.in_flight), (2, 0, 0));
+        assert!(!report.is_clean(), "nobody else calls them: {report:?}");
+        drop(go_on);
+    }));
+    assert_eq!(counts.of(metrics::DEAD_LETTER_CALLBACKS_LOST), [("reason=shutdown", 2)]);
 }
 
 #[tokio::test(start_paused = true)]

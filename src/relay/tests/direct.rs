@@ -127,7 +127,7 @@ async fn a_row_whose_born_lease_is_over_is_not_sent_by_the_dispatcher() {
 #[tokio::test(start_paused = true)]
 async fn a_full_queue_leaves_the_rest_to_the_sweeper() {
     let mut world = World::new();
-    world.limits.queue_refs_max = 10;
+    world.limits.queue_rows_max = 10;
     let _relay = world.start().await;
     let keys: Vec<_> = (0..25).map(|_| world.commit_leased("orders", STALENESS)).collect();
     world.link.hand_over(keys.iter().map(|key| handed_over(*key, "orders")).collect());

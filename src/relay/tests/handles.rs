@@ -168,7 +168,7 @@ async fn a_status_is_json_with_the_reasons_of_outages() {
     assert_eq!(json["transport"]["down"]["class"], "connection");
     assert!(json["transport"]["down"]["seconds"].as_f64() >= Some(3.0), "{json}");
     assert!(json["store"]["down"]["error"].as_str().unwrap().contains("cannot be reached"), "{json}");
-    assert_eq!(json["routes"][0]["name"], "default");
+    assert_eq!(json["transports"][0]["name"], "default");
     assert_eq!(json["node"], relay.status().node.to_string());
     world.store.set_down(false);
     let json = serde_json::to_value(relay.backlog().await.unwrap()).unwrap();

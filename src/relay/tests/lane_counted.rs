@@ -31,7 +31,7 @@ fn lanes_whose_leases_end_unrenewed_are_counted_as_lost() {
         world.commit_keyed("a");
         world.drained().await;
     });
-    assert_eq!(counts.of(metrics::LANE_LOST), [("topic=payments", u64::from(LANES))]);
+    assert_eq!(counts.of(metrics::LANE_LOST), [("topic=payments transport=default", u64::from(LANES))]);
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn a_row_of_a_lane_that_was_read_too_late_misses_its_term() {
         world.drained().await;
         assert_eq!(world.broker.sends(), 1);
     });
-    assert_eq!(counts.of(metrics::TERM_MISSED), [("path=lane", 1)]);
+    assert_eq!(counts.of(metrics::LEASE_EXPIRED), [("path=lane", 1)]);
     assert!(counts.of(metrics::LANE_LOST).is_empty());
 }
 
@@ -103,7 +103,7 @@ fn an_ordered_message_whose_acknowledgement_was_lost_is_counted_as_sent_again() 
         world.drained().await;
         assert_eq!(world.broker.delivered().len(), 3);
     });
-    assert_eq!(counts.of(metrics::RESENT), [("topic=payments", 1)]);
+    assert_eq!(counts.of(metrics::RESENT), [("topic=payments transport=default", 1)]);
 }
 
 #[test]
@@ -120,7 +120,8 @@ fn dead_lettered_ordered_messages_are_counted_by_topic_and_reason() {
         world.drained().await;
         assert_eq!(world.store.dead_letter_rows().len(), 3);
     });
-    let expected = ["attempts", "poisoned", "refused"].map(|reason| format!("reason={reason} topic=payments"));
+    let expected =
+        ["attempts", "poisoned", "refused"].map(|reason| format!("reason={reason} topic=payments transport=default"));
     let expected: Vec<_> = expected.iter().map(|labels| (labels.as_str(), 1)).collect();
     assert_eq!(counts.of(metrics::DEAD_LETTERED), expected);
 }
@@ -137,8 +138,8 @@ fn lanes_that_could_not_be_fenced_are_counted_and_those_that_were() {
         let is_fenced = || relay.engines.lanes_of(TOPIC).is_some_and(|lanes| !lanes.has_unfenced());
         world.until("each is fenced", || held(&relay) == 4 && is_fenced()).await;
     });
-    assert_eq!(counts.of(metrics::LANE_FENCE_FAILED), [("topic=payments", 4)]);
-    assert_eq!(counts.of(metrics::LANE_FENCED), [("topic=payments", 4)]);
+    assert_eq!(counts.of(metrics::LANE_FENCE_FAILED), [("topic=payments transport=default", 4)]);
+    assert_eq!(counts.of(metrics::LANE_FENCED), [("topic=payments transport=default", 4)]);
 }
 
 #[test]
@@ -153,5 +154,5 @@ fn a_lane_that_somebody_else_fenced_is_counted() {
         world.commit_keyed("a");
         world.drained().await;
     });
-    assert_eq!(counts.of(metrics::LANE_FENCED_OUT), [("topic=payments", 1)]);
+    assert_eq!(counts.of(metrics::LANE_FENCED_OUT), [("topic=payments transport=default", 1)]);
 }

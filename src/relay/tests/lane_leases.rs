@@ -54,8 +54,8 @@ async fn a_lane_is_held_no_longer_than_it_is_leased() {
     let view = world.store.balance_lanes(&other).await.expect("the other joins");
     world.store.set_down(true);
     let ends_in = view.lanes.iter().map(|lane| lane.expires_in).max().expect("there are lanes");
-    sleep(ends_in - world.limits.term_margin_duration + Duration::from_millis(150)).await;
-    assert_eq!(held(&relay), [], "the terms of its lanes are over");
+    sleep(ends_in - world.limits.lease_margin_duration + Duration::from_millis(150)).await;
+    assert_eq!(held(&relay), [], "the leases of its lanes are over");
     world.store.set_down(false);
     // It balances now, and the next time after the leases have ended.
     relay

@@ -94,7 +94,7 @@ async fn limits_that_do_not_fit_together_are_refused_with_a_reason() {
     let cases = [
         (
             Limits { claim_window_duration: 3 * second, ..usual() },
-            "claim_term_duration is 2s",
+            "claim_lease_duration is 2s",
             "send the same messages",
         ),
         (
@@ -108,7 +108,7 @@ async fn limits_that_do_not_fit_together_are_refused_with_a_reason() {
             "of the topic \"orders\", which is 3s",
         ),
         (
-            Limits { term_margin_duration: 3 * second, ..usual() },
+            Limits { lease_margin_duration: 3 * second, ..usual() },
             "extend_interval is 250ms",
             "ends before the relay checks",
         ),
@@ -118,7 +118,7 @@ async fn limits_that_do_not_fit_together_are_refused_with_a_reason() {
         assert!(error.contains(names) && error.contains(says), "{error}");
     }
     let most =
-        Limits { claim_window_duration: usual().claim_term_duration / 2, extend_interval: second * 3 / 4, ..usual() };
+        Limits { claim_window_duration: usual().claim_lease_duration / 2, extend_interval: second * 3 / 4, ..usual() };
     assert!(World::new().relay().limits(most).start().await.is_ok());
 }
 
@@ -190,7 +190,7 @@ fn a_blocking_relay_takes_a_bounded_number_of_calls() {
     std::thread::scope(|threads| {
         let waits = threads.spawn(|| relay.status().unwrap());
         world.broker.release();
-        assert_eq!(waits.join().unwrap().route("default").unwrap().transport, TransportStatus::Up);
+        assert_eq!(waits.join().unwrap().transport_named("default").unwrap().status, TransportStatus::Up);
     });
     assert_eq!(flushed.iter().take(calls).filter(|flushed| flushed.is_settled()).count(), calls);
 }

@@ -33,9 +33,18 @@ fn figures(recorder: &Snapshotter) -> Figures {
 
 /// Runs a scenario on virtual time and returns its recorder.
 pub(super) fn recorded(scenario: impl AsyncFnOnce()) -> Snapshotter {
+    recorded_on(true, scenario)
+}
+
+/// Virtual time stands still while a thread blocks.
+pub(super) fn recorded_in_real_time(scenario: impl AsyncFnOnce()) -> Snapshotter {
+    recorded_on(false, scenario)
+}
+
+fn recorded_on(paused: bool, scenario: impl AsyncFnOnce()) -> Snapshotter {
     let recorder = DebuggingRecorder::new();
     ::metrics::with_local_recorder(&recorder, || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(paused).build().unwrap();
         runtime.block_on(scenario());
     });
     recorder.snapshotter()

@@ -15,8 +15,8 @@ use crate::limits::{
 };
 use crate::naming::TableNames;
 use crate::store::{
-    Claim, ClaimSpec, Confirmed, Failed, Held, LaneStore, Locking, MemoryStore, NewDeadLetter, NoticeStore,
-    NoticeStream, PollResult, PollSpec, RowKey, RowRef, Store, StoreError, StoreWarning, TopicBacklog,
+    Claim, ClaimSpec, Confirmed, Failed, Held, HistoryStore, LaneStore, Locking, MemoryStore, NewDeadLetter,
+    NoticeStore, NoticeStream, PollResult, PollSpec, RowKey, RowRef, Store, StoreError, StoreWarning, TopicBacklog,
 };
 
 /// A store that passes notices on to itself unless it is deaf or down.
@@ -128,8 +128,12 @@ impl Store for NotifyingStore {
         self.store.backlog(count_max).await
     }
 
-    fn lanes(&self) -> Option<&dyn LaneStore> {
+    fn lanes(&self) -> &dyn LaneStore {
         self.store.lanes()
+    }
+
+    fn history(&self) -> &dyn HistoryStore {
+        self.store.history()
     }
 
     fn notices(&self) -> Option<&dyn NoticeStore> {

@@ -144,7 +144,8 @@ async fn nothing_is_written_for_the_one_that_is_down_while_the_other_works() {
         for _ in 0..200 {
             world.commit_and_hand_over("hooks");
         }
-        let is_down = || matches!(relay.status().route("webhooks").unwrap().transport, TransportStatus::Down { .. });
+        let is_down =
+            || matches!(relay.status().transport_named("webhooks").unwrap().status, TransportStatus::Down { .. });
         world.until("its breaker is open", is_down).await;
         tokio::time::sleep(Duration::from_secs(35)).await;
         let before = rows_of(&world, "hooks");
@@ -157,8 +158,8 @@ async fn nothing_is_written_for_the_one_that_is_down_while_the_other_works() {
         assert_eq!(rows_of(&world, "hooks"), before, "not one row was written");
         assert!(before.iter().all(|row| row.attempts == 0 && row.failures == 0));
         let status = relay.status();
-        assert_eq!(status.route("default").unwrap().transport, TransportStatus::Up);
-        assert!(matches!(status.transport, TransportStatus::Down { .. }), "the worst of the routes: {status:?}");
+        assert_eq!(status.transport_named("default").unwrap().status, TransportStatus::Up);
+        assert!(matches!(status.transport, TransportStatus::Down { .. }), "the worst of the transports: {status:?}");
 
         hooks.inner.go_up();
         world.drained().await;
@@ -190,7 +191,7 @@ async fn one_that_hangs_keeps_no_other_from_its_start() {
     let relay = relay(&world, &hooks).start().await.unwrap();
     assert!(began.elapsed() <= PREPARE_TIMEOUT, "{:?}", began.elapsed());
     hooks.hangs.store(false, Ordering::Relaxed);
-    assert!(matches!(relay.status().route("webhooks").unwrap().transport, TransportStatus::Down { .. }));
+    assert!(matches!(relay.status().transport_named("webhooks").unwrap().status, TransportStatus::Down { .. }));
     world.commit("orders");
     world.commit("hooks");
     world.delivered(1).await;
@@ -232,7 +233,7 @@ async fn a_transport_has_no_more_in_flight_than_it_allows() {
     world.until("both are full", || hooks.inner.in_flight() == 30 && world.broker.in_flight() == 970).await;
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!((hooks.inner.in_flight(), world.broker.in_flight()), (30, 970));
-    assert_eq!(relay.status().route("webhooks").unwrap().in_flight, 30);
+    assert_eq!(relay.status().transport_named("webhooks").unwrap().in_flight, 30);
     hooks.inner.release();
     world.broker.release();
     world.drained().await;

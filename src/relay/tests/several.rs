@@ -164,5 +164,5 @@ async fn a_relay_gets_the_transports_that_its_topics_name() {
     south.commit_and_hand_over("hooks");
     south.drained().await;
     assert_eq!((hooks.sends(), north.broker.sends()), (1, 0));
-    assert!(relays.get("north").is_some_and(|relay| relay.status().route("hooks").is_none()));
+    assert!(relays.get("north").is_some_and(|relay| relay.status().transport_named("hooks").is_none()));
 }

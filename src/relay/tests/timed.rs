@@ -54,12 +54,12 @@ fn a_message_is_timed_from_its_enqueue_on_whatever_its_path_and_the_database_s_c
         world.drained().await;
     });
     let labels: Vec<&str> = found.keys().map(String::as_str).collect();
-    let topic = format!("topic={}", lanes::TOPIC);
+    let topic = format!("topic={} transport=default", lanes::TOPIC);
     let expected = [
-        "topic=invoices path=swept",
+        "topic=invoices transport=default path=swept",
         &format!("{topic} path=lane"),
-        "topic=orders path=confirmed",
-        "topic=orders path=direct",
+        "topic=orders transport=default path=confirmed",
+        "topic=orders transport=default path=inline",
     ];
     let mut expected = expected.map(str::to_owned);
     expected.sort_unstable();
@@ -81,9 +81,9 @@ fn an_outage_is_in_the_time_from_enqueue_to_acknowledgement() {
         world.drained().await;
     };
     let found = seconds(metrics::ENQUEUE_TO_ACK, scenario);
-    assert_between(HOUR, &found["topic=orders path=swept"], HOUR + Duration::from_secs(10));
+    assert_between(HOUR, &found["topic=orders transport=default path=swept"], HOUR + Duration::from_secs(10));
     let sent = seconds(metrics::SEND, scenario);
-    assert_between(Duration::ZERO, &sent["topic=orders outcome=delivered"], Duration::from_secs(1));
+    assert_between(Duration::ZERO, &sent["topic=orders transport=default outcome=delivered"], Duration::from_secs(1));
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn a_delayed_message_is_timed_from_when_it_is_due() {
         tokio::time::sleep(HOUR).await;
         world.drained().await;
     });
-    assert_between(Duration::ZERO, &found["topic=orders path=swept"], Duration::from_secs(2));
+    assert_between(Duration::ZERO, &found["topic=orders transport=default path=swept"], Duration::from_secs(2));
 }
 
 #[test]
@@ -111,7 +111,10 @@ fn a_send_is_timed_by_its_outcome() {
         }
         world.drained().await;
     });
-    let (delivered, temporary) = (&found["topic=orders outcome=delivered"], &found["topic=orders outcome=temporary"]);
+    let (delivered, temporary) = (
+        &found["topic=orders transport=default outcome=delivered"],
+        &found["topic=orders transport=default outcome=temporary"],
+    );
     assert_eq!((found.len(), delivered.len(), temporary.len()), (2, 5, 2), "{found:?}");
     assert_between(latency, delivered, latency + Duration::from_millis(50));
 }

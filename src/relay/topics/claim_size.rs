@@ -49,10 +49,10 @@ impl ClaimSize {
         can_shrink
     }
 
-    /// A claim was read in `read`, of its `term`. One twice as large takes at most twice as long, and is allowed again
+    /// A claim was read in `read`, of its `lease`. One twice as large takes at most twice as long, and is allowed again
     /// if that still fits.
-    pub(crate) fn note_in_time(&mut self, read: Duration, term: Duration) {
-        if read * 2 <= term {
+    pub(crate) fn note_in_time(&mut self, read: Duration, lease: Duration) {
+        if read * 2 <= lease {
             self.halvings = self.halvings.saturating_sub(1);
         }
     }
@@ -66,7 +66,7 @@ impl ClaimSize {
 mod tests {
     use super::*;
 
-    const TERM: Duration = Duration::from_secs(2);
+    const LEASE: Duration = Duration::from_secs(2);
 
     #[test]
     fn late_claims_shrink_to_one_row_and_grow_back() {
@@ -79,7 +79,7 @@ mod tests {
         assert_eq!((size.of(2_000), size.of(1)), (1, 1));
         for _ in 0..shrinks {
             assert!(!size.is_full_size());
-            size.note_in_time(TERM / 4, TERM);
+            size.note_in_time(LEASE / 4, LEASE);
         }
         assert_eq!((size.of(2_000), size.is_full_size()), (2_000, true));
     }
@@ -88,9 +88,9 @@ mod tests {
     fn a_size_that_would_be_late_if_doubled_stays() {
         let mut size = ClaimSize::default();
         assert!(size.note_late(2_000));
-        size.note_in_time(TERM / 2 + Duration::from_millis(1), TERM);
+        size.note_in_time(LEASE / 2 + Duration::from_millis(1), LEASE);
         assert_eq!(size.of(2_000), 1_000);
-        size.note_in_time(TERM / 2, TERM);
+        size.note_in_time(LEASE / 2, LEASE);
         assert_eq!(size.of(2_000), 2_000);
     }
 

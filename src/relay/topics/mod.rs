@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ::metrics::Gauge;
+use ::metrics::{Counter, Gauge};
 use tokio::sync::Notify;
 
 use self::back_off::BackOff;
@@ -62,7 +62,8 @@ impl Topics {
 /// One topic.
 #[derive(Debug)]
 pub(crate) struct TopicState {
-    pub(crate) topic: Topic,
+    /// As the application configured it.
+    pub(crate) config: Topic,
     pub(crate) counters: TopicCounters,
     /// How often due rows were seen.
     seen_due: AtomicU64,
@@ -96,11 +97,11 @@ pub(crate) struct ClaimFrom {
 }
 
 impl TopicState {
-    pub(super) fn new(topic: Topic, gauges: Gauges) -> Self {
+    pub(super) fn new(config: Topic, gauges: Gauges) -> Self {
         Self {
-            counters: TopicCounters::new(&topic.shared_name()),
+            counters: TopicCounters::new(&config.shared_name(), &config.shared_transport_name()),
             gauges,
-            topic,
+            config,
             seen_due: AtomicU64::new(0),
             swept_due: AtomicU64::new(0),
             in_flight: AtomicUsize::new(0),
@@ -112,18 +113,22 @@ impl TopicState {
     }
 
     pub(crate) fn name(&self) -> Arc<str> {
-        self.topic.shared_name()
+        self.config.shared_name()
     }
 
     /// Counts settled rows, where they are kept.
     pub(crate) fn kept(&self, rows: usize) {
-        if self.topic.keep().is_some() {
-            ::metrics::counter!(metrics::KEPT, "topic" => self.name()).increment(rows as u64);
+        if self.config.keep().is_some() {
+            self.counter(metrics::KEPT).increment(rows as u64);
         }
     }
 
+    pub(crate) fn counter(&self, metric: &'static str) -> Counter {
+        ::metrics::counter!(metric, "topic" => self.name(), "transport" => self.config.shared_transport_name())
+    }
+
     pub(crate) fn gauge(&self, metric: &'static str) -> Gauge {
-        self.gauges.of_topic(metric, &self.name())
+        self.gauges.of_topic(metric, &self.name(), &self.config.shared_transport_name())
     }
 
     /// Due rows were seen.
@@ -134,7 +139,7 @@ impl TopicState {
     /// Warns once that the topic is ordered and has messages in no lane.
     pub(crate) fn warn_of_unordered(&self) {
         if !self.warned_of_unordered.swap(true, Ordering::AcqRel) {
-            let topic = self.topic.name();
+            let topic = self.config.name();
             tracing::warn!(
                 topic,
                 "the topic is ordered but has messages without a lane, which are sent outside its lanes in no order"
@@ -179,7 +184,7 @@ impl TopicState {
     pub(crate) fn set_paused(&self, is_paused: bool) -> bool {
         let before = self.inner().paused.replace(is_paused);
         self.gauge(metrics::TOPIC_PAUSED).set(f64::from(u8::from(is_paused)));
-        let topic = self.topic.name();
+        let topic = self.config.name();
         match before {
             Some(true) if !is_paused => tracing::info!(topic, "the topic is resumed"),
             None | Some(false) if is_paused => tracing::warn!(topic, "the topic is paused: its messages wait"),
@@ -202,7 +207,7 @@ impl TopicState {
     pub(crate) fn back_off(&self, until: BootInstant, reason: &TransportError) {
         let requested = reason.retry_after();
         let first = self.inner().back_off.extend(until, requested.is_some());
-        let topic = self.topic.name();
+        let topic = self.config.name();
         match requested {
             _ if !first => {}
             // It ends by itself: nobody needs to do anything.
@@ -229,7 +234,7 @@ impl TopicState {
     /// The broker accepted a message: the topic is no longer refused. A pause that the receiver asked for goes on.
     pub(crate) fn accepted(&self, now: BootInstant) {
         if self.inner().back_off.accepted(now) {
-            tracing::info!(topic = %self.topic.name(), "the broker accepts the topic again");
+            tracing::info!(topic = %self.config.name(), "the broker accepts the topic again");
             self.gauge(metrics::TOPIC_BACKED_OFF).set(0.0);
         }
     }
@@ -310,15 +315,15 @@ impl TopicState {
         let shrinks = inner.claim_size.note_late(rows_max);
         drop(inner);
         if was_full_size && shrinks {
-            let topic = self.topic.name();
+            let topic = self.config.name();
             tracing::warn!(topic, rows_max, "the database is slow: reading fewer rows at once until reads are in time");
         }
         shrinks
     }
 
-    /// Rows were read in `read`, within a term of `term`.
-    pub(crate) fn read_in_time(&self, read: Duration, term: Duration) {
-        self.inner().claim_size.note_in_time(read, term);
+    /// Rows were read in `read`, within a lease of `lease`.
+    pub(crate) fn read_in_time(&self, read: Duration, lease: Duration) {
+        self.inner().claim_size.note_in_time(read, lease);
     }
 
     /// Ends the traversal: rows of a failed claim are below it, and above the watermark.

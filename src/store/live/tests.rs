@@ -21,7 +21,7 @@ fn live_message() -> LiveMessage {
         deliver_at: None,
         attempts: 1,
         failures: 2,
-        errors: vec![FailureNote { at: String::new(), class: "temporary".to_owned(), error: "no leader".to_owned() }],
+        errors: vec![FailedAttempt { at: String::new(), class: "temporary".to_owned(), error: "no leader".to_owned() }],
         owner: None,
         leased_until: Some(at),
         position: LivePosition { lane: -1, due_at: 0, id: 7 },

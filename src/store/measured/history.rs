@@ -13,48 +13,42 @@ use crate::store::{
     SentCursor, SentMessage, StoreError,
 };
 
-impl Measured {
-    fn history_store(&self) -> &dyn HistoryStore {
-        self.store.history().unwrap_or_else(|| unreachable!("it is asked for only where there is one"))
-    }
-}
-
 #[async_trait]
 impl HistoryStore for Measured {
     /// Not timed: it fails wherever there is no history.
     async fn check_history(&self) -> Result<(), StoreError> {
-        self.history_store().check_history().await
+        self.store.history().check_history().await
     }
 
     async fn settle_into_history(&self, rows: &[HistoryRow], locking: Locking) -> Result<Vec<RowKey>, StoreError> {
-        self.timer.time(Statement::SettleIntoHistory, self.history_store().settle_into_history(rows, locking)).await
+        self.timer.time(Statement::SettleIntoHistory, self.store.history().settle_into_history(rows, locking)).await
     }
 
     async fn settle_dead_letters_into_history(&self, rows: &[HistoryRow]) -> Result<usize, StoreError> {
-        let call = self.history_store().settle_dead_letters_into_history(rows);
+        let call = self.store.history().settle_dead_letters_into_history(rows);
         self.timer.time(Statement::SettleDeadLettersIntoHistory, call).await
     }
 
     async fn ensure_partitions(&self, days: &[u32]) -> Result<(), StoreError> {
-        self.timer.time(Statement::EnsurePartitions, self.history_store().ensure_partitions(days)).await
+        self.timer.time(Statement::EnsurePartitions, self.store.history().ensure_partitions(days)).await
     }
 
     async fn prune(&self, rows_max: usize) -> Result<Pruned, StoreError> {
-        self.timer.time(Statement::Prune, self.history_store().prune(rows_max)).await
+        self.timer.time(Statement::Prune, self.store.history().prune(rows_max)).await
     }
 
     async fn prune_dead_letters(&self, topic: &Arc<str>, age: Duration, rows_max: usize) -> Result<usize, StoreError> {
-        let call = self.history_store().prune_dead_letters(topic, age, rows_max);
+        let call = self.store.history().prune_dead_letters(topic, age, rows_max);
         self.timer.time(Statement::PruneDeadLetters, call).await
     }
 
     async fn apply_processed_reports(&self, age: Duration, rows_max: usize) -> Result<usize, StoreError> {
-        let call = self.history_store().apply_processed_reports(age, rows_max);
+        let call = self.store.history().apply_processed_reports(age, rows_max);
         self.timer.time(Statement::ApplyProcessedReports, call).await
     }
 
     async fn sent(&self, message: MessageId) -> Result<Option<SentMessage>, StoreError> {
-        self.history_store().sent(message).await
+        self.store.history().sent(message).await
     }
 
     async fn sent_of_key(
@@ -64,7 +58,7 @@ impl HistoryStore for Measured {
         after: Option<&SentCursor>,
         rows_max: usize,
     ) -> Result<Vec<SentMessage>, StoreError> {
-        self.history_store().sent_of_key(topic, key, after, rows_max).await
+        self.store.history().sent_of_key(topic, key, after, rows_max).await
     }
 
     async fn unprocessed(
@@ -74,7 +68,7 @@ impl HistoryStore for Measured {
         after: Option<&SentCursor>,
         rows_max: usize,
     ) -> Result<Vec<SentMessage>, StoreError> {
-        self.history_store().unprocessed(topic, age_min, after, rows_max).await
+        self.store.history().unprocessed(topic, age_min, after, rows_max).await
     }
 
     async fn unprocessed_cursors(
@@ -84,11 +78,11 @@ impl HistoryStore for Measured {
         after: Option<&SentCursor>,
         rows_max: usize,
     ) -> Result<Vec<SentCursor>, StoreError> {
-        self.history_store().unprocessed_cursors(topic, age_min, after, rows_max).await
+        self.store.history().unprocessed_cursors(topic, age_min, after, rows_max).await
     }
 
     async fn count_sent(&self, topic: &Arc<str>, count_max: usize) -> Result<SentCount, StoreError> {
-        self.history_store().count_sent(topic, count_max).await
+        self.store.history().count_sent(topic, count_max).await
     }
 
     async fn report_processed(
@@ -96,14 +90,14 @@ impl HistoryStore for Measured {
         messages: &[MessageId],
         record: Option<&AuditRecord>,
     ) -> Result<Vec<(MessageId, ProcessedOutcome)>, StoreError> {
-        self.history_store().report_processed(messages, record).await
+        self.store.history().report_processed(messages, record).await
     }
 
     async fn sent_keys(&self, messages: &[MessageId]) -> Result<Vec<MessageKey>, StoreError> {
-        self.history_store().sent_keys(messages).await
+        self.store.history().sent_keys(messages).await
     }
 
     async fn resend(&self, requeues: &[Requeue], record: Option<&AuditRecord>) -> Result<Vec<MessageId>, StoreError> {
-        self.history_store().resend(requeues, record).await
+        self.store.history().resend(requeues, record).await
     }
 }

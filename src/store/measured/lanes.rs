@@ -12,36 +12,30 @@ use crate::store::{
     StoreError, WithFence,
 };
 
-impl Measured {
-    fn lane_store(&self) -> &dyn LaneStore {
-        self.store.lanes().unwrap_or_else(|| unreachable!("it is asked for only where there is one"))
-    }
-}
-
 #[async_trait]
 impl LaneStore for Measured {
     async fn prepare_lanes(&self, topics: &[LaneCount]) -> Result<(), StoreError> {
-        self.timer.time(Statement::PrepareLanes, self.lane_store().prepare_lanes(topics)).await
+        self.timer.time(Statement::PrepareLanes, self.store.lanes().prepare_lanes(topics)).await
     }
 
     async fn has_ordered_rows(&self, topic: &Arc<str>) -> Result<bool, StoreError> {
-        self.timer.time(Statement::HasOrderedRows, self.lane_store().has_ordered_rows(topic)).await
+        self.timer.time(Statement::HasOrderedRows, self.store.lanes().has_ordered_rows(topic)).await
     }
 
     async fn read_lanes(&self, topic: &Arc<str>) -> Result<LaneView, StoreError> {
-        self.timer.time(Statement::ReadLanes, self.lane_store().read_lanes(topic)).await
+        self.timer.time(Statement::ReadLanes, self.store.lanes().read_lanes(topic)).await
     }
 
     async fn balance_lanes(&self, spec: &LaneBalanceSpec) -> Result<LaneView, StoreError> {
-        self.timer.time(Statement::BalanceLanes, self.lane_store().balance_lanes(spec)).await
+        self.timer.time(Statement::BalanceLanes, self.store.lanes().balance_lanes(spec)).await
     }
 
     async fn lane_entries(&self, topic: &Arc<str>, scans: &[LaneScan]) -> Result<Vec<LaneEntry>, StoreError> {
-        self.timer.time(Statement::LaneEntries, self.lane_store().lane_entries(topic, scans)).await
+        self.timer.time(Statement::LaneEntries, self.store.lanes().lane_entries(topic, scans)).await
     }
 
     async fn lane_rows(&self, topic: &Arc<str>, rows: &[RowKey]) -> Result<Vec<Loaded>, StoreError> {
-        self.timer.time(Statement::LaneRows, self.lane_store().lane_rows(topic, rows)).await
+        self.timer.time(Statement::LaneRows, self.store.lanes().lane_rows(topic, rows)).await
     }
 
     async fn fail_in_lanes(
@@ -50,7 +44,7 @@ impl LaneStore for Measured {
         node: NodeId,
         failed: &[WithFence<Failed>],
     ) -> Result<Vec<RowKey>, StoreError> {
-        self.timer.time(Statement::FailInLanes, self.lane_store().fail_in_lanes(topic, node, failed)).await
+        self.timer.time(Statement::FailInLanes, self.store.lanes().fail_in_lanes(topic, node, failed)).await
     }
 
     async fn dead_letter_from_lanes(
@@ -59,7 +53,7 @@ impl LaneStore for Measured {
         node: NodeId,
         dead: &[WithFence<NewDeadLetter>],
     ) -> Result<Vec<RowKey>, StoreError> {
-        let call = self.lane_store().dead_letter_from_lanes(topic, node, dead);
+        let call = self.store.lanes().dead_letter_from_lanes(topic, node, dead);
         self.timer.time(Statement::DeadLetterFromLanes, call).await
     }
 }

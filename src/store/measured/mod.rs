@@ -102,16 +102,16 @@ impl Store for Measured {
         self.timer.time(Statement::Backlog, self.store.backlog(count_max)).await
     }
 
-    fn lanes(&self) -> Option<&dyn LaneStore> {
-        self.store.lanes().map(|_| self as &dyn LaneStore)
+    fn lanes(&self) -> &dyn LaneStore {
+        self
     }
 
     fn halves(&self) -> Option<&dyn HalfStore> {
         self.store.halves()
     }
 
-    fn history(&self) -> Option<&dyn HistoryStore> {
-        self.store.history().map(|_| self as &dyn HistoryStore)
+    fn history(&self) -> &dyn HistoryStore {
+        self
     }
 
     fn notices(&self) -> Option<&dyn NoticeStore> {

@@ -55,8 +55,7 @@ fn calls_are_timed_and_their_errors_counted() {
         assert_eq!(store.backlog(10).await.unwrap(), []);
         inner.inject(Call::Backlog, Fault::Refused(StoreError::Conflict("as the test says".into())));
         store.backlog(10).await.unwrap_err();
-        let lanes = store.lanes().expect("it has lanes");
-        lanes.prepare_lanes(&[] as &[LaneCount]).await.unwrap();
+        store.lanes().prepare_lanes(&[] as &[LaneCount]).await.unwrap();
         assert!(store.notices().is_none() && store.halves().is_none() && store.admin().is_some());
     });
     assert_eq!(calls.len(), 2, "what was never called has no series: {calls:?}");

@@ -124,12 +124,12 @@ impl Store for MemoryStore {
         self.call(Call::Backlog, |state| state.backlog(count_max)).await
     }
 
-    fn lanes(&self) -> Option<&dyn LaneStore> {
-        Some(self)
+    fn lanes(&self) -> &dyn LaneStore {
+        self
     }
 
-    fn history(&self) -> Option<&dyn HistoryStore> {
-        Some(self)
+    fn history(&self) -> &dyn HistoryStore {
+        self
     }
 
     fn admin(&self) -> Option<&dyn AdminStore> {

@@ -15,7 +15,7 @@ use diesel::mysql::Mysql;
 
 use super::pool::{ConnectionPool, Connections};
 #[cfg(feature = "async")]
-use super::pool::{OwnConnections, StoreUrlError};
+use super::pool::{ManagedConnections, StoreUrlError};
 use super::sql::SqlStore;
 use crate::clock::millis;
 use crate::limits::{SERVER_STATEMENT_TIMEOUT_PERCENT, STATEMENT_TIMEOUT};
@@ -51,7 +51,7 @@ use crate::limits::{SERVER_STATEMENT_TIMEOUT_PERCENT, STATEMENT_TIMEOUT};
 pub type MysqlStore<P> = SqlStore<Mysql, P>;
 
 #[cfg(feature = "async")]
-impl SqlStore<Mysql, OwnConnections> {
+impl SqlStore<Mysql, ManagedConnections> {
     /// A store at this URL that opens its own connections when they are needed, as many as the relay makes calls at once. The relay's
     /// start opens the first one.
     ///
@@ -60,7 +60,7 @@ impl SqlStore<Mysql, OwnConnections> {
     /// # Errors
     /// The URL is not one of MySQL or MariaDB, or names no database.
     pub fn connect(url: impl Into<Arc<str>>) -> Result<Self, StoreUrlError> {
-        Ok(Self::new(OwnConnections::to_server(url, &["mysql"])?))
+        Ok(Self::new(ManagedConnections::to_server(url, &["mysql"])?))
     }
 }
 

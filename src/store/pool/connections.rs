@@ -11,8 +11,8 @@ use futures_util::future::BoxFuture;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 
+use super::connection::{CachedConnection, IdleConnections, PoolConnection};
 use super::failure::{not_opened, within};
-use super::lease::{CachedConnection, IdleConnections, PoolConnection};
 use super::places::{Place, Places};
 use super::statement_timeouts::TimeoutGuard;
 use super::{ConnectionPool, Session};
@@ -45,7 +45,7 @@ impl<DB: Dialect, P: ConnectionPool<DB>> Connections<DB, P> {
         let deadline = STATEMENT_TIMEOUT;
         Self {
             idle: Arc::new(IdleConnections::new()),
-            places: Arc::new(Places::new(pool.is_own())),
+            places: Arc::new(Places::new(pool.is_managed())),
             pool: Arc::new(pool),
             opening_permits: Arc::new(Semaphore::new(CONNECTIONS_OPENING_MAX)),
             set_up,

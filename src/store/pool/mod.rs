@@ -6,10 +6,10 @@
 #[cfg(any(feature = "r2d2", feature = "sqlite", all(feature = "libpq", not(feature = "async"))))]
 mod blocking;
 mod call;
+mod connection;
 mod connections;
 mod failure;
-mod lease;
-mod own;
+mod managed;
 mod places;
 #[cfg(any(
     feature = "deadpool",
@@ -26,10 +26,10 @@ mod statement_timeouts;
 #[cfg(all(test, feature = "postgres"))]
 mod tests;
 
+pub(crate) use connection::PoolConnection;
 pub(crate) use connections::Connections;
 pub(crate) use failure::{ignore_unique_violation, within};
-pub(crate) use lease::PoolConnection;
-pub use own::OwnConnections;
+pub use managed::ManagedConnections;
 
 use std::error::Error;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ use super::sql::dialect::{Dialect, Statement};
 /// A pool from which a store takes its connections.
 ///
 /// Implemented for `r2d2::Pool<ConnectionManager<_>>` of Diesel's own connections (feature `r2d2`) and for the
-/// diesel-async pools of deadpool, bb8 and mobc (features of their names), and for [`OwnConnections`].
+/// diesel-async pools of deadpool, bb8 and mobc (features of their names), and for [`ManagedConnections`].
 ///
 /// The store caches the connections it takes, so a call needs no checkout, no ping and no newly prepared statements. A
 /// relay with one transport and the default limits uses up to six, and up to three more for each ordered topic. Give it a
@@ -81,7 +81,7 @@ pub trait ConnectionPool<DB: Dialect>: sealed::Sealed + Send + Sync + 'static {
 
     /// Whether only this store uses it.
     #[doc(hidden)]
-    fn is_own(&self) -> bool {
+    fn is_managed(&self) -> bool {
         false
     }
 

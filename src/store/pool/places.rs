@@ -22,8 +22,8 @@ pub(super) struct Places {
 
 impl Places {
     /// The places of a store, whose pool may bound them.
-    pub(super) fn new(is_own: bool) -> Self {
-        let all = if is_own { OWN_CONNECTIONS_MAX } else { Semaphore::MAX_PERMITS };
+    pub(super) fn new(is_managed: bool) -> Self {
+        let all = if is_managed { OWN_CONNECTIONS_MAX } else { Semaphore::MAX_PERMITS };
         Self { free: Arc::new(Semaphore::new(all)), all: Mutex::new(all), is_reserved: AtomicBool::new(false) }
     }
 

@@ -23,7 +23,7 @@ pub(crate) use self::instants::instant as pg_instant;
 pub use self::notice_connection::NoticeConnection;
 use super::pool::{ConnectionPool, Connections};
 #[cfg(any(feature = "async", feature = "libpq"))]
-use super::pool::{OwnConnections, StoreUrlError};
+use super::pool::{ManagedConnections, StoreUrlError};
 use super::sql::SqlStore;
 use crate::clock::millis;
 use crate::injected_bugs::{InjectedBug, is_injected};
@@ -68,7 +68,7 @@ const READ_COMMITTED: &str = "SELECT set_config('default_transaction_isolation',
   WHERE current_setting('default_transaction_isolation') <> 'read committed'";
 
 #[cfg(any(feature = "async", feature = "libpq"))]
-impl SqlStore<Pg, OwnConnections> {
+impl SqlStore<Pg, ManagedConnections> {
     /// A store at this URL that opens its own connections when they are needed, as many as the relay makes calls at once. The relay's
     /// start opens the first one.
     ///
@@ -81,7 +81,7 @@ impl SqlStore<Pg, OwnConnections> {
         let url = url.into();
         #[cfg(feature = "async")]
         StoreUrlError::refuse_tls(&url)?;
-        Ok(Self::new(OwnConnections::to_server(url, &["postgres", "postgresql"])?))
+        Ok(Self::new(ManagedConnections::to_server(url, &["postgres", "postgresql"])?))
     }
 }
 

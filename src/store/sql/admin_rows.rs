@@ -9,7 +9,8 @@ use super::rows::FromRow;
 use super::search::failure_notes;
 use crate::message::MessageId;
 use crate::store::{
-    DeadLetter, DeadLetterCount, DeadLetterCursor, MessageKey, ProcessedOutcome, SentCount, SentCursor, SentMessage,
+    DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterReason, MessageKey, ProcessedOutcome, SentCount,
+    SentCursor, SentMessage,
 };
 
 /// What determines a message's lane: `message_id, topic, lane, key`.
@@ -28,7 +29,7 @@ impl FromRow for MessageKey {
 impl FromRow for DeadLetterCount {
     fn from_row<'a, DB: Columns>(row: &impl NamedRow<'a, DB>) -> Result<Self> {
         let count = count(DB::number(row, 2)?);
-        Ok(Self { topic: DB::text(row, 0)?.into(), reason: DB::text(row, 1)?, count })
+        Ok(Self { topic: DB::text(row, 0)?.into(), reason: DeadLetterReason::of(&DB::text(row, 1)?), count })
     }
 }
 

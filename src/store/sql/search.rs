@@ -10,7 +10,7 @@ use super::binds::Binds;
 use super::dialect::{Bind, BindOf, Statement};
 use super::text::StatementSql;
 use crate::message::MessageId;
-use crate::store::{AuditCursor, AuditFilter, DeadLetterCursor, DeadLetterFilter, FailureNote};
+use crate::store::{AuditCursor, AuditFilter, DeadLetterCursor, DeadLetterFilter, DeadLetterReason, FailedAttempt};
 
 /// A WHERE and an ORDER BY, with their binds.
 pub(crate) struct Search<DB: Binds> {
@@ -35,9 +35,9 @@ impl<DB: Binds> Search<DB> {
             let bound = search.text(text);
             search.conditions.push(format!("{column} = {bound}"));
         }
-        if let Some(word) = reason {
+        if let Some(word) = reason.as_ref().map(DeadLetterReason::as_str) {
             let chars = word.chars().count() + 1;
-            let (is_it, begins) = (search.text(word), search.text(&format!("{word}:").into()));
+            let (is_it, begins) = (search.text(&word.into()), search.text(&format!("{word}:").into()));
             // Not LIKE, which would read the word as a pattern.
             search.conditions.push(format!("(reason = {is_it} OR substr(reason, 1, {chars}) = {begins})"));
         }
@@ -130,11 +130,11 @@ impl<DB: Binds> Search<DB> {
 }
 
 /// The failures in their column; none if somebody else wrote something there.
-pub(crate) fn failure_notes(column: &str) -> Vec<FailureNote> {
+pub(crate) fn failure_notes(column: &str) -> Vec<FailedAttempt> {
     let Ok(Value::Array(notes)) = serde_json::from_str(column) else { return Vec::new() };
     let text = |note: &Value, name: &str| note.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     notes
         .iter()
-        .map(|note| FailureNote { at: text(note, "at"), class: text(note, "class"), error: text(note, "error") })
+        .map(|note| FailedAttempt { at: text(note, "at"), class: text(note, "class"), error: text(note, "error") })
         .collect()
 }

@@ -123,16 +123,16 @@ impl<DB: Database, P: ConnectionPool<DB>> Store for SqlStore<DB, P> {
         DB::backlog(self, count_max).await
     }
 
-    fn lanes(&self) -> Option<&dyn LaneStore> {
-        Some(self)
+    fn lanes(&self) -> &dyn LaneStore {
+        self
     }
 
     fn halves(&self) -> Option<&dyn HalfStore> {
         Some(self)
     }
 
-    fn history(&self) -> Option<&dyn HistoryStore> {
-        Some(self)
+    fn history(&self) -> &dyn HistoryStore {
+        self
     }
 
     fn notices(&self) -> Option<&dyn NoticeStore> {

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use diesel::sqlite::Sqlite;
 
-use super::pool::{ConnectionPool, Connections, OwnConnections, StoreUrlError};
+use super::pool::{ConnectionPool, Connections, ManagedConnections, StoreUrlError};
 use super::sql::SqlStore;
 
 /// Sets up an application's connection to a database that a relay also uses. Run it on each one, before anything else:
@@ -81,14 +81,14 @@ pub type SqliteStore<P> = SqlStore<Sqlite, P>;
 /// it fails.
 const BEGIN: &str = "BEGIN IMMEDIATE";
 
-impl SqlStore<Sqlite, OwnConnections> {
+impl SqlStore<Sqlite, ManagedConnections> {
     /// A store in this file that opens its own connections when they are needed, at most two of Diesel's. The relay's start opens the
     /// first one.
     ///
     /// # Errors
     /// The path names no file that several connections can share, as `:memory:` does.
     pub fn connect(path: impl Into<Arc<str>>) -> Result<Self, StoreUrlError> {
-        Ok(Self::new(OwnConnections::to_file(path)?))
+        Ok(Self::new(ManagedConnections::to_file(path)?))
     }
 }
 

@@ -1,13 +1,14 @@
 //! HTTP's settings in configuration files.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use humantime_serde::Serde;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
 use super::workers::RefusalRetries;
 use super::{HttpTarget, HttpTransport, HttpTransportBuilder};
-use crate::durations::Span;
 use crate::retry::RetryConfig;
 use crate::transport::FailureClass;
 
@@ -72,9 +73,9 @@ struct TransportConfig {
     #[serde(default)]
     topics: BTreeMap<String, HttpTarget>,
     default_target: Option<HttpTarget>,
-    timeout: Option<Span>,
-    queue_timeout: Option<Span>,
-    connect_timeout: Option<Span>,
+    timeout: Option<Serde<Duration>>,
+    queue_timeout: Option<Serde<Duration>>,
+    connect_timeout: Option<Serde<Duration>>,
     in_flight_per_host_max: Option<usize>,
     queue_max: Option<usize>,
     private_addresses: Option<PrivateAddresses>,
@@ -106,9 +107,9 @@ impl<'de> Deserialize<'de> for HttpTransportBuilder {
         let mut builder = HttpTransport::builder();
         builder.topics = config.topics.into_iter().collect();
         builder.default_target = config.default_target;
-        builder.timeout = config.timeout.map_or(builder.timeout, |span| span.0);
-        builder.queue_timeout = config.queue_timeout.map_or(builder.queue_timeout, |span| span.0);
-        builder.connect_timeout = config.connect_timeout.map_or(builder.connect_timeout, |span| span.0);
+        builder.timeout = config.timeout.map_or(builder.timeout, Serde::into_inner);
+        builder.queue_timeout = config.queue_timeout.map_or(builder.queue_timeout, Serde::into_inner);
+        builder.connect_timeout = config.connect_timeout.map_or(builder.connect_timeout, Serde::into_inner);
         builder.in_flight_per_host_max = config.in_flight_per_host_max.unwrap_or(builder.in_flight_per_host_max);
         builder.queue_max = config.queue_max.unwrap_or(builder.queue_max);
         builder.private_addresses = config.private_addresses.map(|of| of == PrivateAddresses::Allow);

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
+use humantime_serde::Serde;
 use serde::{Deserialize, Deserializer};
 
 use super::config::Credentials;
 use super::{RocketMqConfig, RocketMqTopic};
-use crate::durations::Span;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -17,13 +18,13 @@ struct Config {
     namespace: Option<String>,
     access_key: Option<String>,
     secret_key: Option<String>,
-    request_timeout: Option<Span>,
-    delivery_timeout: Option<Span>,
+    request_timeout: Option<Serde<Duration>>,
+    delivery_timeout: Option<Serde<Duration>>,
     message_bytes_max: Option<usize>,
     in_flight_max: Option<usize>,
     tag_from_header: Option<String>,
     #[serde(default)]
-    broker_delays: BTreeMap<Arc<str>, Span>,
+    broker_delays: BTreeMap<Arc<str>, Serde<Duration>>,
     #[serde(default)]
     accept_unreplicated: bool,
 }
@@ -51,12 +52,13 @@ impl<'de> Deserialize<'de> for RocketMqConfig {
             let (access_key, secret_key) = (given.access_key.unwrap_or_default(), given.secret_key.unwrap_or_default());
             config.credentials = Some(Credentials { access_key, secret_key });
         }
-        config.request_timeout = given.request_timeout.map_or(config.request_timeout, |span| span.0);
-        config.delivery_timeout = given.delivery_timeout.map_or(config.delivery_timeout, |span| span.0);
+        config.request_timeout = given.request_timeout.map_or(config.request_timeout, Serde::into_inner);
+        config.delivery_timeout = given.delivery_timeout.map_or(config.delivery_timeout, Serde::into_inner);
         config.message_bytes_max = given.message_bytes_max.unwrap_or(config.message_bytes_max);
         config.in_flight_max = given.in_flight_max.unwrap_or(config.in_flight_max);
         config.tag_header = given.tag_from_header;
-        config.broker_delays = given.broker_delays.into_iter().map(|(topic, delay)| (topic, delay.0)).collect();
+        config.broker_delays =
+            given.broker_delays.into_iter().map(|(topic, delay)| (topic, delay.into_inner())).collect();
         config.accepts_unreplicated = given.accept_unreplicated;
         Ok(config)
     }

@@ -28,6 +28,7 @@ use crate::limits::{
     ROCKETMQ_LISTEN_TIMEOUT, ROCKETMQ_ROUTE_INTERVAL,
 };
 use crate::message::{Envelope, MessageId};
+use crate::repeated::{Repeated, warn_once_a_minute};
 use crate::transport::{FailureClass, TransportError, header};
 
 const END_TRANSACTION: i32 = 37;
@@ -206,6 +207,7 @@ fn names(config: &RocketMqConfig, topics: &[Arc<str>]) -> HashMap<String, Arc<st
 
 /// Registers with every broker as a producer that can be asked, for as long as the library's runtime lives.
 async fn listen(clients: Arc<ClientRuntime>, config: RocketMqConfig, group: String, listener: Arc<Listener>) {
+    let failures = Repeated::default();
     loop {
         match open(&clients, &config, &group, &listener).await {
             Ok(producer) => {
@@ -213,7 +215,8 @@ async fn listen(clients: Arc<ClientRuntime>, config: RocketMqConfig, group: Stri
                 return std::future::pending().await;
             }
             Err(call_error) => {
-                tracing::warn!(%group, error = %call_error.text, "no broker can ask about half messages yet; trying again");
+                let (cause, text) = (call_error.text, "no broker can ask about half messages yet; trying again");
+                warn_once_a_minute!(failures, cause, %group, "{text}");
                 sleep(ROCKETMQ_LISTEN_RETRY_INTERVAL).await;
             }
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use diesel_outbox::relay::{RelayStatus, TransportStatus};
 use diesel_outbox::testing::transport::TransportUnderTest as _;
 use diesel_outbox::transport::{FailureClass, KafkaTransport};
-use diesel_outbox::{Limits, Message, Outbox, Topic};
+use diesel_outbox::{Message, Outbox, Topic};
 use uuid::Uuid;
 use xtask::servers::ServerKind;
 use xtask::servers::kafka::Login;
@@ -60,7 +60,7 @@ async fn a_topic_that_may_not_be_written_waits_until_it_may() {
     acl::allow(broker.port(), &stranger.user, Operation::Write, &allowed);
     let topics = [allowed.as_str(), denied.as_str()];
     let outbox = outbox(&topics);
-    let limits = Limits { topic_back_off_duration: Duration::from_millis(500), ..limits() };
+    let limits = limits().topic_back_off_duration(Duration::from_millis(500));
     let [mut may, mut may_not] = commit_to_both(&shop, &outbox, topics).await;
     let relay = shop.relay(&outbox, kafka(&broker, stranger)).limits(limits).start().await.unwrap();
     let [also_may, neither_may] = commit_to_both(&shop, &outbox, topics).await;

@@ -107,7 +107,7 @@ async fn an_unknown_topic_waits_until_it_is_made() {
     let plain = KafkaConfig::new(&shop.bootstrap)
         .set("message.timeout.ms", "2000")
         .set("topic.metadata.propagation.max.ms", "100");
-    let limits = diesel_outbox::Limits { topic_back_off_duration: Duration::from_millis(500), ..super::shop::limits() };
+    let limits = super::shop::limits().topic_back_off_duration(Duration::from_millis(500));
     let kafka = KafkaTransport::new(plain).unwrap();
     let relay = shop.relay(&outbox, kafka).limits(limits).start().await.unwrap();
     shop.place_all(&outbox, 0..10).await;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use diesel_outbox::relay::Relay;
 use diesel_outbox::retry::Fixed;
 use diesel_outbox::transport::Transport;
-use diesel_outbox::{Limits, OnFailedKey, Outbox, Topic};
+use diesel_outbox::{OnFailedKey, Outbox, Topic};
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
@@ -194,7 +194,7 @@ pub(super) fn topic_of(shop: &Shop, is_fenced: bool) -> Topic {
 }
 
 pub(super) async fn start(on: Database, shop: &Shop, outbox: &Outbox, transport: impl Transport) -> Relay {
-    let limits = Limits { lane_lease_duration: LANE_LEASE, ..super::shop::limits() };
+    let limits = super::shop::limits().lane_lease_duration(LANE_LEASE);
     on.store(outbox.relay().transport(transport).limits(limits), shop).start().await.unwrap()
 }
 

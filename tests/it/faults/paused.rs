@@ -1,4 +1,4 @@
-//! A process that is stopped past its terms and goes on.
+//! A process that is stopped past its leases and goes on.
 
 use super::audit::audit;
 use super::child::Script;

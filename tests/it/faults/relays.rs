@@ -18,7 +18,7 @@ async fn two_relays_on_one_table_make_no_duplicates() {
     let audit = audit(&shop).await;
     assert_eq!(audit.delivered, audit.committed);
     assert!(audit.committed > 1_400, "{audit:?}");
-    assert_eq!(audit.duplicates, 0, "no term was missed and no lock lost: {audit:?}");
+    assert_eq!(audit.duplicates, 0, "no lease was missed and no lock lost: {audit:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -197,5 +197,5 @@ pub(super) async fn insert_order(connection: &mut AsyncPgConnection, id: Message
 
 /// A lease just above the shop's delivery time-out, so that what a dead process held comes back within seconds.
 pub(super) fn limits() -> Limits {
-    Limits { lease_duration: Duration::from_secs(5), ..Limits::default() }
+    Limits::default().lease_duration(Duration::from_secs(5))
 }

@@ -28,7 +28,7 @@ const LATE_MAX: Duration = Duration::from_secs(1);
 
 /// A relay that would look once an hour, if nothing were due before.
 async fn start(outbox: &Outbox, store: impl Store, broker: &MemoryTransport) -> Relay {
-    let limits = Limits { poll_interval: Duration::from_secs(3_600), ..Limits::default() };
+    let limits = Limits::default().poll_interval(Duration::from_secs(3_600));
     outbox.relay().store(store).transport(broker.clone()).limits(limits).start().await.expect("start")
 }
 

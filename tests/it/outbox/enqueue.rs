@@ -290,8 +290,8 @@ fn counts_written_handed_over_and_refused_messages() {
     let handed_over = HOOK_REFS_MAX as u64;
     assert_eq!(counted["outbox_enqueued_total orders"], handed_over + 5 + 2);
     assert_eq!(counted["outbox_handed_over_total orders"], handed_over);
-    assert_eq!(counted["outbox_hook_lost_total too_many"], 5);
-    assert_eq!(counted["outbox_hook_lost_total no_hook"], 2);
+    assert_eq!(counted["outbox_left_to_sweeper_total too_many"], 5);
+    assert_eq!(counted["outbox_left_to_sweeper_total no_hook"], 2);
 }
 
 type Entry = (CompositeKey, Option<metrics::Unit>, Option<metrics::SharedString>, DebugValue);

@@ -99,8 +99,7 @@ where
 {
     let (here, there, broker) = (outbox(), outbox(), MemoryTransport::new());
     let wire = CuttableTransport::to(&broker);
-    let limits =
-        Limits { poll_interval: POLL, lane_yield_duration: YIELD, lane_sleep_duration: SLEEP, ..Limits::default() };
+    let limits = Limits::default().poll_interval(POLL).lane_yield_duration(YIELD).lane_sleep_duration(SLEEP);
     let first = here.relay().store(store()).transport(broker.clone()).limits(limits.clone());
     let first = first.start().await.expect("start");
     let second = there.relay().store(store()).transport(wire.clone()).limits(limits).start().await.expect("start");

@@ -103,7 +103,7 @@ fn maria<P: ConnectionPool<Mysql>>(pool: P) -> MysqlStore<P> {
 }
 
 async fn relay(outbox: &Outbox, store: impl Store, broker: &MemoryTransport) -> Relay {
-    let limits = Limits { poll_interval: Duration::from_millis(20), ..Limits::default() };
+    let limits = Limits::default().poll_interval(Duration::from_millis(20));
     let relay = outbox.relay().limits(limits).store(store).transport(broker.clone());
     relay.start().await.expect("start")
 }

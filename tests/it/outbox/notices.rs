@@ -39,11 +39,7 @@ fn outbox(lanes: u16) -> Outbox {
 }
 
 fn slow_poll_limits() -> Limits {
-    Limits {
-        poll_interval: Duration::from_secs(600),
-        lane_lease_duration: Duration::from_secs(1_800),
-        ..Limits::default()
-    }
+    Limits::default().poll_interval(Duration::from_secs(600)).lane_lease_duration(Duration::from_secs(1_800))
 }
 
 fn sync_store(url: &str, notices: NoticeConnection) -> PostgresStore<R2d2Pool<ConnectionManager<PgConnection>>> {
@@ -288,7 +284,7 @@ async fn a_burst_of_more_lanes_than_one_notice_holds_is_notified() {
 async fn polls(url: &str, notices: NoticeConnection, reason: &str, enough: impl Fn() -> bool) {
     let (log, _logging) = Log::begin();
     let (outbox, broker) = (self::outbox(4), MemoryTransport::new());
-    let limits = Limits { poll_interval: Duration::from_millis(50), ..Limits::default() };
+    let limits = Limits::default().poll_interval(Duration::from_millis(50));
     let relay = outbox.relay().store(sync_store(url, notices)).transport(broker.clone()).limits(limits);
     let relay = relay.start().await.expect("it starts");
     // By hand, without a notice.

@@ -148,7 +148,7 @@ where
 {
     let (outbox, broker) = (outbox(), MemoryTransport::new());
     let hour = Duration::from_secs(3_600);
-    let limits = Limits { poll_interval: hour, lane_lease_duration: hour * 24, ..Limits::default() };
+    let limits = Limits::default().poll_interval(hour).lane_lease_duration(hour * 24);
     let relay = outbox.relay().store(store).transport(broker.clone()).limits(limits).start().await.expect("start");
     until("every lane is owned", || owned(&relay) == 16).await;
     let mut committed = HashMap::new();

@@ -11,21 +11,14 @@ pub(super) async fn unsupported(under_test: &dyn StoreUnderTest) -> Vec<&'static
     let store = under_test.store();
     let envelope = Envelope::new(MessageId::new(), "orders".into(), SystemTime::UNIX_EPOCH);
     let row = under_test.insert(&envelope, InsertOptions::default().in_lane(0)).await;
-    let horizon = match store.lanes() {
-        None => None,
-        Some(lanes) => {
-            let scan = LaneScan { lane: 0, after: 0, rows_max: 1 };
-            let entries = lanes.lane_entries(&envelope.topic, &[scan]).await.expect("entries");
-            entries.first().expect("the row").horizon
-        }
-    };
+    let scan = LaneScan { lane: 0, after: 0, rows_max: 1 };
+    let entries = store.lanes().lane_entries(&envelope.topic, &[scan]).await.expect("entries");
+    let horizon = entries.first().expect("the row").horizon;
     let lock = under_test.lock(row).await;
     let parts = [
         ("row locks", lock.is_some()),
-        ("lanes", store.lanes().is_some()),
         ("horizons", horizon.is_some()),
         ("half messages", store.halves().is_some()),
-        ("history", store.history().is_some()),
         ("admin", store.admin().is_some()),
     ];
     if let Some(lock) = lock {

@@ -134,7 +134,7 @@ async fn until_live(relay: &Relay, what: &str, live: usize) {
 
 fn is_down(relay: &Relay, at: usize) -> bool {
     let status = relay.status();
-    matches!(status.route(NAMES[at]).expect("a route").transport, TransportStatus::Down { .. })
+    matches!(status.transport_named(NAMES[at]).expect("a transport").status, TransportStatus::Down { .. })
 }
 
 /// A relay starts while one of the three is away. The others go on, and what is for that one arrives when it is there.

@@ -81,7 +81,7 @@ async fn a_frozen_broker_under_load_only_delays_a_relay() {
     let outbox = Outbox::builder().topic(Topic::new(topic.as_str())).build().expect("an outbox");
     let rocketmq = RocketMqTransport::new(config(&own.name_server).delivery_timeout(Duration::from_secs(5)));
     // What was in flight when it hung waits for the end of its lease.
-    let limits = Limits { lease_duration: Duration::from_secs(8), ..Limits::default() };
+    let limits = Limits::default().lease_duration(Duration::from_secs(8));
     let relay = outbox.relay().store(store.clone()).limits(limits).transport(rocketmq.expect("a transport"));
     let relay = relay.start().await.expect("a relay");
     let live = || store.live_rows().len();

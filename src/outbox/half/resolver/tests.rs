@@ -9,8 +9,8 @@ use tokio::time::Instant;
 use super::*;
 use crate::naming::TableNames;
 use crate::store::{
-    Claim, ClaimSpec, Confirmed, Failed, HalfStore, Held, Locking, NewDeadLetter, PollResult, PollSpec, RowKey, RowRef,
-    StoreWarning, TopicBacklog,
+    Claim, ClaimSpec, Confirmed, Failed, HalfStore, Held, HistoryStore, LaneStore, Locking, NewDeadLetter, PollResult,
+    PollSpec, RowKey, RowRef, StoreWarning, TopicBacklog,
 };
 use crate::transport::{FailureClass, InFlightCounter};
 
@@ -73,6 +73,14 @@ impl Store for Marks {
 
     fn halves(&self) -> Option<&dyn HalfStore> {
         Some(self)
+    }
+
+    fn lanes(&self) -> &dyn LaneStore {
+        unreachable!("a relay does this")
+    }
+
+    fn history(&self) -> &dyn HistoryStore {
+        unreachable!("a relay does this")
     }
 
     async fn check(&self) -> Result<Vec<StoreWarning>, StoreError> {
@@ -151,7 +159,7 @@ async fn work(store: Arc<Marks>, broker: Option<&Arc<Slow>>, jobs: mpsc::Receive
         Some(broker) => Arc::downgrade(&(Arc::clone(broker) as Arc<dyn Broker>)),
         None => Weak::<Slow>::new(),
     };
-    Worker { store, broker }.run(jobs).await;
+    Worker { store, broker, failures: Failures::default() }.run(jobs).await;
 }
 
 /// The count of each outcome since the last call.

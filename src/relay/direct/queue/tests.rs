@@ -40,7 +40,7 @@ fn take(queue: &Queue) -> Vec<RowRef> {
 /// What was counted as lost, by reason.
 fn counted(recorder: &Snapshotter) -> Vec<(String, DebugValue)> {
     let all = recorder.snapshot().into_vec().into_iter();
-    let lost = all.filter(|(key, ..)| key.key().name() == crate::metrics::HOOK_LOST);
+    let lost = all.filter(|(key, ..)| key.key().name() == crate::metrics::LEFT_TO_SWEEPER);
     lost.map(|(key, _, _, value)| (key.key().labels().map(|label| label.value()).collect(), value)).collect()
 }
 

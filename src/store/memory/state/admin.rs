@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use super::{MemoryRow, Micros, State};
 use crate::message::{Envelope, MessageId};
-use crate::store::dead_letter::reason_word;
 use crate::store::{
-    CancelOutcome, DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, DeadLetterRow, FailureNote,
-    InsertOptions, MessageKey, PausedTopic, Requeue, RowKey, RowRef, SendNowOutcome, StoredError,
+    CancelOutcome, DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, DeadLetterReason, DeadLetterRow,
+    FailedAttempt, InsertOptions, MessageKey, PausedTopic, Requeue, RowKey, RowRef, SendNowOutcome, StoredError,
 };
 
 /// A dead letter with all its columns.
@@ -128,10 +127,11 @@ impl State {
     pub(in crate::store::memory) fn count_dead_letters(&self) -> Vec<DeadLetterCount> {
         let mut counts: BTreeMap<(Arc<str>, String), usize> = BTreeMap::new();
         for dead in &self.dead {
-            let word = reason_word(&dead.row.reason).to_owned();
+            let word = DeadLetterReason::of(&dead.row.reason).to_string();
             *counts.entry((Arc::clone(&dead.row.topic), word)).or_default() += 1;
         }
-        counts.into_iter().map(|((topic, reason), count)| DeadLetterCount { topic, reason, count }).collect()
+        let counts = counts.into_iter();
+        counts.map(|((topic, word), count)| DeadLetterCount { topic, reason: word.as_str().into(), count }).collect()
     }
 
     pub(in crate::store::memory) fn dead_letter_keys(&self, messages: &[MessageId]) -> Vec<MessageKey> {
@@ -196,9 +196,12 @@ impl State {
 }
 
 /// The failures of a row. The store in memory does not keep their times.
-pub(super) fn failure_notes(errors: &[StoredError]) -> Vec<FailureNote> {
-    let note =
-        |error: &StoredError| FailureNote { at: String::new(), class: error.class.clone(), error: error.error.clone() };
+pub(super) fn failure_notes(errors: &[StoredError]) -> Vec<FailedAttempt> {
+    let note = |error: &StoredError| FailedAttempt {
+        at: String::new(),
+        class: error.class.clone(),
+        error: error.error.clone(),
+    };
     errors.iter().map(note).collect()
 }
 
@@ -212,7 +215,7 @@ fn matches(filter: &DeadLetterFilter, letter: &DeadLetter) -> bool {
     topic.as_ref().is_none_or(|topic| *topic == letter.topic)
         && kind.as_ref().is_none_or(|kind| **kind == *letter.kind)
         && key.as_ref().is_none_or(|key| letter.key.as_deref() == Some(&**key))
-        && reason.as_ref().is_none_or(|word| **word == *letter.reason_word())
+        && reason.as_ref().is_none_or(|reason| *reason == letter.typed_reason())
         && dead_from.is_none_or(|from| letter.dead_at >= from)
         && dead_before.is_none_or(|before| letter.dead_at < before)
 }

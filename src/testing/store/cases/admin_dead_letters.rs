@@ -1,7 +1,9 @@
 use std::time::{Duration, SystemTime};
 
 use crate::message::{Headers, MessageId};
-use crate::store::{AdminStore, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, Held, InsertOptions, Locking};
+use crate::store::{
+    AdminStore, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, DeadLetterReason, Held, InsertOptions, Locking,
+};
 use crate::testing::store::StoreUnderTest;
 use crate::testing::store::support::*;
 
@@ -32,7 +34,7 @@ pub async fn dead_letter_has_the_whole_message(under_test: &dyn StoreUnderTest) 
     assert_eq!((letter.attempts, letter.failures), (1, 1));
     let [error] = &letter.errors[..] else { panic!("one failure: {:?}", letter.errors) };
     assert_eq!((&*error.class, &*error.error), ("temporary", "no leader"));
-    assert_eq!((&*letter.reason, letter.reason_word()), ("refused: too large", "refused"));
+    assert_eq!((&*letter.reason, letter.typed_reason()), ("refused: too large", DeadLetterReason::Refused));
     let ended_at = under_test.now().await;
     for at in [letter.created_at, letter.dead_at] {
         assert!(began_at <= at && at <= ended_at, "{at:?}, not from {began_at:?} to {ended_at:?}");

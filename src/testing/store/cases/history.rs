@@ -15,7 +15,7 @@ async fn is_sent(history: &dyn HistoryStore, key: RowKey) -> bool {
 
 /// A settled message is in the history with everything it had, and no longer in the live table.
 pub async fn settle_into_history_moves_the_whole_message(under_test: &dyn StoreUnderTest) {
-    let Some(history) = under_test.store().history() else { return };
+    let history = under_test.store().history();
     history.check_history().await.expect("the tables are there");
     let mut envelope = message(TOPIC);
     envelope.headers = [("trace", "a"), ("trace", "b")].into_iter().collect::<Headers>();
@@ -40,7 +40,7 @@ pub async fn settle_into_history_moves_the_whole_message(under_test: &dyn StoreU
 
 /// Settling again changes nothing: there is one message, with its first time.
 pub async fn settle_into_history_again_changes_nothing(under_test: &dyn StoreUnderTest) {
-    let Some(history) = under_test.store().history() else { return };
+    let history = under_test.store().history();
     let key = insert(under_test, DUE).await;
     assert_eq!(history.settle_into_history(&[kept(key)], Locking::Skip).await.expect("settle"), [key]);
     let first = history.sent(key.message_id).await.expect("sent");
@@ -56,7 +56,7 @@ pub async fn settle_into_history_again_changes_nothing(under_test: &dyn StoreUnd
 
 /// A late settle moves no other message that got the same id.
 pub async fn settle_into_history_requires_id_and_message_id(under_test: &dyn StoreUnderTest) {
-    let Some(history) = under_test.store().history() else { return };
+    let history = under_test.store().history();
     let key = insert(under_test, DUE).await;
     for locking in [Locking::Skip, Locking::Wait] {
         let settled = history.settle_into_history(&[kept(other_message(key))], locking).await.expect("settle");
@@ -68,7 +68,7 @@ pub async fn settle_into_history_requires_id_and_message_id(under_test: &dyn Sto
 
 /// Rows that others have locked are skipped, neither removed nor kept, or the call waits for them.
 pub async fn settle_into_history_respects_locks(under_test: &dyn StoreUnderTest) {
-    let Some(history) = under_test.store().history() else { return };
+    let history = under_test.store().history();
     let inserted = insert_due(under_test, 2).await;
     let Some(lock) = under_test.lock(inserted[0]).await else { return };
     let rows: Vec<HistoryRow> = inserted.iter().map(|key| kept(*key)).collect();
@@ -84,7 +84,7 @@ pub async fn settle_into_history_respects_locks(under_test: &dyn StoreUnderTest)
 
 /// A claim of a topic with a history moves delivered rows, and nothing else.
 pub async fn close_moves_delivered_rows_into_history(under_test: &dyn StoreUnderTest) {
-    let Some(history) = under_test.store().history() else { return };
+    let history = under_test.store().history();
     let inserted = insert_due(under_test, 3).await;
     let claim = claim(under_test, &crate::store::ClaimSpec { keep: Some(KEEP), ..spec(TOPIC) }).await;
     let closed = claim.handle.close(&inserted[..1], &inserted[1..2]).await.expect("close");
@@ -96,7 +96,7 @@ pub async fn close_moves_delivered_rows_into_history(under_test: &dyn StoreUnder
 
 /// Without a history, close and settle delete.
 pub async fn rows_without_history_are_deleted(under_test: &dyn StoreUnderTest) {
-    let Some(history) = under_test.store().history() else { return };
+    let history = under_test.store().history();
     let inserted = insert_due(under_test, 2).await;
     let claim = claim(under_test, &spec(TOPIC)).await;
     claim.handle.close(&inserted[..1], &[]).await.expect("close");
@@ -106,7 +106,7 @@ pub async fn rows_without_history_are_deleted(under_test: &dyn StoreUnderTest) {
 
 /// A message that was delivered after all moves from the dead letters to the history.
 pub async fn settle_dead_letters_into_history_moves_them(under_test: &dyn StoreUnderTest) {
-    let Some(history) = under_test.store().history() else { return };
+    let history = under_test.store().history();
     let keys = insert_due(under_test, 3).await;
     let dead: Vec<NewDeadLetter> = keys[..2].iter().map(|&key| to_dead_letter(Held { key, epoch: 0 })).collect();
     assert_eq!(under_test.store().dead_letter(&dead).await.expect("dead_letter").len(), 2);
@@ -124,7 +124,7 @@ pub async fn settle_dead_letters_into_history_moves_them(under_test: &dyn StoreU
 
 /// Many rows, of several topics with their own numbers of days, move in one call.
 pub async fn a_thousand_rows_move_into_history_in_one_call(under_test: &dyn StoreUnderTest) {
-    let Some(history) = under_test.store().history() else { return };
+    let history = under_test.store().history();
     let rows: Vec<HistoryRow> = insert_due(under_test, 1_000).await.into_iter().map(kept).collect();
     assert_eq!(history.settle_into_history(&rows, Locking::Skip).await.expect("settle").len(), 1_000);
     assert!(under_test.live_rows().await.is_empty());
@@ -133,7 +133,7 @@ pub async fn a_thousand_rows_move_into_history_in_one_call(under_test: &dyn Stor
 
 /// Pages of a key join without gaps or duplicates, by time of sending.
 pub async fn sent_of_key_comes_in_pages(under_test: &dyn StoreUnderTest) {
-    let Some(history) = under_test.store().history() else { return };
+    let history = under_test.store().history();
     let (mut ours, topic) = (Vec::new(), TOPIC.into());
     for (topic, key) in [(TOPIC, "1"), (TOPIC, "2"), (TOPIC, "1"), ("invoices", "1"), (TOPIC, "1")] {
         let mut envelope = message(topic);
@@ -163,7 +163,7 @@ pub async fn sent_of_key_comes_in_pages(under_test: &dyn StoreUnderTest) {
 
 /// Counted by topic, up to the limit.
 pub async fn sent_is_counted(under_test: &dyn StoreUnderTest) {
-    let Some(history) = under_test.store().history() else { return };
+    let history = under_test.store().history();
     let awaiting = Keep { awaits_processing: true, ..KEEP };
     let keys = insert_due(under_test, 4).await;
     let rows =
@@ -179,7 +179,7 @@ pub async fn sent_is_counted(under_test: &dyn StoreUnderTest) {
 
 /// A row of a lane keeps its lane.
 pub async fn lane_row_moves_into_history(under_test: &dyn StoreUnderTest) {
-    let Some(history) = under_test.store().history() else { return };
+    let history = under_test.store().history();
     let key = insert(under_test, InsertOptions::default().in_lane(3)).await;
     assert_eq!(history.settle_into_history(&[kept(key)], Locking::Skip).await.expect("settle"), [key]);
     let sent = history.sent(key.message_id).await.expect("sent").expect("it is kept");

@@ -16,7 +16,7 @@ async fn horizon(lanes: &dyn LaneStore) -> Option<Horizon> {
 
 /// A store that reports open transactions counts one until it has committed or rolled back, and no longer.
 pub async fn lane_horizon_follows_open_transactions(under_test: &dyn StoreUnderTest) {
-    let Some(lanes) = under_test.store().lanes() else { return };
+    let lanes = under_test.store().lanes();
     let mut envelope = message(TOPIC);
     envelope.key = Some(KEY.to_owned());
     under_test.insert(&envelope, InsertOptions::default().in_lane(lane_of(KEY, LANES))).await;

@@ -22,11 +22,11 @@ pub(super) fn topic() -> Arc<str> {
     TOPIC.into()
 }
 
-/// The lane operations, with the topic's lanes created; `None` if the store has no lanes.
-pub(super) async fn lanes(under_test: &dyn StoreUnderTest) -> Option<&dyn LaneStore> {
-    let lanes = under_test.store().lanes()?;
+/// The lane operations, with the topic's lanes created.
+pub(super) async fn lanes(under_test: &dyn StoreUnderTest) -> &dyn LaneStore {
+    let lanes = under_test.store().lanes();
     lanes.prepare_lanes(&[count(LANES)]).await.expect("prepare the lanes");
-    Some(lanes)
+    lanes
 }
 
 fn count(lanes: u16) -> LaneCount {
@@ -88,7 +88,7 @@ fn to_dead_letter(row: RowKey, fence: i64) -> WithFence<NewDeadLetter> {
 
 /// Lanes are created once, and their number is fixed from then on.
 pub async fn lanes_keep_their_number(under_test: &dyn StoreUnderTest) {
-    let Some(lanes) = lanes(under_test).await else { return };
+    let lanes = lanes(under_test).await;
     lanes.prepare_lanes(&[count(LANES)]).await.expect("the same number again");
     let view = lanes.read_lanes(&topic()).await.expect("read_lanes");
     let numbers: Vec<u16> = view.lanes.iter().map(|lane| lane.lane).collect();
@@ -106,7 +106,7 @@ pub async fn lanes_keep_their_number(under_test: &dyn StoreUnderTest) {
 
 /// If two nodes create different numbers of lanes at once, one finds the other's.
 pub async fn lanes_are_made_by_one_node(under_test: &dyn StoreUnderTest) {
-    let Some(lanes) = under_test.store().lanes() else { return };
+    let lanes = under_test.store().lanes();
     for round in 0..10 {
         let topic: Arc<str> = format!("{TOPIC}-{round}").into();
         let count = |lanes| [LaneCount { topic: Arc::clone(&topic), lanes }];
@@ -126,7 +126,7 @@ pub async fn lanes_are_made_by_one_node(under_test: &dyn StoreUnderTest) {
 
 /// A topic with rows that were enqueued for another number of lanes gets none.
 pub async fn lanes_are_checked_against_existing_rows(under_test: &dyn StoreUnderTest) {
-    let Some(lanes) = under_test.store().lanes() else { return };
+    let lanes = under_test.store().lanes();
     insert(under_test, DUE).await;
     let has_ordered_rows = async || lanes.has_ordered_rows(&TOPIC.into()).await.expect("has_ordered_rows");
     assert!(!has_ordered_rows().await, "the row is in no lane");
@@ -143,7 +143,7 @@ pub async fn lanes_are_checked_against_existing_rows(under_test: &dyn StoreUnder
 
 /// Even if only a few do not fit, after many that do.
 pub async fn lanes_are_checked_against_the_last_rows_too(under_test: &dyn StoreUnderTest) {
-    let Some(lanes) = under_test.store().lanes() else { return };
+    let lanes = under_test.store().lanes();
     let in_lane = |lane: u16, of: u16| move |key: &String| lane_of(key, of) == lane;
     let key = |is_meant: &dyn Fn(&String) -> bool| (0..).map(|key| key.to_string()).find(is_meant).expect("some key");
     let anyhow = key(&in_lane(0, LANES * 2));
@@ -166,7 +166,7 @@ pub async fn lanes_are_checked_against_the_last_rows_too(under_test: &dyn StoreU
 
 /// Each node takes its share of the free lanes, and no more.
 pub async fn lanes_are_shared_fairly(under_test: &dyn StoreUnderTest) {
-    let Some(lanes) = lanes(under_test).await else { return };
+    let lanes = lanes(under_test).await;
     let (first, held) = sole_owner(lanes).await;
     let second = NodeId::new();
     let view = lanes.balance_lanes(&joining(second)).await.expect("join");
@@ -189,7 +189,7 @@ pub async fn lanes_are_shared_fairly(under_test: &dyn StoreUnderTest) {
 
 /// Many nodes that balance at once own every lane exactly once.
 pub async fn concurrent_balances_share_no_lane(under_test: &dyn StoreUnderTest) {
-    let Some(lanes) = lanes(under_test).await else { return };
+    let lanes = lanes(under_test).await;
     let nodes: Vec<NodeId> = (0..3).map(|_| NodeId::new()).collect();
     let keeps = nodes
         .iter()
@@ -204,7 +204,7 @@ pub async fn concurrent_balances_share_no_lane(under_test: &dyn StoreUnderTest) 
 
 /// A lane stays its owner's until its lease ends. The next owner sends nothing for a while.
 pub async fn lane_is_taken_over_when_its_lease_ends(under_test: &dyn StoreUnderTest) {
-    let Some(lanes) = lanes(under_test).await else { return };
+    let lanes = lanes(under_test).await;
     let (first, held) = sole_owner(lanes).await;
     under_test.advance(LEASE / 2).await;
     let renew = LaneBalanceSpec { renew: held[..1].to_vec(), ..joining(first) };
@@ -224,7 +224,7 @@ pub async fn lane_is_taken_over_when_its_lease_ends(under_test: &dyn StoreUnderT
 
 /// Every lane returned as a node's own was leased by that call, even one it no longer knew of or beyond its share: the node relies on it.
 pub async fn owned_lanes_are_renewed_by_each_balance(under_test: &dyn StoreUnderTest) {
-    let Some(lanes) = lanes(under_test).await else { return };
+    let lanes = lanes(under_test).await;
     let (node, _) = sole_owner(lanes).await;
     lanes.balance_lanes(&joining(NodeId::new())).await.expect("another joins");
     let longer = LaneBalanceSpec { lease_duration: LEASE * 2, ..joining(node) };
@@ -237,7 +237,7 @@ pub async fn owned_lanes_are_renewed_by_each_balance(under_test: &dyn StoreUnder
 
 /// A node that leaves releases its lanes, and is no longer counted.
 pub async fn leaving_node_is_no_longer_counted(under_test: &dyn StoreUnderTest) {
-    let Some(lanes) = lanes(under_test).await else { return };
+    let lanes = lanes(under_test).await;
     let (node, held) = sole_owner(lanes).await;
     let leave = LaneBalanceSpec { release: held, joins: false, ..joining(node) };
     let view = lanes.balance_lanes(&leave).await.expect("leave");
@@ -247,7 +247,7 @@ pub async fn leaving_node_is_no_longer_counted(under_test: &dyn StoreUnderTest) 
 
 /// Rows of a lane come by id, after the given id, and at most as many as each scan asks for.
 pub async fn lane_entries_come_by_id(under_test: &dyn StoreUnderTest) {
-    let Some(lanes) = lanes(under_test).await else { return };
+    let lanes = lanes(under_test).await;
     let mut rows = Vec::new();
     for key in ["a", "b", "a", "c", "a"] {
         rows.push((lane_of(key, LANES), insert_keyed(under_test, key).await, key));
@@ -275,7 +275,7 @@ pub async fn lane_entries_come_by_id(under_test: &dyn StoreUnderTest) {
 
 /// Rows of lanes are read by their identity, and only those that still exist.
 pub async fn lane_rows_are_those_still_there(under_test: &dyn StoreUnderTest) {
-    let Some(lanes) = lanes(under_test).await else { return };
+    let lanes = lanes(under_test).await;
     let (envelope, options) = keyed("a");
     let row = under_test.insert(&envelope, options).await;
     let gone = insert_keyed(under_test, "a").await;
@@ -305,7 +305,7 @@ pub async fn lane_rows_are_no_claims(under_test: &dyn StoreUnderTest) {
 
 /// A failure is counted under owner and fence, and does not move the row: its key waits behind it.
 pub async fn lane_failure_leaves_the_row_in_its_place(under_test: &dyn StoreUnderTest) {
-    let Some(lanes) = lanes(under_test).await else { return };
+    let lanes = lanes(under_test).await;
     let (node, held) = sole_owner(lanes).await;
     let row = insert_keyed(under_test, "a").await;
     let fence = fence_of(&held, "a");
@@ -324,7 +324,7 @@ pub async fn lane_failure_leaves_the_row_in_its_place(under_test: &dyn StoreUnde
 
 /// Concurrent writes of failures in one lane, and a concurrent lane balancer, wait for each other and skip nothing.
 pub async fn concurrent_lane_failures_are_all_recorded(under_test: &dyn StoreUnderTest) {
-    let Some(lanes) = lanes(under_test).await else { return };
+    let lanes = lanes(under_test).await;
     let (node, held) = sole_owner(lanes).await;
     let fence = fence_of(&held, "a");
     for _ in 0..5 {
@@ -345,7 +345,7 @@ pub async fn concurrent_lane_failures_are_all_recorded(under_test: &dyn StoreUnd
 
 /// Only its lane's owner can record a row's failure or dead-letter it.
 pub async fn lane_writes_require_owner_and_fence(under_test: &dyn StoreUnderTest) {
-    let Some(lanes) = lanes(under_test).await else { return };
+    let lanes = lanes(under_test).await;
     let (node, held) = sole_owner(lanes).await;
     let row = insert_keyed(under_test, "a").await;
     let fence = fence_of(&held, "a");
@@ -368,7 +368,7 @@ pub async fn lane_writes_require_owner_and_fence(under_test: &dyn StoreUnderTest
 
 /// A dead-lettered row of a lane becomes a dead letter, and the next one of its key is free.
 pub async fn lane_row_becomes_a_dead_letter(under_test: &dyn StoreUnderTest) {
-    let Some(lanes) = lanes(under_test).await else { return };
+    let lanes = lanes(under_test).await;
     let (node, held) = sole_owner(lanes).await;
     let row = insert_keyed(under_test, "a").await;
     let next = insert_keyed(under_test, "a").await;
@@ -382,7 +382,7 @@ pub async fn lane_row_becomes_a_dead_letter(under_test: &dyn StoreUnderTest) {
 
 /// Calls without lanes or rows do nothing.
 pub async fn empty_lane_calls_do_nothing(under_test: &dyn StoreUnderTest) {
-    let Some(lanes) = lanes(under_test).await else { return };
+    let lanes = lanes(under_test).await;
     lanes.prepare_lanes(&[]).await.expect("prepare");
     assert!(lanes.lane_entries(&topic(), &[]).await.expect("entries").is_empty());
     assert!(lanes.lane_rows(&topic(), &[]).await.expect("rows").is_empty());

@@ -49,7 +49,7 @@ async fn unprocessed(history: &dyn HistoryStore, age_min: Duration) -> Vec<Messa
 
 /// A report keeps its first time, whoever repeats it.
 pub async fn processed_report_is_recorded_once(under_test: &dyn StoreUnderTest) {
-    let Some(history) = under_test.store().history() else { return };
+    let history = under_test.store().history();
     let (key, other) = (send(under_test, history).await, send(under_test, history).await);
     assert_eq!(processed_at(history, key).await, None);
     let (window, outcome) = WriteWindow::of(under_test, report(history, key)).await;
@@ -70,7 +70,7 @@ pub async fn processed_report_is_recorded_once(under_test: &dyn StoreUnderTest) 
 
 /// A consumer that is faster than the settle loses nothing.
 pub async fn processed_report_waits_for_its_message(under_test: &dyn StoreUnderTest) {
-    let Some(history) = under_test.store().history() else { return };
+    let history = under_test.store().history();
     let key = insert(under_test, DUE).await;
     let (window, outcome) = WriteWindow::of(under_test, report(history, key)).await;
     assert_eq!(
@@ -88,7 +88,7 @@ pub async fn processed_report_waits_for_its_message(under_test: &dyn StoreUnderT
 
 /// Report and settle at the same time: whichever comes first, the message is processed.
 pub async fn processed_report_concurrent_with_a_settle_is_not_lost(under_test: &dyn StoreUnderTest) {
-    let Some(history) = under_test.store().history() else { return };
+    let history = under_test.store().history();
     for _ in 0..20 {
         let key = insert(under_test, DUE).await;
         let (outcome, ()) = tokio::join!(report(history, key), settle(history, key));
@@ -102,7 +102,7 @@ pub async fn processed_report_concurrent_with_a_settle_is_not_lost(under_test: &
 
 /// Every read includes a report that is still stored separately, and in time it is copied to its message.
 pub async fn old_processed_reports_are_applied_to_their_messages(under_test: &dyn StoreUnderTest) {
-    let Some(history) = under_test.store().history() else { return };
+    let history = under_test.store().history();
     let key = insert(under_test, DUE).await;
     assert_eq!(report(history, key).await, ProcessedOutcome::NotSettledYet);
     // Its topic did not await processing when it was settled, so the settle did not look for reports.
@@ -123,7 +123,7 @@ pub async fn old_processed_reports_are_applied_to_their_messages(under_test: &dy
 
 /// Messages that await processing, are not processed and were sent long enough ago; in pages.
 pub async fn unprocessed_comes_in_pages(under_test: &dyn StoreUnderTest) {
-    let Some(history) = under_test.store().history() else { return };
+    let history = under_test.store().history();
     let mut late = Vec::new();
     for _ in 0..5 {
         late.push(send(under_test, history).await.message_id);
@@ -155,7 +155,7 @@ pub async fn unprocessed_comes_in_pages(under_test: &dyn StoreUnderTest) {
 
 /// A resent message is live as it was, under its message id and the next epoch; a processed one stays.
 pub async fn resend_requeues_messages(under_test: &dyn StoreUnderTest) {
-    let Some(history) = under_test.store().history() else { return };
+    let history = under_test.store().history();
     let (key, processed) = (send(under_test, history).await, send(under_test, history).await);
     report(history, processed).await;
     let requested = [key.message_id, processed.message_id, MessageId::new()].map(|message| requeue(message, None));
@@ -177,7 +177,7 @@ pub async fn resend_requeues_messages(under_test: &dyn StoreUnderTest) {
 
 /// The settle of an earlier copy may come late, or again because its answer was lost: it must not remove the new copy.
 pub async fn resend_survives_a_late_settle(under_test: &dyn StoreUnderTest) {
-    let Some(history) = under_test.store().history() else { return };
+    let history = under_test.store().history();
     for (options, lane) in [(DUE, None), (InsertOptions::default().in_lane(3), Some(3))] {
         let key = insert(under_test, options).await;
         settle(history, key).await;
@@ -197,7 +197,7 @@ pub async fn resend_survives_a_late_settle(under_test: &dyn StoreUnderTest) {
 
 /// In a lane, resent messages go after everything that is there, in the order in which they were enqueued.
 pub async fn resend_goes_to_the_tail_of_a_lane(under_test: &dyn StoreUnderTest) {
-    let Some(history) = under_test.store().history() else { return };
+    let history = under_test.store().history();
     let mut rows = Vec::new();
     for _ in 0..3 {
         rows.push(insert(under_test, InsertOptions::default().in_lane(3)).await);

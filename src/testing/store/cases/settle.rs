@@ -77,14 +77,9 @@ pub async fn settle_dead_letters_requires_id_and_message_id(under_test: &dyn Sto
     let first_copy = RowKey { id: letter.id + 1, ..letter };
     let rows = [first_copy, other_message(letter)];
     assert_eq!(under_test.store().settle_dead_letters(&rows).await.expect("settle_dead_letters"), 0);
-    if let Some(history) = under_test.store().history() {
-        let kept = rows.map(|key| HistoryRow { key, keep: Keep { days: 1, awaits_processing: false } });
-        assert_eq!(history.settle_dead_letters_into_history(&kept).await.expect("settle_dead_letters"), 0);
-        assert_eq!(
-            history.count_sent(&TOPIC.into(), 10).await.expect("count").sent,
-            0,
-            "nothing is kept of it, either"
-        );
-    }
+    let history = under_test.store().history();
+    let kept = rows.map(|key| HistoryRow { key, keep: Keep { days: 1, awaits_processing: false } });
+    assert_eq!(history.settle_dead_letters_into_history(&kept).await.expect("settle_dead_letters"), 0);
+    assert_eq!(history.count_sent(&TOPIC.into(), 10).await.expect("count").sent, 0, "nothing is kept of it, either");
     assert_eq!(dead_letter_keys(under_test).await, [letter]);
 }

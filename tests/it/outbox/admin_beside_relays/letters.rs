@@ -55,7 +55,7 @@ async fn dead_letters_are_retried_by_filter_and_rate(fixture: &mut Fixture) {
     assert!(!returned.iter().any(|id| fixture.is_delivered(*id)), "the filter does not match them");
     let counts = call!(fixture, count_dead_letters()).expect("count");
     assert_eq!(
-        counts.iter().map(|of| (&*of.topic, &*of.reason, of.count)).collect::<Vec<_>>(),
+        counts.iter().map(|of| (&*of.topic, of.reason.as_str(), of.count)).collect::<Vec<_>>(),
         [(PAYMENTS, "attempts", 3)]
     );
 

@@ -43,7 +43,7 @@ async fn statements_take_no_predicate_locks_where_serializable_is_the_default() 
     store.backlog(10).await.expect("backlog");
     let claim = store.claim(&spec()).await.expect("claim");
     claim.handle.close(&[], &[]).await.expect("close");
-    let lanes = store.lanes().expect("lanes");
+    let lanes = store.lanes();
     lanes.lane_entries(&"orders".into(), &[]).await.expect("entries");
     lanes.read_lanes(&"orders".into()).await.expect("lanes");
 

@@ -41,7 +41,7 @@ async fn sweeps_beside_an_old_snapshot_read_no_dead_entries() {
     let mut store = PostgresStore::new(deadpool(&format!("{}?application_name={}", test.url, counted.test.name)));
     store.use_tables(&test.names);
     let outbox = Outbox::builder().topic(Topic::new("orders")).tables(test.names.clone()).build().expect("build");
-    let limits = Limits { poll_interval: Duration::from_millis(20), ..Limits::default() };
+    let limits = Limits::default().poll_interval(Duration::from_millis(20));
     let broker = MemoryTransport::new();
     let relay = outbox.relay().store(store).transport(broker.clone()).limits(limits).start().await.expect("start");
     for sweep in 1..=SWEEPS {

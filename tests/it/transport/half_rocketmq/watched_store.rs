@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use diesel_outbox::internals::store::{
-    Claim, ClaimSpec, Confirmed, Decision, Failed, HalfStore, Held, Locking, NewDeadLetter, PollResult, PollSpec,
-    RowKey, RowRef, Store, StoreWarning, TopicBacklog,
+    Claim, ClaimSpec, Confirmed, Decision, Failed, HalfStore, Held, HistoryStore, LaneStore, Locking, NewDeadLetter,
+    PollResult, PollSpec, RowKey, RowRef, Store, StoreWarning, TopicBacklog,
 };
 use diesel_outbox::store::StoreError;
 use diesel_outbox::{MessageId, TableNames};
@@ -78,6 +78,14 @@ impl<S: Store> Store for WatchedStore<S> {
 
     fn halves(&self) -> Option<&dyn HalfStore> {
         Some(self)
+    }
+
+    fn lanes(&self) -> &dyn LaneStore {
+        self.store.lanes()
+    }
+
+    fn history(&self) -> &dyn HistoryStore {
+        self.store.history()
     }
 
     async fn check(&self) -> Result<Vec<StoreWarning>, StoreError> {

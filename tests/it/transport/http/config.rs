@@ -55,7 +55,7 @@ async fn a_topic_without_a_target_prevents_the_start() {
     assert_eq!(error.class(), FailureClass::Topic);
     assert!(error.to_string().contains("\"invoices\""), "{error}");
     let limit = diesel_outbox::Limits::default();
-    assert!(transport.delivery_timeout() + limit.term_margin_duration < limit.lease_duration);
+    assert!(transport.delivery_timeout() + limit.lease_margin_duration < limit.lease_duration);
 }
 
 #[tokio::test]

@@ -49,14 +49,14 @@ pub(super) async fn relay_of(
     let broker = MemoryTransport::new();
     broker.set_delivery_timeout(Duration::from_secs(1));
     // What was in flight when the receiver went waits for the end of its lease.
-    let limits = Limits { lease_duration: Duration::from_secs(4), ..Limits::default() };
+    let limits = Limits::default().lease_duration(Duration::from_secs(4));
     let relay = outbox.relay().store(store.clone()).limits(limits).transport(broker.clone());
     let relay = relay.transport_named("http", http.build().unwrap());
     (relay.start().await.unwrap(), broker)
 }
 
 fn is_down(relay: &Relay) -> bool {
-    matches!(relay.status().route("http").unwrap().transport, TransportStatus::Down { .. })
+    matches!(relay.status().transport_named("http").unwrap().status, TransportStatus::Down { .. })
 }
 
 pub(super) fn ids(receiver: &Receiver) -> BTreeSet<MessageId> {

@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result};
 use diesel_outbox::internals::metrics::{
-    CLAIM_FAILED, HOOK_LOST, LANE_LOST, LEASE_LOST, RESENT, SETTLE_MISSED, SETTLE_RETRIED, TERM_MISSED,
+    CLAIM_FAILED, LANE_LOST, LEASE_EXPIRED, LEASE_LOST, LEFT_TO_SWEEPER, RESENT, SETTLE_MISSED, SETTLE_RETRIED,
 };
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 
 const COUNTED: [&str; 8] =
-    [TERM_MISSED, CLAIM_FAILED, HOOK_LOST, LANE_LOST, LEASE_LOST, RESENT, SETTLE_MISSED, SETTLE_RETRIED];
+    [LEASE_EXPIRED, CLAIM_FAILED, LEFT_TO_SWEEPER, LANE_LOST, LEASE_LOST, RESENT, SETTLE_MISSED, SETTLE_RETRIED];
 
 /// Counts by metric and label values.
 type Counts = BTreeMap<(&'static str, String), Arc<AtomicU64>>;
@@ -77,14 +77,14 @@ mod tests {
     fn only_selected_metrics_are_counted_in_total_and_by_label() {
         let counters = Counters::default();
         metrics::with_local_recorder(&counters, || {
-            metrics::counter!(TERM_MISSED, "path" => "swept").increment(2);
-            metrics::counter!(TERM_MISSED, "path" => "lane").increment(1);
-            metrics::counter!(TERM_MISSED, "path" => "swept").increment(1);
+            metrics::counter!(LEASE_EXPIRED, "path" => "swept").increment(2);
+            metrics::counter!(LEASE_EXPIRED, "path" => "lane").increment(1);
+            metrics::counter!(LEASE_EXPIRED, "path" => "swept").increment(1);
             metrics::counter!(SENT, "path" => "swept").increment(5);
         });
         let counts: BTreeMap<String, u64> = counters.counts().into_iter().collect();
-        assert_eq!((counts[TERM_MISSED], counts[CLAIM_FAILED], counts.get(SENT)), (4, 0, None));
-        let of = |path: &str| counts[&format!("{TERM_MISSED} {path}")];
+        assert_eq!((counts[LEASE_EXPIRED], counts[CLAIM_FAILED], counts.get(SENT)), (4, 0, None));
+        let of = |path: &str| counts[&format!("{LEASE_EXPIRED} {path}")];
         assert_eq!((of("lane"), of("swept")), (1, 3));
     }
 }

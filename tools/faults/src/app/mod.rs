@@ -121,15 +121,13 @@ fn kafka(config: &Config) -> Result<KafkaTransport> {
 }
 
 async fn relay(config: &Config, outbox: &Outbox, transport: FaultyKafka, clock: JumpingClock) -> Result<Relay> {
-    let limits = Limits {
-        lease_duration: Duration::from_millis(config.times.lease_ms),
-        lane_lease_duration: Duration::from_millis(config.times.lane_lease_ms),
-        topic_back_off_duration: Duration::from_secs(1),
+    let limits = Limits::default()
+        .lease_duration(Duration::from_millis(config.times.lease_ms))
+        .lane_lease_duration(Duration::from_millis(config.times.lane_lease_ms))
+        .topic_back_off_duration(Duration::from_secs(1))
         // Small, so that a burst exceeds it.
-        queue_refs_max: 256,
-        prune_interval: Duration::from_secs(2),
-        ..Limits::default()
-    };
+        .queue_rows_max(256)
+        .prune_interval(Duration::from_secs(2));
     let url = format!("{}?application_name={RELAY_NAME}{}", config.database_url, config.process);
     let pool = Pool::builder(AsyncDieselConnectionManager::<AsyncPgConnection>::new(url));
     let pool = pool.max_size(usize::try_from(RELAY_CONNECTIONS)?).build().context("create the relay's pool")?;

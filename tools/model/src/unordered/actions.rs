@@ -115,7 +115,7 @@ impl Action {
                 &["src/relay/engine/mod.rs", "src/relay/health/breaker.rs", "src/relay/ledger/claim_outcomes.rs"]
             }
             Self::LeaseEnds { .. } | Self::Pause { .. } => &["src/clock.rs", "src/relay/ledger/mod.rs"],
-            Self::CutClaim { .. } => &["src/store/pool/lease.rs"],
+            Self::CutClaim { .. } => &["src/store/pool/connection.rs"],
             Self::Crash { .. } => &["src/crash_points.rs"],
         }
     }

@@ -22,13 +22,13 @@ use crate::store::secrets::redacted;
 /// It needs no pool and no pool feature. The store opens a connection when a call finds none free, and keeps it. It has as many
 /// as it makes calls at once: six with the default limits and one transport, and up to three more for each ordered topic. It closes
 /// connections that were idle for a minute.
-pub struct OwnConnections {
+pub struct ManagedConnections {
     url: Arc<str>,
     /// Its address, without secrets.
     place: String,
 }
 
-impl OwnConnections {
+impl ManagedConnections {
     /// To a server, whose URL begins with one of `schemes`.
     #[cfg(any(
         all(feature = "postgres", any(feature = "async", feature = "libpq")),
@@ -81,26 +81,26 @@ impl OwnConnections {
 }
 
 // Its URL holds a password.
-impl fmt::Debug for OwnConnections {
+impl fmt::Debug for ManagedConnections {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("OwnConnections").field(&self.place).finish()
+        f.debug_tuple("ManagedConnections").field(&self.place).finish()
     }
 }
 
-impl Sealed for OwnConnections {}
+impl Sealed for ManagedConnections {}
 
 /// A connection that the store has opened.
 #[allow(unreachable_pub, reason = "without a driver no connection is returned")]
-pub struct Own<C>(C);
+pub struct Managed<C>(C);
 
-impl<C> fmt::Debug for Own<C> {
+impl<C> fmt::Debug for Managed<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Own").finish_non_exhaustive()
+        f.debug_struct("Managed").finish_non_exhaustive()
     }
 }
 
 #[cfg(all(feature = "async", any(feature = "postgres", feature = "mysql")))]
-impl<C: diesel_async::AsyncConnection + 'static> Handle for Own<C> {
+impl<C: diesel_async::AsyncConnection + 'static> Handle for Managed<C> {
     type Connection = C;
 
     fn connection(&mut self) -> &mut C {
@@ -111,7 +111,7 @@ impl<C: diesel_async::AsyncConnection + 'static> Handle for Own<C> {
 }
 
 #[cfg(any(feature = "sqlite", all(feature = "libpq", not(feature = "async"))))]
-impl<C: diesel::connection::LoadConnection + 'static> Holder for Own<C> {
+impl<C: diesel::connection::LoadConnection + 'static> Holder for Managed<C> {
     type Connection = C;
 
     fn connection(&mut self) -> &mut C {
@@ -123,15 +123,15 @@ impl<C: diesel::connection::LoadConnection + 'static> Holder for Own<C> {
 #[cfg(all(feature = "async", any(feature = "postgres", feature = "mysql")))]
 macro_rules! opened_async {
     ($backend:ty, $connection:ty) => {
-        impl ConnectionPool<$backend> for OwnConnections {
-            type Session = Pooled<Own<$connection>>;
+        impl ConnectionPool<$backend> for ManagedConnections {
+            type Session = Pooled<Managed<$connection>>;
 
             async fn open(&self, _within: Duration) -> Result<Self::Session, OpenError> {
                 let opened = <$connection as diesel_async::AsyncConnection>::establish(&self.url).await;
-                Ok(Pooled::new(Own(opened.map_err(|error| self.failed(&error))?)))
+                Ok(Pooled::new(Managed(opened.map_err(|error| self.failed(&error))?)))
             }
 
-            fn is_own(&self) -> bool {
+            fn is_managed(&self) -> bool {
                 true
             }
         }
@@ -149,18 +149,18 @@ opened_async!(diesel::mysql::Mysql, diesel_async::AsyncMysqlConnection);
 #[cfg(any(feature = "sqlite", all(feature = "libpq", not(feature = "async"))))]
 macro_rules! opened_sync {
     ($backend:ty, $connection:ty) => {
-        impl ConnectionPool<$backend> for OwnConnections {
-            type Session = Blocking<Own<$connection>>;
+        impl ConnectionPool<$backend> for ManagedConnections {
+            type Session = Blocking<Managed<$connection>>;
 
             async fn open(&self, _within: Duration) -> Result<Self::Session, OpenError> {
                 let (sender, receiver) = tokio::sync::oneshot::channel();
                 let url = Arc::clone(&self.url);
                 let open = move || drop(sender.send(<$connection as diesel::Connection>::establish(&url)));
                 std::thread::Builder::new().name("outbox-connect".into()).spawn(open)?;
-                Ok(Blocking::new(Own(receiver.await?.map_err(|error| self.failed(&error))?)))
+                Ok(Blocking::new(Managed(receiver.await?.map_err(|error| self.failed(&error))?)))
             }
 
-            fn is_own(&self) -> bool {
+            fn is_managed(&self) -> bool {
                 true
             }
         }
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     fn place(url: &str) -> Result<String, String> {
-        let made = OwnConnections::to_server(url, &["postgres", "postgresql"]);
+        let made = ManagedConnections::to_server(url, &["postgres", "postgresql"]);
         made.map(|own| format!("{own:?}")).map_err(|error| error.to_string())
     }
 

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::direct::queue::RelayHandle as _;
-use super::engine::engines::Engines;
 use super::flush::FlushOutcome;
-use super::health::backlog::{self, Backlog, BacklogError};
-use super::health::status::{self, RelayState, RelayStatus, StoreStatus};
+use crate::relay::direct::queue::ConnectedRelay as _;
+use crate::relay::engine::engines::Engines;
+use crate::relay::health::backlog::{self, Backlog, BacklogError};
+use crate::relay::health::status::{self, RelayState, RelayStatus, StoreStatus};
 
 /// A handle of a relay, for the parts of an application that observe it: health checks, metrics, admin pages. From
-/// [`Relay::handle`](super::Relay::handle).
+/// [`Relay::handle`](crate::relay::Relay::handle).
 ///
 /// It is cheap to clone. It neither keeps the relay alive nor ends it. After the relay's end, the status says so.
 ///
@@ -64,7 +64,7 @@ impl RelayHandle {
         Self { shared: Arc::clone(shared) }
     }
 
-    /// The relay's status; after its end, the last one. As [`Relay::status`](super::Relay::status).
+    /// The relay's status; after its end, the last one. As [`Relay::status`](crate::relay::Relay::status).
     pub fn status(&self) -> RelayStatus {
         // In this order: a relay that ends in between has stored its last status.
         let running = self.shared.engines.upgrade().map(|engines| status::snapshot(&engines));
@@ -72,12 +72,12 @@ impl RelayHandle {
         last.or(running).unwrap_or_else(|| unreachable!("a relay stores its last status before it ends"))
     }
 
-    /// The relay's health, for the liveness and readiness probes of an orchestrator. As [`Relay::health`](super::Relay::health).
+    /// The relay's health, for the liveness and readiness probes of an orchestrator. As [`Relay::health`](crate::relay::Relay::health).
     pub fn health(&self) -> RelayHealth {
         RelayHealth::of(&self.status())
     }
 
-    /// As [`Relay::backlog`](super::Relay::backlog).
+    /// As [`Relay::backlog`](crate::relay::Relay::backlog).
     ///
     /// # Errors
     /// The database did not count the messages, or the relay has ended.
@@ -89,7 +89,7 @@ impl RelayHandle {
         backlog::count(&engines).await.map_err(BacklogError::Store)
     }
 
-    /// As [`Relay::flush`](super::Relay::flush); [`FlushOutcome::NoRelay`] if the relay has ended.
+    /// As [`Relay::flush`](crate::relay::Relay::flush); [`FlushOutcome::NoRelay`] if the relay has ended.
     ///
     /// # Cancel safety
     /// Cancelling stops the waiting only.
@@ -107,7 +107,7 @@ impl RelayHandle {
     }
 }
 
-/// The health of a relay, for the probes of an orchestrator. From [`Relay::health`](super::Relay::health) and [`RelayHandle::health`].
+/// The health of a relay, for the probes of an orchestrator. From [`Relay::health`](crate::relay::Relay::health) and [`RelayHandle::health`].
 ///
 /// It is what the relay knows: no database and no broker is called for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -126,7 +126,7 @@ pub struct RelayHealth {
 }
 
 impl RelayHealth {
-    pub(super) fn of(status: &RelayStatus) -> Self {
+    pub(in crate::relay) fn of(status: &RelayStatus) -> Self {
         let is_running = matches!(status.state, RelayState::Running);
         let live = (is_running || matches!(status.state, RelayState::ShuttingDown)) && status.failing_tasks.is_empty();
         let down = problems_of_dependencies(status);
@@ -152,5 +152,5 @@ fn problems_of_dependencies(status: &RelayStatus) -> Vec<String> {
             Some(format!("the database has been down for {} s: {error}", since.as_secs()))
         }
     };
-    database.into_iter().chain(status.routes.iter().filter_map(|route| route.problem())).collect()
+    database.into_iter().chain(status.transports.iter().filter_map(|transport| transport.problem())).collect()
 }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// How a flush ended. From [`Relay::flush`](super::Relay::flush) and [`Outbox::flush`](crate::Outbox::flush).
+/// How a flush ended. From [`Relay::flush`](crate::relay::Relay::flush) and [`Outbox::flush`](crate::Outbox::flush).
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
