@@ -148,7 +148,7 @@ impl Relay {
     }
 
     /// Shuts down: takes no new messages, sends and settles those it has taken, and reports what is left. This takes at
-    /// most `grace`, which is raised to the claim window and cut to a day. A sweeper finds the rest later.
+    /// most `grace`, which is raised to the claim window with the lease margin, and cut to a day. A sweeper finds the rest later.
     ///
     /// # Cancel safety
     /// Cancelling it is like dropping the relay.
