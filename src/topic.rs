@@ -1,4 +1,4 @@
-//! A topic and how the outbox treats it.
+//! A topic and how the outbox treats it. The defaults are in `limits/messages.rs`.
 
 use std::fmt;
 use std::sync::Arc;

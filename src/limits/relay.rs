@@ -31,8 +31,8 @@ pub const CONFIRMS_AT_ONCE: usize = 1;
 /// too few connections, they wait for the other statements.
 pub const LANE_CALLS_AT_ONCE: usize = 3;
 
-/// A relay knows the database's clock from its polls. Each reading loses this part of its age in exactness: two clocks under NTP
-/// drift apart by a thousandth of the time at most, while both are being corrected. So a poll that waited a second for its
+/// A relay knows the database's clock from its polls. The error of a reading grows by a thousandth of its age: two clocks under NTP
+/// drift apart no faster, while both are being corrected. So a poll that waited a second for its
 /// connection replaces no good reading, and a clock that is set is followed with the next quick poll.
 pub const DATABASE_CLOCK_AGING: u32 = 1_000;
 
@@ -93,7 +93,7 @@ pub struct Limits {
     /// gains nothing. If transports shared workers, each worker would spend a claim window on the slowest transport.
     pub claim_workers: usize,
     /// Committed rows that wait for confirm, per transport: the id of each, or the row itself if it is inline. A queue of 16,384 that
-    /// drains at all drains within t/2.
+    /// drains at all is empty within half the staleness.
     pub queue_rows_max: usize,
     /// Rows of one confirm: beyond 500, the cost per row no longer falls.
     pub confirm_rows_max: usize,
@@ -123,7 +123,7 @@ pub struct Limits {
     /// that an idle relay sends less than one statement a second, including its prunes, renewals and counts of the backlog.
     pub poll_interval: Duration,
     /// Slack of the watermark: a row whose `due_at` was set this long before its COMMIT is still seen at once. A row
-    /// that commits this long after it was due (which is t after its enqueue) is found by a full scan
+    /// that commits this long after it was due (the topic's staleness after its enqueue) is found by a full scan
     /// (`FULL_SCAN_PAUSE_FACTOR`). 3 s is about how long a claim can keep a row locked
     /// ([`claim_lease_duration`](Self::claim_lease_duration), plus the second after which the database ends it). Not
     /// more: if an old snapshot keeps deleted rows, each poll and the first claim of each traversal walk over the rows of

@@ -1,3 +1,5 @@
+//! How a claim runs. Its SQL is in `store/sql/statements/claims.rs`.
+
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
