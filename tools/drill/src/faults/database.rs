@@ -1,0 +1,78 @@
+//! Faults of the database, its rights and its clock.
+
+use std::time::Duration;
+
+use anyhow::Result;
+
+use crate::world::{Session, World};
+
+const DEADLINE: Duration = Duration::from_secs(30);
+
+pub(super) fn stopped(world: &World) -> Result<Vec<Session>> {
+    world.postgres().stop()?;
+    Ok(Vec::new())
+}
+
+pub(super) fn no_right_to_write(world: &World) -> Result<Vec<Session>> {
+    world.psql("REVOKE UPDATE, DELETE ON outbox_messages FROM shop")?;
+    Ok(Vec::new())
+}
+
+pub(super) fn no_right_to_count(world: &World) -> Result<Vec<Session>> {
+    world.psql("REVOKE SELECT ON outbox_dead_letters FROM shop")?;
+    Ok(Vec::new())
+}
+
+/// As CREATE INDEX does.
+pub(super) fn table_locked(world: &World) -> Result<Vec<Session>> {
+    let sql = "BEGIN; LOCK TABLE outbox_messages IN SHARE ROW EXCLUSIVE MODE;";
+    Ok(vec![world.session("somebody", sql)?])
+}
+
+/// The rows are due, and locked before the relay may have them. The lock is as old as the runbook wants it.
+pub(super) fn rows_locked(world: &World) -> Result<Vec<Session>> {
+    world.psql(
+        "INSERT INTO outbox_paused_topics (topic) VALUES ('orders');
+         SELECT pg_sleep(3);
+         INSERT INTO outbox_messages (message_id, topic, kind, headers, payload, due_at)
+         SELECT gen_random_uuid(), 'orders', 'placed', '[]', '{}', now() FROM generate_series(1, 5);",
+    )?;
+    let sql = "BEGIN; SELECT id FROM outbox_messages WHERE topic = 'orders' FOR UPDATE;";
+    let session = world.session("somebody", sql)?;
+    let is_idle = "SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE application_name = 'somebody'
+        AND state = 'idle in transaction' AND state_change < now() - interval '10 seconds')";
+    world.until_sql(DEADLINE, "the rows are locked", is_idle)?;
+    world.psql("DELETE FROM outbox_paused_topics")?;
+    Ok(vec![session])
+}
+
+pub(super) fn no_login(world: &World) -> Result<Vec<Session>> {
+    world.psql(
+        "ALTER ROLE shop_notices NOLOGIN;
+         SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'shop_notices'",
+    )?;
+    Ok(Vec::new())
+}
+
+/// As after a restore by another role. The partitions of the next days are missing, too.
+pub(super) fn not_owner(world: &World) -> Result<Vec<Session>> {
+    world.psql(
+        "SELECT format('DROP TABLE %s', inhrelid::regclass) FROM pg_inherits
+         WHERE inhparent = 'outbox_history'::regclass AND inhrelid <> 'outbox_history_default'::regclass
+         \\gexec
+         ALTER TABLE outbox_history OWNER TO outbox;
+         ALTER TABLE outbox_history_default OWNER TO outbox;",
+    )?;
+    Ok(Vec::new())
+}
+
+/// A node that wrote its leases while the database's clock was a day ahead, and died.
+pub(super) fn lease_of_tomorrow(world: &World) -> Result<Vec<Session>> {
+    world.psql(
+        "INSERT INTO outbox_nodes (topic, node, expires_at)
+         VALUES ('account-events', '00000000-0000-4000-8000-000000000001', now() + interval '1 day');
+         UPDATE outbox_lanes SET owner = '00000000-0000-4000-8000-000000000001', fence = fence + 1,
+             expires_at = now() + interval '1 day' WHERE topic = 'account-events' AND lane < 4;",
+    )?;
+    Ok(Vec::new())
+}

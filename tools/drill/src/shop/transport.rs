@@ -1,0 +1,73 @@
+//! Kafka with the bugs of a bad release.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use diesel_outbox::transport::{
+    FailureClass, FencedLane, KafkaTransport, LaneName, Outcome, Receipt, Transport, TransportError,
+};
+use diesel_outbox::{Envelope, Topic};
+
+use super::{Bug, RETURNS};
+
+#[derive(Debug)]
+pub(super) struct BuggyKafka {
+    kafka: KafkaTransport,
+    bug: Option<Bug>,
+}
+
+impl BuggyKafka {
+    pub(super) fn new(kafka: KafkaTransport, bug: Option<Bug>) -> Self {
+        Self { kafka, bug }
+    }
+}
+
+#[async_trait]
+impl Transport for BuggyKafka {
+    fn delivery_timeout(&self) -> Duration {
+        self.kafka.delivery_timeout()
+    }
+
+    async fn prepare(&self, topics: &[Topic]) -> Result<(), TransportError> {
+        self.kafka.prepare(topics).await
+    }
+
+    fn send(&self, envelope: Envelope, receipt: Receipt) {
+        self.send_all(vec![(envelope, receipt)]);
+    }
+
+    /// Refuses the first copy of each message of one topic.
+    fn send_all(&self, messages: Vec<(Envelope, Receipt)>) {
+        let is_refused = |envelope: &Envelope| {
+            self.bug == Some(Bug::EveryEvent) && &*envelope.topic == RETURNS && envelope.kind == "refused"
+        };
+        let (refused, rest): (Vec<_>, Vec<_>) = messages.into_iter().partition(|(envelope, _)| is_refused(envelope));
+        for (_, receipt) in refused {
+            let error = std::io::Error::other("the drill refuses it");
+            receipt.complete(Outcome::Failed(TransportError::new(FailureClass::Record, error)));
+        }
+        self.kafka.send_all(rest);
+    }
+
+    async fn probe(&self) -> Result<(), TransportError> {
+        self.kafka.probe().await
+    }
+
+    fn outage(&self) -> Option<FailureClass> {
+        assert!(self.bug != Some(Bug::PanickingCall), "a bug in the transport");
+        self.kafka.outage()
+    }
+
+    fn supports_fencing(&self) -> bool {
+        self.kafka.supports_fencing()
+    }
+
+    async fn fence(&self, lane: LaneName) -> Result<Arc<dyn FencedLane>, TransportError> {
+        self.kafka.fence(lane).await
+    }
+
+    async fn flush(&self, within: Duration) -> usize {
+        self.kafka.flush(within).await
+    }
+}
