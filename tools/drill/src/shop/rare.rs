@@ -60,7 +60,7 @@ async fn dead_letters(work: &Work, admin: &Admin) -> Result<()> {
     work.commit(vec![refused("a"), refused("b"), refused("c")]).await?;
     let filter = DeadLetterFilter::new().topic(RETURNS);
     let dead = async {
-        while admin.count_dead_letters().await?.iter().map(|of| of.count).sum::<u64>() < 3 {
+        while admin.count_dead_letters().await?.iter().map(|of| of.count).sum::<usize>() < 3 {
             sleep(INTERVAL).await;
         }
         admin.redrive_all(&filter, RedriveRate::default(), |_| ()).await
