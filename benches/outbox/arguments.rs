@@ -16,6 +16,7 @@ pub(crate) enum Row {
     Network,
     Drain,
     DrainMillion,
+    DistantBroker,
     Debezium,
     Ordered,
     Latency,
@@ -34,13 +35,14 @@ pub(crate) enum Row {
 }
 
 impl Row {
-    const ALL: [(&str, Self); 21] = [
+    const ALL: [(&str, Self); 22] = [
         ("business", Self::Business),
         ("history", Self::History),
         ("by-hand", Self::ByHand),
         ("network", Self::Network),
         ("drain", Self::Drain),
         ("drain-million", Self::DrainMillion),
+        ("distant-broker", Self::DistantBroker),
         ("debezium", Self::Debezium),
         ("ordered", Self::Ordered),
         ("latency", Self::Latency),

@@ -4,8 +4,8 @@
 
 mod alert_rules;
 mod apt;
+mod background;
 mod bench;
-mod builds;
 mod checkers;
 mod commands;
 mod commit;
