@@ -59,7 +59,8 @@ fn named(query: &str) -> (Vec<(String, Vec<String>)>, Vec<String>) {
         let length = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != ':').unwrap_or(rest.len());
         let (word, behind) = rest.split_at(length);
         rest = behind;
-        let listed = |open: char, close: char| behind.trim_start().strip_prefix(open)?.split_once(close).map(|(list, _)| list);
+        let listed =
+            |open: char, close: char| behind.trim_start().strip_prefix(open)?.split_once(close).map(|(list, _)| list);
         match word {
             "by" | "on" => {
                 let labels = listed('(', ')').expect("a list of labels");
@@ -110,7 +111,8 @@ fn violations(query: &str) -> Vec<String> {
 
 #[test]
 fn every_alert_has_a_runbook_and_every_runbook_an_alert() {
-    let alerts: BTreeSet<String> = alerts().into_iter().map(|alert| format!("ops/runbooks/{}.md", alert.name)).collect();
+    let alerts: BTreeSet<String> =
+        alerts().into_iter().map(|alert| format!("ops/runbooks/{}.md", alert.name)).collect();
     assert_eq!(alerts, pages("ops/runbooks").into_iter().collect());
 }
 
@@ -136,7 +138,10 @@ fn every_alert_has_a_test_that_it_fires_and_is_silent() {
         assert!(cases.iter().any(|case| case.contains("exp_labels: ")), "{name} never fires in a test");
         let last_is_silent = |case: &&&str| case.trim_end().ends_with("exp_alerts: []");
         assert!(cases.iter().any(|case| last_is_silent(&case)), "{name} never recovers in a test");
-        assert!(cases.iter().all(|case| case.matches("exp_alerts: []").count() >= 1), "{name} is never silent in a test");
+        assert!(
+            cases.iter().all(|case| case.matches("exp_alerts: []").count() >= 1),
+            "{name} is never silent in a test"
+        );
     }
 }
 
@@ -162,8 +167,12 @@ fn rules_and_board_name_metrics_and_labels_that_exist() {
 #[test]
 fn every_metric_is_on_a_panel_of_the_board() {
     let queries = board_queries();
-    let shown: BTreeSet<&str> =
-        queries.iter().flat_map(|query| named(query).0).filter_map(|(name, _)| metric_of(&name)).map(|it| it.name).collect();
+    let shown: BTreeSet<&str> = queries
+        .iter()
+        .flat_map(|query| named(query).0)
+        .filter_map(|(name, _)| metric_of(&name))
+        .map(|it| it.name)
+        .collect();
     let missing: Vec<&str> = ALL.iter().map(|metric| metric.name).filter(|name| !shown.contains(name)).collect();
     assert!(missing.is_empty(), "no panel of ops/grafana/outbox.json shows {missing:?}");
 }
@@ -182,7 +191,10 @@ fn the_board_has_no_data_source_of_its_own() {
 
 #[test]
 fn a_wrong_name_or_label_in_a_query_is_found() {
-    let labels = ["sum by (job) (rate(outbox_failed_total{topic=\"a, b\", class!=\"record\"}[5m]))", "max by (relay, topic) (outbox_live_rows)"];
+    let labels = [
+        "sum by (job) (rate(outbox_failed_total{topic=\"a, b\", class!=\"record\"}[5m]))",
+        "max by (relay, topic) (outbox_live_rows)",
+    ];
     assert!(labels.iter().all(|query| violations(query).is_empty()), "{:?}", labels.map(violations));
     for (query, wrong) in [
         ("outbox_nothing", "outbox_nothing"),

@@ -65,11 +65,7 @@ pub(crate) fn now(prometheus: &Prometheus) -> Result<f64> {
 
 /// How many series the query returns since then.
 pub(crate) fn series_since(prometheus: &Prometheus, query: &str, since: f64) -> Result<usize> {
-    let path = format!(
-        "/api/v1/query_range?query={}&start={since}&end={}&step=2",
-        encoded(query),
-        now(prometheus)?
-    );
+    let path = format!("/api/v1/query_range?query={}&start={since}&end={}&step=2", encoded(query), now(prometheus)?);
     let found: Found = get(prometheus, &path).with_context(|| format!("query {query}"))?;
     Ok(found.result.as_array().map_or(0, Vec::len))
 }
@@ -99,7 +95,12 @@ pub(crate) fn loaded(prometheus: &Prometheus) -> Result<Option<Vec<String>>> {
     let groups: Groups = get(prometheus, "/api/v1/rules")?;
     let rules: Vec<Rule> = groups.groups.into_iter().flat_map(|group| group.rules).collect();
     for rule in &rules {
-        ensure!(rule.health != "err", "the rule {} fails: {}", rule.name, rule.last_error.as_deref().unwrap_or_default());
+        ensure!(
+            rule.health != "err",
+            "the rule {} fails: {}",
+            rule.name,
+            rule.last_error.as_deref().unwrap_or_default()
+        );
     }
     let all_evaluated = !rules.is_empty() && rules.iter().all(|rule| rule.health == "ok");
     let alerts = rules.into_iter().filter(|rule| rule.kind == "alerting").map(|rule| rule.name);

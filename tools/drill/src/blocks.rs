@@ -96,10 +96,14 @@ mod tests {
     #[test]
     fn only_marked_blocks_are_run() {
         let text = "# A\n\n## Remedy\n\n```sh\nrm -r /\n```\n\n```sql drill\nSELECT 1;\n```\n\n## Other\n```sh drill\na\nb\n```\n";
-        let block = |section: &str, language, text: &str| Block { section: section.to_owned(), language, text: text.to_owned() };
-        assert_eq!(marked(text), [
-            block("Remedy", Language::Sql, "SELECT 1;\n"),
-            block("Other", Language::Shell, "a\nb\n"),
-        ]);
+        let block = |section: &str, language, text: &str| Block {
+            section: section.to_owned(),
+            language,
+            text: text.to_owned(),
+        };
+        assert_eq!(
+            marked(text),
+            [block("Remedy", Language::Sql, "SELECT 1;\n"), block("Other", Language::Shell, "a\nb\n"),]
+        );
     }
 }

@@ -35,7 +35,8 @@ pub(crate) fn queries() -> Result<Vec<Query>> {
     for panel in list(&board, "panels") {
         for target in list(&panel, "targets") {
             let expression = target["expr"].as_str().context("a target has a query")?;
-            let expression = VARIABLES.iter().fold(expression.to_owned(), |text, (name, value)| text.replace(name, value));
+            let expression =
+                VARIABLES.iter().fold(expression.to_owned(), |text, (name, value)| text.replace(name, value));
             queries.push(Query { panel: panel["title"].as_str().unwrap_or_default().to_owned(), expression });
         }
     }

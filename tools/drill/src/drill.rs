@@ -38,10 +38,18 @@ pub(crate) fn run(arguments: &DrillArgs, stop: &Stop) -> Result<bool> {
         chosen.iter().for_each(|fault| println!("{:<26} {}", fault.alert, fault.what));
         return Ok(true);
     }
-    println!("starting PostgreSQL, Kafka, the application and Prometheus; a minute of the rules lasts {} s", 60.0 / rules::SPEED);
+    println!(
+        "starting PostgreSQL, Kafka, the application and Prometheus; a minute of the rules lasts {} s",
+        60.0 / rules::SPEED
+    );
     let world = World::start(stop)?;
     let since = alerts::now(&world.prometheus)?;
-    until(stop, HEALTHY_WITHIN, "Prometheus evaluates every rule", || Ok(alerts::loaded(&world.prometheus)?.is_some()))?;
+    until(
+        stop,
+        HEALTHY_WITHIN,
+        "Prometheus evaluates every rule",
+        || Ok(alerts::loaded(&world.prometheus)?.is_some()),
+    )?;
     until(stop, HEALTHY_WITHIN, "no alert fires", || world.is_healthy())?;
     let mut outcomes = Vec::new();
     for fault in chosen {
@@ -67,7 +75,8 @@ fn chosen(arguments: &DrillArgs) -> Result<Vec<Fault>> {
         let known: Vec<_> = faults::ALL.iter().map(|fault| fault.alert).collect();
         ensure!(known.contains(&alert.as_str()), "no fault sets off {alert}: {}", known.join(", "));
     }
-    let is_chosen = |fault: &&Fault| arguments.only.is_empty() || arguments.only.iter().any(|alert| alert == fault.alert);
+    let is_chosen =
+        |fault: &&Fault| arguments.only.is_empty() || arguments.only.iter().any(|alert| alert == fault.alert);
     Ok(faults::ALL.iter().filter(is_chosen).copied().collect())
 }
 
@@ -91,7 +100,9 @@ fn drill(world: &World, fault: Fault) -> Result<(Duration, Duration)> {
     println!("    clears after {:.0} s", cleared.as_secs_f64());
     drop(held);
     let healthy = until(&world.stop, HEALTHY_WITHIN, "everything works again", || world.is_healthy());
-    healthy.with_context(|| format!("these fire: {}", alerts::firing_names(&world.prometheus).unwrap_or_default().join(", ")))?;
+    healthy.with_context(|| {
+        format!("these fire: {}", alerts::firing_names(&world.prometheus).unwrap_or_default().join(", "))
+    })?;
     Ok((fired, cleared))
 }
 
@@ -117,7 +128,8 @@ fn check_metrics(world: &World) -> Result<()> {
     println!("\npromtool check metrics");
     let scraped = request(&world.shop().address(), "GET", "/metrics", "")?;
     let mut promtool = Command::new(install::promtool()?);
-    let child = promtool.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let child =
+        promtool.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = child.context("run promtool")?;
     child.stdin.take().context("piped above")?.write_all(scraped.as_bytes()).context("pass on the metrics")?;
     let output = child.wait_with_output()?;
@@ -131,7 +143,9 @@ fn print_report(outcomes: &[Outcome], failures: &[String], is_whole: bool) {
     println!("\n{:<26} {:>9} {:>10}  fault", "alert", "fires", "clears");
     for Outcome { fault, result } in outcomes {
         let (fired, cleared) = match result {
-            Ok((fired, cleared)) => (format!("{:.0} s", fired.as_secs_f64()), format!("{:.0} s", cleared.as_secs_f64())),
+            Ok((fired, cleared)) => {
+                (format!("{:.0} s", fired.as_secs_f64()), format!("{:.0} s", cleared.as_secs_f64()))
+            }
             Err(_) => ("FAILED".to_owned(), String::new()),
         };
         println!("{:<26} {fired:>9} {cleared:>10}  {}", fault.alert, fault.what);

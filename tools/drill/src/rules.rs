@@ -19,7 +19,8 @@ pub(crate) fn read(path: &Path) -> Result<String> {
 }
 
 fn shortened(rules: &str) -> String {
-    let lines = rules.lines().map(|line| if line.trim_start().starts_with('#') { line.to_owned() } else { shorten(line) });
+    let lines =
+        rules.lines().map(|line| if line.trim_start().starts_with('#') { line.to_owned() } else { shorten(line) });
     lines.map(|line| line + "\n").collect()
 }
 
@@ -81,7 +82,8 @@ mod tests {
     #[test]
     fn every_alert_keeps_its_name() {
         let rules = std::fs::read_to_string(crate::ops().join("prometheus/rules.yml")).expect("the rules");
-        let names = |text: &str| text.lines().filter(|line| line.contains("- alert: ")).map(str::to_owned).collect::<Vec<_>>();
+        let names =
+            |text: &str| text.lines().filter(|line| line.contains("- alert: ")).map(str::to_owned).collect::<Vec<_>>();
         assert_eq!(names(&shortened(&rules)), names(&rules));
         assert!(!shortened(&rules).contains("[5m]") && !shortened(&rules).contains("for: 5m"));
     }

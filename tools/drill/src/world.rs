@@ -58,11 +58,17 @@ impl Drop for Session {
 impl World {
     pub(crate) fn start(stop: &Stop) -> Result<Arc<Self>> {
         let folder = tempfile::tempdir().context("make a folder")?;
-        let server = postgres::Options { settings: vec![("log_min_messages".to_owned(), "fatal".to_owned())], ..Default::default() };
+        let server = postgres::Options {
+            settings: vec![("log_min_messages".to_owned(), "fatal".to_owned())],
+            ..Default::default()
+        };
         let postgres = Postgres::start(&server)?;
         let kafka = Kafka::start(&kafka::Options::default())?;
         let url = postgres.url();
-        let (password, _) = url.rsplit_once('@').and_then(|(login, _)| login.rsplit_once(':').map(|(_, it)| (it, ()))).context("a URL has a login")?;
+        let (password, _) = url
+            .rsplit_once('@')
+            .and_then(|(login, _)| login.rsplit_once(':').map(|(_, it)| (it, ())))
+            .context("a URL has a login")?;
         let url_of = |role: &str| format!("postgres://{role}:{password}@127.0.0.1:{}/outbox", postgres.port());
         psql(&url, &[tables::roles(password), tables::migrations()?, tables::RIGHTS.to_owned()].concat())?;
         let receiver = Receiver::start()?;
@@ -81,7 +87,10 @@ impl World {
         let settings = PROMETHEUS.replace("TARGET", &shop.address());
         let prometheus = Prometheus::start(&settings, &[("rules.yml", &rules)])?;
         let control = TcpListener::bind(("127.0.0.1", 0)).context("listen for commands")?;
-        let tools = [("kafka-topics.sh", "org.apache.kafka.tools.TopicCommand"), ("kafka-configs.sh", "kafka.admin.ConfigCommand")];
+        let tools = [
+            ("kafka-topics.sh", "org.apache.kafka.tools.TopicCommand"),
+            ("kafka-configs.sh", "kafka.admin.ConfigCommand"),
+        ];
         let tools = tools.iter().map(|(name, class)| Ok((*name, kafka.tool(class)?))).collect::<Result<Vec<_>>>()?;
         control::write_commands(folder.path(), &tools)?;
         let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap_or_default());
@@ -129,7 +138,8 @@ impl World {
     pub(crate) fn session(&self, name: &str, sql: &str) -> Result<Session> {
         let mut command = Command::new("psql");
         command.args(["-X", "-q", &self.database_url]).env("PGAPPNAME", name);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().context("run psql")?;
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().context("run psql")?;
         writeln!(child.stdin.as_mut().context("piped above")?, "{sql}").context("begin a session")?;
         Ok(Session(child))
     }
@@ -187,7 +197,8 @@ fn free_port() -> Result<u16> {
 fn psql(url: &str, sql: &str) -> Result<String> {
     let mut command = Command::new("psql");
     command.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", url]).env("PGCONNECT_TIMEOUT", "5");
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().context("run psql")?;
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().context("run psql")?;
     child.stdin.take().context("piped above")?.write_all(sql.as_bytes()).context("pass on SQL")?;
     let output = child.wait_with_output().context("wait for psql")?;
     ensure!(output.status.success(), "{sql}\n{}", String::from_utf8_lossy(&output.stderr));

@@ -64,7 +64,8 @@ impl Work {
     /// Enqueues the messages in one transaction.
     pub(super) async fn commit(&self, messages: Vec<Message>) -> Result<Vec<MessageId>> {
         let mut conn = self.connection().await?;
-        let is_slow = self.bug == Some(Bug::SlowTransactions) && messages.iter().any(|message| message.topic() == ORDERS);
+        let is_slow =
+            self.bug == Some(Bug::SlowTransactions) && messages.iter().any(|message| message.topic() == ORDERS);
         let committed = conn.transaction(async |conn| {
             let message_ids = self.outbox.enqueue_all_async(conn, messages).await?;
             if is_slow {

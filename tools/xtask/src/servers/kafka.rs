@@ -161,7 +161,8 @@ impl Kafka {
     ///
     /// [`Unavailable`](super::Unavailable) if Maven cannot fetch them.
     pub fn tool(&self, class: &str) -> Result<Vec<String>> {
-        let jars = [install::kafka_tools_jars()?, install::kafka_jars()?].map(|jars| jars.join("*").display().to_string());
+        let jars =
+            [install::kafka_tools_jars()?, install::kafka_jars()?].map(|jars| jars.join("*").display().to_string());
         let log_config = self.folder.path().join("log4j2.properties");
         Ok(vec![
             self.java.display().to_string(),
