@@ -7,7 +7,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::Weak;
 use std::thread;
 
 use anyhow::{Context, Result, bail};
@@ -45,10 +45,11 @@ pub(crate) fn write_commands(folder: &Path, kafka_tools: &[(&str, Vec<String>)])
     Ok(())
 }
 
-/// Obeys the commands until this process ends.
-pub(crate) fn serve(listener: TcpListener, world: Arc<World>) {
+/// Obeys the commands until the drill has ended.
+pub(crate) fn serve(listener: TcpListener, world: Weak<World>) {
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
+            let Some(world) = world.upgrade() else { return };
             if let Err(error) = answer(stream, &world) {
                 println!("    a command was not answered: {error:#}");
             }

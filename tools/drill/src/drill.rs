@@ -14,7 +14,7 @@ use crate::faults::{self, Fault};
 use crate::shop::Bug;
 use crate::wait::until;
 use crate::world::World;
-use crate::{alerts, blocks, board, rules};
+use crate::{alerts, blocks, board, rules, start};
 
 /// How long an alert may take to fire, and to clear: the longest window of the rules that has to pass, shortened, and some more.
 const FIRES_WITHIN: Duration = Duration::from_secs(240);
@@ -42,7 +42,7 @@ pub(crate) fn run(arguments: &DrillArgs, stop: &Stop) -> Result<bool> {
         "starting PostgreSQL, Kafka, the application and Prometheus; a minute of the rules lasts {} s",
         60.0 / rules::SPEED
     );
-    let world = World::start(stop)?;
+    let world = start::start(stop)?;
     let since = alerts::now(&world.prometheus)?;
     until(
         stop,

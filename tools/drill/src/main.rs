@@ -18,6 +18,7 @@ mod rules;
 mod services;
 mod shop;
 mod shop_process;
+mod start;
 mod tables;
 mod wait;
 mod world;

@@ -1,47 +1,38 @@
-//! The servers of a drill, the application, and what stands in for people and their jobs.
+//! Everything that a drill breaks and heals: the servers, the application, and what stands in for people and their jobs.
 
 use std::io::Write as _;
-use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
-use xtask::servers::{Kafka, Postgres, Prometheus, kafka, postgres};
+use xtask::servers::{Kafka, Postgres, Prometheus};
 use xtask::stop::Stop;
 
 use crate::blocks::Environment;
 use crate::receiver::Receiver;
 use crate::shop_process::Shop;
 use crate::wait::until;
-use crate::{alerts, control, rules, shop, tables};
+use crate::{alerts, tables};
 
 /// The queue of a healthy application, which is the library's default.
 pub(crate) const QUEUE_REFS_MAX: usize = 16_384;
 
-/// How often Prometheus scrapes and evaluates: a window of five minutes, shortened, still holds ten scrapes.
-const PROMETHEUS: &str = "
-global: { scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s }
-rule_files: [rules.yml]
-scrape_configs:
-  - job_name: shop
-    static_configs: [{ targets: ['TARGET'], labels: { namespace: drill } }]
-";
-
 /// Everything that runs. Dropping it stops it and removes its data.
 #[derive(Debug)]
 pub(crate) struct World {
-    shop: Mutex<Shop>,
-    kafka: Mutex<Kafka>,
-    postgres: Mutex<Postgres>,
+    pub(crate) shop: Mutex<Shop>,
+    pub(crate) kafka: Mutex<Kafka>,
+    pub(crate) postgres: Mutex<Postgres>,
     pub(crate) prometheus: Prometheus,
     pub(crate) receiver: Receiver,
-    cleanup: Mutex<Option<Session>>,
+    pub(crate) cleanup: Mutex<Option<Session>>,
     pub(crate) environment: Environment,
     pub(crate) stop: Stop,
-    database_url: String,
-    _folder: TempDir,
+    pub(crate) database_url: String,
+    /// With the log and the commands. Last, so that it is dropped after those who use it.
+    pub(crate) _folder: TempDir,
 }
 
 /// A session of somebody's in the database: `psql` that keeps its connection. Dropping it ends it.
@@ -56,67 +47,6 @@ impl Drop for Session {
 }
 
 impl World {
-    pub(crate) fn start(stop: &Stop) -> Result<Arc<Self>> {
-        let folder = tempfile::tempdir().context("make a folder")?;
-        let server = postgres::Options {
-            settings: vec![("log_min_messages".to_owned(), "fatal".to_owned())],
-            ..Default::default()
-        };
-        let postgres = Postgres::start(&server)?;
-        let kafka = Kafka::start(&kafka::Options::default())?;
-        let url = postgres.url();
-        let (password, _) = url
-            .rsplit_once('@')
-            .and_then(|(login, _)| login.rsplit_once(':').map(|(_, it)| (it, ())))
-            .context("a URL has a login")?;
-        let url_of = |role: &str| format!("postgres://{role}:{password}@127.0.0.1:{}/outbox", postgres.port());
-        psql(&url, &[tables::roles(password), tables::migrations()?, tables::RIGHTS.to_owned()].concat())?;
-        let receiver = Receiver::start()?;
-        let config = shop::Config {
-            database_url: url_of("shop"),
-            notices_url: url_of("shop_notices"),
-            bootstrap: kafka.bootstrap(),
-            receiver: receiver.url(),
-            port: free_port()?,
-            queue_refs_max: QUEUE_REFS_MAX,
-            bug: None,
-        };
-        let mut shop = Shop::new(config, folder.path().join("shop.log"), stop);
-        shop.start()?;
-        let rules = rules::read(&crate::ops().join("prometheus/rules.yml"))?;
-        let settings = PROMETHEUS.replace("TARGET", &shop.address());
-        let prometheus = Prometheus::start(&settings, &[("rules.yml", &rules)])?;
-        let control = TcpListener::bind(("127.0.0.1", 0)).context("listen for commands")?;
-        let tools = [
-            ("kafka-topics.sh", "org.apache.kafka.tools.TopicCommand"),
-            ("kafka-configs.sh", "kafka.admin.ConfigCommand"),
-        ];
-        let tools = tools.iter().map(|(name, class)| Ok((*name, kafka.tool(class)?))).collect::<Result<Vec<_>>>()?;
-        control::write_commands(folder.path(), &tools)?;
-        let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap_or_default());
-        let variables = [
-            ("PATH", path),
-            ("DATABASE_URL", url.clone()),
-            ("KAFKA", kafka.bootstrap()),
-            (control::ADDRESS, control.local_addr()?.to_string()),
-        ];
-        let variables = variables.map(|(name, value)| (name.to_owned(), value)).to_vec();
-        let world = Arc::new(Self {
-            shop: Mutex::new(shop),
-            kafka: Mutex::new(kafka),
-            postgres: Mutex::new(postgres),
-            prometheus,
-            receiver,
-            cleanup: Mutex::default(),
-            environment: Environment { variables },
-            stop: stop.clone(),
-            database_url: url,
-            _folder: folder,
-        });
-        control::serve(control, Arc::clone(&world));
-        Ok(world)
-    }
-
     pub(crate) fn shop(&self) -> MutexGuard<'_, Shop> {
         self.shop.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -189,12 +119,8 @@ impl World {
     }
 }
 
-/// A port that is free now.
-fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind(("127.0.0.1", 0)).context("find a port")?.local_addr()?.port())
-}
-
-fn psql(url: &str, sql: &str) -> Result<String> {
+/// Runs SQL; returns what it printed.
+pub(crate) fn psql(url: &str, sql: &str) -> Result<String> {
     let mut command = Command::new("psql");
     command.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", url]).env("PGCONNECT_TIMEOUT", "5");
     let mut child =

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 
+use super::messages;
+use crate::shop::ORDERS;
 use crate::world::{Session, World};
 
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -33,10 +35,9 @@ pub(super) fn table_locked(world: &World) -> Result<Vec<Session>> {
 pub(super) fn rows_locked(world: &World) -> Result<Vec<Session>> {
     world.psql(
         "INSERT INTO outbox_paused_topics (topic) VALUES ('orders');
-         SELECT pg_sleep(3);
-         INSERT INTO outbox_messages (message_id, topic, kind, headers, payload, due_at)
-         SELECT gen_random_uuid(), 'orders', 'placed', '[]', '{}', now() FROM generate_series(1, 5);",
+         SELECT pg_sleep(3);",
     )?;
+    messages::without_relay(world, ORDERS)?;
     let sql = "BEGIN; SELECT id FROM outbox_messages WHERE topic = 'orders' FOR UPDATE;";
     let session = world.session("somebody", sql)?;
     let is_idle = "SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE application_name = 'somebody'

@@ -36,10 +36,15 @@ fn enqueue_too_large(world: &World, topic: &str) -> Result<Vec<Session>> {
 }
 
 pub(super) fn renamed_topic(world: &World) -> Result<Vec<Session>> {
-    world.psql(
+    without_relay(world, "order")
+}
+
+/// Messages of a process that has no relay, so that a sweeper sends them.
+pub(super) fn without_relay(world: &World, topic: &str) -> Result<Vec<Session>> {
+    world.psql(&format!(
         "INSERT INTO outbox_messages (message_id, topic, kind, headers, payload, due_at)
-         SELECT gen_random_uuid(), 'order', 'placed', '[]', '{}', now() FROM generate_series(1, 3)",
-    )?;
+         SELECT gen_random_uuid(), '{topic}', 'placed', '[]', '{{}}', now() FROM generate_series(1, 3)"
+    ))?;
     Ok(Vec::new())
 }
 
