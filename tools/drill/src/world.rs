@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use xtask::servers::{Kafka, Postgres, Prometheus};
 use xtask::stop::Stop;
@@ -90,6 +91,12 @@ impl World {
         *self.cleanup.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
+    /// Halts the broker, as a machine does that swaps, or lets it go on.
+    pub(crate) fn halt_kafka(&self, is_halted: bool) -> Result<()> {
+        let pid = self.kafka().pid().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)).context("Kafka runs")?;
+        kill_process(pid, if is_halted { Signal::STOP } else { Signal::CONT }).context("signal Kafka")
+    }
+
     /// Runs one of Kafka's tools.
     pub(crate) fn kafka_tool(&self, class: &str, arguments: &[&str]) -> Result<()> {
         let words = self.kafka().tool(class)?;
@@ -112,6 +119,7 @@ impl World {
     pub(crate) fn restore(&self) -> Result<()> {
         self.postgres().start_again()?;
         self.kafka().start_again()?;
+        self.halt_kafka(false)?;
         self.receiver.refuse(false);
         self.stop_cleanup();
         self.psql(&[tables::RIGHTS, tables::CLEAN].concat())?;

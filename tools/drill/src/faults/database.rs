@@ -25,10 +25,17 @@ pub(super) fn no_right_to_count(world: &World) -> Result<Vec<Session>> {
     Ok(Vec::new())
 }
 
-/// As CREATE INDEX does.
-pub(super) fn table_locked(world: &World) -> Result<Vec<Session>> {
-    let sql = "BEGIN; LOCK TABLE outbox_messages IN SHARE ROW EXCLUSIVE MODE;";
-    Ok(vec![world.session("somebody", sql)?])
+/// The rows are locked between send and acknowledgement, for which the broker is halted.
+pub(super) fn sent_rows_locked(world: &World) -> Result<Vec<Session>> {
+    world.halt_kafka(true)?;
+    let are_there = "SELECT count(*) > 5 FROM outbox_messages WHERE topic = 'orders'";
+    world.until_sql(DEADLINE, "messages are in flight", are_there)?;
+    let session = world.session("somebody", "BEGIN; SELECT id FROM outbox_messages FOR UPDATE;")?;
+    let is_idle = "SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE application_name = 'somebody'
+        AND state = 'idle in transaction')";
+    world.until_sql(DEADLINE, "the rows are locked", is_idle)?;
+    world.halt_kafka(false)?;
+    Ok(vec![session])
 }
 
 /// The rows are due, and locked before the relay may have them. The lock is as old as the runbook wants it.

@@ -33,7 +33,7 @@ pub(crate) const ALL: &[Fault] = &[
     fault("OutboxDatabaseDown", "PostgreSQL is stopped", database::stopped),
     fault("OutboxDatabaseRefuses", "the relay's role loses UPDATE and DELETE", database::no_right_to_write),
     fault("OutboxBacklogNotCounted", "the relay's role loses SELECT on the dead letters", database::no_right_to_count),
-    fault("OutboxInFlightStuck", "a session locks the table against writes", database::table_locked),
+    fault("OutboxInFlightStuck", "a session holds locks on rows that are in flight", database::sent_rows_locked),
     fault("OutboxRowsOverdue", "a session holds row locks on due messages", database::rows_locked),
     fault("OutboxNoticesLost", "the role of the notice connection may not log in", database::no_login),
     fault("OutboxPruneFails", "the history belongs to another role", database::not_owner),

@@ -52,10 +52,10 @@ impl Work {
         let key = format!("key-{}", number % KEYS);
         self.commit(vec![message(ORDERS, &key)]).await?;
         self.commit(vec![message(ACCOUNT_EVENTS, &key), message(LEDGER, &key)]).await?;
-        if number % 4 == 0 {
+        if number.is_multiple_of(4) {
             self.commit(vec![message(WEBHOOKS, &key), message(RETURNS, &key)]).await?;
         }
-        if number % 8 == 0 {
+        if number.is_multiple_of(8) {
             self.commit((0..BATCH).map(|_| message(ORDERS, &key)).collect()).await?;
         }
         Ok(())

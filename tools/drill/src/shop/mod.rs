@@ -131,7 +131,8 @@ fn outbox() -> Result<Outbox> {
 
 /// The application's own connections.
 fn pool(url: &str) -> Result<Pool<AsyncPgConnection>> {
-    let url = format!("{url}?application_name=shop");
+    // A transaction that waits for a lock ends, as in a well-behaved application; otherwise each one keeps a session.
+    let url = format!("{url}?application_name=shop&options=-c%20lock_timeout%3D5s%20-c%20statement_timeout%3D10s");
     let pool = Pool::builder(AsyncDieselConnectionManager::<AsyncPgConnection>::new(url)).max_size(40);
     pool.build().context("create the application's pool")
 }
