@@ -16,6 +16,7 @@ use crate::wait::until;
 
 /// How long a start or an end may take.
 const TIMEOUT: Duration = Duration::from_secs(60);
+const END_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The application. Dropping it kills it.
 #[derive(Debug)]
@@ -54,19 +55,20 @@ impl Shop {
         lives.map(drop).with_context(|| format!("its log ends with:\n{}", self.log_end()))
     }
 
-    /// Ends it in order. Does nothing if it does not run.
+    /// Ends it in order, or kills it after a while, as an orchestrator does. Does nothing if it does not run.
     pub(crate) fn stop(&mut self) -> Result<()> {
         let Some(mut child) = self.child.take() else { return Ok(()) };
         if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
             // It may have ended already.
             let _ = kill_process(pid, Signal::TERM);
         }
-        let ended = until(&self.stop, TIMEOUT, "the application ends", || Ok(child.try_wait()?.is_some()));
-        if ended.is_err() {
+        let ended = until(&self.stop, END_TIMEOUT, "the application ends", || Ok(child.try_wait()?.is_some()));
+        if let Err(error) = ended {
+            println!("    {error:#}: killing it");
             child.kill().context("kill the application")?;
             child.wait()?;
         }
-        ended.map(drop)
+        Ok(())
     }
 
     /// `kill -9`. Does nothing if it does not run.

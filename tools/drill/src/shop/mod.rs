@@ -75,7 +75,10 @@ pub(crate) enum Bug {
 pub(crate) fn run(config: &str) -> Result<()> {
     let config = serde_json::from_str(config).context("read the configuration")?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    runtime.block_on(serve(config))
+    let served = runtime.block_on(serve(config));
+    // The read of the standard input goes on until the drill ends.
+    runtime.shutdown_background();
+    served
 }
 
 async fn serve(config: Config) -> Result<()> {
