@@ -19,8 +19,8 @@ use crate::{alerts, blocks, board, rules, start};
 /// How long an alert may take to fire, and to clear: the longest window of the rules that has to pass, shortened, and some more.
 const FIRES_WITHIN: Duration = Duration::from_secs(240);
 const CLEARS_WITHIN: Duration = Duration::from_secs(420);
-/// How long the world may take to be healthy between two drills.
-const HEALTHY_WITHIN: Duration = Duration::from_secs(180);
+/// How long the world may take to be healthy between two drills: as long as a relay pauses after a count that took 5 s, and some more.
+const HEALTHY_WITHIN: Duration = Duration::from_secs(300);
 /// How long everything may take that happens rarely.
 const EVENTS_WITHIN: Duration = Duration::from_secs(120);
 
