@@ -1,6 +1,7 @@
 //! Kafka with the bugs of a bad release.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -15,11 +16,13 @@ use super::{Bug, RETURNS};
 pub(super) struct BuggyKafka {
     kafka: KafkaTransport,
     bug: Option<Bug>,
+    /// Whether the next fence fails.
+    fails_to_fence: AtomicBool,
 }
 
 impl BuggyKafka {
     pub(super) fn new(kafka: KafkaTransport, bug: Option<Bug>) -> Self {
-        Self { kafka, bug }
+        Self { kafka, bug, fails_to_fence: AtomicBool::new(bug == Some(Bug::EveryEvent)) }
     }
 }
 
@@ -64,6 +67,10 @@ impl Transport for BuggyKafka {
     }
 
     async fn fence(&self, lane: LaneName) -> Result<Arc<dyn FencedLane>, TransportError> {
+        if self.fails_to_fence.swap(false, Ordering::Relaxed) {
+            let error = std::io::Error::other("the drill refuses to fence");
+            return Err(TransportError::new(FailureClass::Temporary, error));
+        }
         self.kafka.fence(lane).await
     }
 
