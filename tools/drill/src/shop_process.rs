@@ -44,6 +44,8 @@ impl Shop {
         let log = File::options().create(true).append(true).open(&self.log).context("open the application's log")?;
         let mut command = Command::new(std::env::current_exe().context("find this program")?);
         command.env(shop::CONFIG, serde_json::to_string(&self.config)?);
+        // Panics are wanted here, and their backtraces would fill the log.
+        command.env("RUST_BACKTRACE", "0");
         // It ends when the other end of its standard input is gone, however that comes.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(log);
         let child = self.child.insert(command.spawn().context("start the application")?);

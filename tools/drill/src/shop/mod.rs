@@ -37,6 +37,9 @@ pub(crate) const RETURNS: &str = "returns";
 pub(crate) const LANES: u16 = 8;
 const FENCED_LANES: u16 = 2;
 
+/// Where a sweeper's task panics.
+const CLAIMED: &str = "sweeper::claimed";
+
 /// The longest orderly shutdown.
 const GRACE: Duration = Duration::from_secs(10);
 
@@ -86,8 +89,10 @@ async fn serve(config: Config) -> Result<()> {
     tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(std::io::stderr).init();
     let metrics = exporter()?.install_recorder().context("install the exporter")?;
     let mut terminate = signal(SignalKind::terminate())?;
-    if config.bug == Some(Bug::PanickingTask) {
-        fail::cfg("sweeper::claimed", "panic(a bug)").map_err(anyhow::Error::msg)?;
+    match config.bug {
+        Some(Bug::PanickingTask) => fail::cfg(CLAIMED, "panic(a bug)").map_err(anyhow::Error::msg)?,
+        Some(Bug::EveryEvent) => fail::cfg(CLAIMED, "10%panic(a bug)").map_err(anyhow::Error::msg)?,
+        _ => {}
     }
     let outbox = outbox()?;
     let pool = pool(&config.database_url)?;
