@@ -158,7 +158,7 @@ pub use enqueue::AsyncMarkBackend;
 pub use enqueue::AsyncOutboxBackend;
 #[cfg(feature = "rocketmq")]
 pub use enqueue::MarkBackend;
-pub use enqueue::{EnqueueError, HeaderProblem, OutboxBackend};
+pub use enqueue::{EnqueueError, EnqueueInterceptor, HeaderProblem, InterceptedMessage, OutboxBackend};
 pub use hook::CommitHook;
 pub use lane::{NodeId, lane_of};
 pub use limits::Limits;
