@@ -12,6 +12,7 @@ use crate::relay_process::Role;
 pub(crate) enum Row {
     Business,
     History,
+    Traces,
     ByHand,
     Network,
     Drain,
@@ -34,9 +35,10 @@ pub(crate) enum Row {
 }
 
 impl Row {
-    const ALL: [(&str, Self); 21] = [
+    const ALL: [(&str, Self); 22] = [
         ("business", Self::Business),
         ("history", Self::History),
+        ("traces", Self::Traces),
         ("by-hand", Self::ByHand),
         ("network", Self::Network),
         ("drain", Self::Drain),

@@ -91,7 +91,10 @@ mod tests {
         let span = there.span().span_context().clone();
         assert!(span.is_valid() && span.is_remote() && span.is_sampled());
         assert_eq!(span.trace_state().header(), "vendor=1");
-        assert_eq!(of(&there), [(TRACE_PARENT.to_owned(), PARENT.to_owned()), (TRACE_STATE.to_owned(), "vendor=1".to_owned())]);
+        assert_eq!(
+            of(&there),
+            [(TRACE_PARENT.to_owned(), PARENT.to_owned()), (TRACE_STATE.to_owned(), "vendor=1".to_owned())]
+        );
         let without_state = context([("TraceParent", PARENT)]);
         assert_eq!(of(&without_state), [(TRACE_PARENT.to_owned(), PARENT.to_owned())], "no empty header");
     }

@@ -23,7 +23,10 @@ pub(crate) struct SendSpans {
 
 impl SendSpans {
     /// Starts the span of a call; `None` if there is nothing to record. Its receipts then stay as they are.
-    pub(crate) fn begin<'a>(&self, messages: impl ExactSizeIterator<Item = &'a Envelope> + Clone) -> Option<Arc<SendSpan>> {
+    pub(crate) fn begin<'a>(
+        &self,
+        messages: impl ExactSizeIterator<Item = &'a Envelope> + Clone,
+    ) -> Option<Arc<SendSpan>> {
         let count = messages.len();
         if count == 0 {
             return None;
@@ -169,7 +172,8 @@ impl SendSpan {
         if let Some(Failure { class, text }) = first {
             span.set_attribute(KeyValue::new(ERROR_TYPE, class));
             let count = self.count;
-            let text = if count > 1 { format!("{failed} of {count} messages failed, the first with: {text}") } else { text };
+            let text =
+                if count > 1 { format!("{failed} of {count} messages failed, the first with: {text}") } else { text };
             span.set_status(Status::error(text));
         }
         span.end();

@@ -73,7 +73,9 @@ impl<T: Transport> Transport for Traced<T> {
     }
 
     fn send(&self, envelope: Envelope, receipt: Receipt) {
-        let Some(span) = self.spans.begin(std::iter::once(&envelope)) else { return self.inner.send(envelope, receipt) };
+        let Some(span) = self.spans.begin(std::iter::once(&envelope)) else {
+            return self.inner.send(envelope, receipt);
+        };
         let receipt = span.receipt(envelope.message_id, receipt);
         let _active = span.context().attach();
         self.inner.send(envelope, receipt);

@@ -5,8 +5,8 @@ use std::sync::{Arc, LazyLock};
 
 use opentelemetry::global::{self, BoxedTracer, ObjectSafeTracer};
 use opentelemetry::trace::TracerProvider;
-use opentelemetry::{Context, InstrumentationScope};
 use opentelemetry::trace::{SpanBuilder, TraceContextExt as _, Tracer as _};
+use opentelemetry::{Context, InstrumentationScope};
 
 use crate::conventions::SCHEMA_URL;
 

@@ -41,6 +41,10 @@ impl Steps<'_> {
                 let suite = format!("features: {}", if choice.is_empty() { "none" } else { choice });
                 builds.push(Build { suite, command: cargo(&features::check(choice)) });
             }
+            for choice in features::OTEL_CHOICES {
+                let suite = format!("features: otel, {}", if choice.is_empty() { "none" } else { choice });
+                builds.push(Build { suite, command: cargo(&features::check_otel(choice)) });
+            }
             builds.push(Build::new("features: injected bugs", cargo(features::INJECTED_BUGS)));
         }
         if args.wants(Only::Package) {
