@@ -164,7 +164,7 @@ impl ProcessSpan {
             // Without the contexts that are none.
             .with_links(links);
         // Without a creation context, the span belongs where it is made.
-        let parent = parent.filter(TraceContextExt::has_active_span).unwrap_or_else(current::context);
+        let parent = parent.filter(|creation| creation.has_active_span()).unwrap_or_else(current::context);
         tracer.start(builder, &parent)
     }
 }

@@ -10,7 +10,7 @@ use diesel::sql_types::{Binary, Text};
 use diesel_async::AsyncConnection as _;
 use diesel_outbox::{
     Delivery, EnqueueError, EnqueueInterceptor, HeaderProblem, Headers, InterceptedMessage, Message, MessageId, Outbox,
-    OutboxBuilder, OutboxMessage as _, Topic,
+    OutboxBuilder, Topic,
 };
 use uuid::Uuid;
 

@@ -1,6 +1,6 @@
 //! The `create` span of each way of enqueueing.
 
-use diesel::prelude::*;
+use diesel::SqliteConnection;
 use diesel_async::AsyncConnection as _;
 use diesel_async::sync_connection_wrapper::SyncConnectionWrapper;
 use diesel_outbox::{Message, Outbox, Topic};
@@ -12,6 +12,8 @@ use tracing_subscriber::layer::SubscriberExt as _;
 
 use crate::collector::Span;
 use crate::shop::{Shop, assert_created, assert_sent, headers, order};
+
+type AsyncSqlite = SyncConnectionWrapper<SqliteConnection>;
 
 /// Asserts that each delivered message has its own creation in this request, and its send a link to that.
 fn assert_traced(shop: &Shop, request: &Span, count: usize) {
@@ -64,7 +66,7 @@ fn every_asynchronous_enqueue_makes_a_span_sqlite() {
     let tracer = shop.collector.provider().tracer("shop");
     let request = Context::new().with_span(tracer.start_with_context("request", &Context::new()));
     let enqueue = async {
-        let mut conn = SyncConnectionWrapper::new(shop.connect());
+        let mut conn: AsyncSqlite = SyncConnectionWrapper::new(shop.connect());
         let in_transaction = conn.transaction(async |conn| {
             shop.outbox.enqueue_async(conn, &order(1)).await?;
             shop.outbox.enqueue_all_async(conn, [order(2), order(3)]).await?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use diesel_outbox::testing::transport::OutcomeRecorder;
 use diesel_outbox::transport::{FailureClass, MemoryTransport, ScriptedResponse, Transport as _};
-use diesel_outbox::{Envelope, Message, MessageId, OutboxMessage as _};
+use diesel_outbox::{Envelope, Message, MessageId};
 use diesel_outbox_otel::traced;
 use opentelemetry::KeyValue;
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;

@@ -51,7 +51,8 @@ fn a_trace_leads_over_kafka_to_the_consumer() {
     let Some(bootstrap) = test_servers::shared_or_skip(ServerKind::Kafka) else { return };
     let (shop, topic) = (Shop::open(), unique_name());
     let kafka = KafkaTransport::builder(KafkaConfig::new(&bootstrap));
-    let kafka = kafka.create_topic(diesel_outbox::transport::KafkaTopic::new(&topic).partitions(1).replication(1));
+    let kafka =
+        kafka.create_topic(diesel_outbox::transport::KafkaTopic::new(topic.as_str()).partitions(1).replication(1));
     let [_, created, sent] = sent_through(&shop, &topic, kafka.build().expect("a transport"));
     assert_eq!(sent.attribute("messaging.system"), Some("kafka"));
 

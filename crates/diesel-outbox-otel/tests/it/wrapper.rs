@@ -10,7 +10,7 @@ use diesel_outbox_otel::{OtelInterceptor, traced};
 use opentelemetry::Context;
 use opentelemetry::trace::{Span as _, TraceContextExt as _};
 use opentelemetry_sdk::error::OTelSdkResult;
-use opentelemetry_sdk::trace::{FinishedSpan, SdkTracerProvider, Span, SpanProcessor};
+use opentelemetry_sdk::trace::{SdkTracerProvider, Span, SpanData, SpanProcessor};
 
 use crate::shop;
 
@@ -120,7 +120,7 @@ impl SpanProcessor for Defective {
         assert!(!span.is_recording() || span.span_context().is_remote(), "of this test");
     }
 
-    fn on_end(&self, _span: &mut FinishedSpan) {}
+    fn on_end(&self, _span: SpanData) {}
 
     fn force_flush(&self) -> OTelSdkResult {
         Ok(())
