@@ -120,7 +120,7 @@ metrics! {
     SETTLE_MISSED = "outbox_settle_missed_total", Counter, Count, [found], "Delivered rows that were already gone when they were settled, by where they were `found`: dead_letter or nowhere.";
     SETTLE_RETRIED = "outbox_settle_retried_total", Counter, Count, [], "Settles that failed and were retried.";
     KEPT = "outbox_history_kept_total", Counter, Count, [topic], "Sent messages that entered the history, by `topic`.";
-    PRUNED = "outbox_pruned_total", Counter, Count, [what], "Expired rows that were removed, by `what`: history, dead_letters, processed_reports, audit. For a day of history that PostgreSQL drops as a partition, the count comes from its statistics.";
+    PRUNED = "outbox_pruned_total", Counter, Count, [what], "Expired rows that were removed, by `what`: history, dead_letters, processed_reports, audit.";
     PRUNE_FAILED = "outbox_prune_failed_total", Counter, Count, [], "Failed removals of expired rows and failed creations of partitions; both are retried.";
     PROCESSED = "outbox_processed_total", Counter, Count, [outcome], "Messages that consumers reported as processed through `Admin` in this process, by `outcome`: processed, already, ahead.";
     SENT_AGAIN = "outbox_sent_again_total", Counter, Count, [], "Messages that `Admin` took from the history to be sent again, in this process.";
@@ -155,7 +155,7 @@ metrics! {
     LIVE_ROWS = "outbox_live_rows", Gauge, Count, [topic], "Rows not settled yet, by `topic`.";
     DUE_ROWS = "outbox_due_rows", Gauge, Count, [topic], "Rows that are due, by `topic`.";
     DEAD_LETTERS = "outbox_dead_letters", Gauge, Count, [topic], "Dead letters, by `topic`.";
-    BACKLOG_COUNTED = "outbox_backlog_counted_timestamp_seconds", Gauge, Seconds, [], "When the three gauges above were last set, in seconds since 1970.";
+    BACKLOG_COUNTED = "outbox_backlog_counted_timestamp_seconds", Gauge, Seconds, [], "When the three gauges above were last set.";
     COMMIT_TO_ACK = "outbox_commit_to_ack_seconds", Histogram(SEND_BUCKETS), Seconds, [topic], "From the end of COMMIT to the broker's acknowledgement, by `topic`: of messages that the hook handed over, and of ordered messages committed in the process that owns their lane.";
     ENQUEUE_TO_ACK = "outbox_enqueue_to_ack_seconds", Histogram(ENQUEUE_TO_ACK_BUCKETS), Seconds, [topic, path], "From enqueue, or from when a delayed message was due, to the broker's acknowledgement, by `topic` and `path`.";
     SEND = "outbox_send_seconds", Histogram(SEND_BUCKETS), Seconds, [topic, outcome], "From the hand-over to the transport to its answer, by `topic` and `outcome`: delivered, or the class of the failure.";

@@ -17,6 +17,7 @@ pub(crate) enum Row {
     Network,
     Drain,
     DrainMillion,
+    DistantBroker,
     Debezium,
     Ordered,
     Latency,
@@ -35,7 +36,7 @@ pub(crate) enum Row {
 }
 
 impl Row {
-    const ALL: [(&str, Self); 22] = [
+    const ALL: [(&str, Self); 23] = [
         ("business", Self::Business),
         ("history", Self::History),
         ("traces", Self::Traces),
@@ -43,6 +44,7 @@ impl Row {
         ("network", Self::Network),
         ("drain", Self::Drain),
         ("drain-million", Self::DrainMillion),
+        ("distant-broker", Self::DistantBroker),
         ("debezium", Self::Debezium),
         ("ordered", Self::Ordered),
         ("latency", Self::Latency),

@@ -78,7 +78,8 @@ pub(crate) fn has_leaders(bootstrap: &str, topic: &str) -> bool {
 pub(crate) async fn warm_up(bootstrap: &str) -> Result<()> {
     const TOPIC: &str = "warm-up";
     make_topics(bootstrap, &[TOPIC]).await?;
-    let (bare, mut envelope) = (BareProducer::new(bootstrap, TOPIC, WARM_UP_MESSAGES)?, application::envelope(TOPIC));
+    let (bare, mut envelope) =
+        (BareProducer::new(bootstrap, TOPIC, WARM_UP_MESSAGES, &[])?, application::envelope(TOPIC));
     let end = Instant::now() + WARM_UP;
     for burst in (0..WARM_UP_MESSAGES).step_by(WARM_UP_BURST) {
         if Instant::now() > end {
@@ -135,8 +136,9 @@ impl ProducerContext for Callbacks {
 }
 
 impl BareProducer {
-    /// A producer for at most `messages` messages. It has sent one extra: it is connected and has its producer id.
-    pub(crate) fn new(bootstrap: &str, topic: &str, messages: usize) -> Result<Self> {
+    /// A producer for at most `messages` messages, with further `settings`. It has sent one extra: it is connected and has its
+    /// producer id.
+    pub(crate) fn new(bootstrap: &str, topic: &str, messages: usize, settings: &[(&str, &str)]) -> Result<Self> {
         let delivered = Arc::new(Delivered {
             started: Instant::now(),
             at: (0..=messages).map(|_| AtomicUsize::new(0)).collect(),
@@ -146,6 +148,9 @@ impl BareProducer {
         let mut config = ClientConfig::new();
         config.set("bootstrap.servers", bootstrap).set("acks", "all").set("enable.idempotence", "true");
         config.set("linger.ms", "0").set("partitioner", "murmur2_random").set("message.timeout.ms", "25000");
+        for (name, value) in settings {
+            config.set(*name, *value);
+        }
         let producer: ThreadedProducer<Callbacks> = config.create_with_context(Callbacks(Arc::clone(&delivered)))?;
         let this = Self { producer, delivered };
         this.send(topic, messages, "", b"")?;

@@ -75,6 +75,7 @@ async fn figures(plan: &Plan, env: &BenchEnv, recorder: &Recorder, leg_log: &mut
         Row::Network => rows::network::run(plan, env, recorder, leg_log).await,
         Row::Drain => rows::drain::run(rows::drain::USUAL, plan, env, recorder, leg_log).await,
         Row::DrainMillion => rows::drain::run(rows::drain::MILLION, plan, env, recorder, leg_log).await,
+        Row::DistantBroker => rows::distant_broker::run(plan, env, leg_log).await,
         Row::Debezium => rows::debezium::run(plan, env, recorder, leg_log).await,
         Row::Ordered => rows::ordered::run(plan, env, recorder, leg_log).await,
         Row::Latency => rows::latency::run(plan, env, recorder, leg_log).await,

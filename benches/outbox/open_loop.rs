@@ -201,8 +201,8 @@ pub(crate) async fn outbox(env: &BenchEnv, recorder: &Recorder, of: OpenLoop, to
 }
 
 /// A plain producer, called from the same kind of tasks.
-pub(crate) async fn bare(env: &BenchEnv, of: OpenLoop) -> Result<(Leg, CpuShare)> {
-    let bare = Arc::new(BareProducer::new(&env.kafka, TOPIC, of.messages())?);
+pub(crate) async fn bare(env: &BenchEnv, producer: BareProducer, of: OpenLoop) -> Result<(Leg, CpuShare)> {
+    let bare = Arc::new(producer);
     let ticks = Ticks::start(of.messages(), of.per_second);
     let cpu = CpuMeter::start(env.root)?;
     let mut clients = Vec::new();

@@ -31,7 +31,7 @@ pub const AUDIT_ACTOR_CHARS_MAX: usize = 255;
 
 /// The steps of a canary redrive by default, before the rest: one message shows whether anything was mended, ten whether it was more
 /// than luck, and a hundred whether the receiver bears it.
-pub const CANARY_STEPS: [usize; 3] = [1, 10, 100];
+pub const CANARY_STEPS: &[usize] = &[1, 10, 100];
 
 /// How long a step of a canary redrive waits by default until each of its messages was sent or dead-lettered again. Longer than a
 /// relay of another process takes to find them and a broker to answer; short, because somebody waits for it.

@@ -177,7 +177,7 @@ pub(super) async fn drained(
 
 /// Messages a second from the first send until the last acknowledgement.
 fn bare(env: &BenchEnv, topic: &str, rows: usize, records: Records) -> Result<(f64, CpuShare)> {
-    let bare = BareProducer::new(&env.kafka, topic, rows)?;
+    let bare = BareProducer::new(&env.kafka, topic, rows, &[])?;
     let (payload, mut envelope) = (vec![b'x'; PAYLOAD_BYTES], application::envelope(topic));
     // A row has its id before a drain begins.
     let ids: Vec<MessageId> = (0..rows).map(|_| MessageId::new()).collect();

@@ -5,6 +5,7 @@ use anyhow::Result;
 use diesel_outbox::Topic;
 
 use crate::arguments::{BenchEnv, Plan};
+use crate::broker::BareProducer;
 use crate::load::{self, TOPIC};
 use crate::open_loop::{self, OpenLoop};
 use crate::recorder::Recorder;
@@ -38,7 +39,8 @@ async fn at(
     let rate = format!("{per_second:.0} a second");
     let (mut bares, mut by_hand, mut boxes) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..plan.rounds(3) {
-        let (bare, cpu) = open_loop::bare(env, of).await?;
+        let producer = BareProducer::new(&env.kafka, TOPIC, of.messages(), &[])?;
+        let (bare, cpu) = open_loop::bare(env, producer, of).await?;
         leg_log.leg(&format!("bare rdkafka, {rate}"), cpu, &bare)?;
         bares.push(bare.waits_us);
         let (hand, cpu) = handwritten_hook::run(env, of).await?;

@@ -7,6 +7,7 @@ pub(crate) mod claim;
 pub(crate) mod cost;
 pub(crate) mod debezium;
 pub(crate) mod delayed;
+pub(crate) mod distant_broker;
 pub(crate) mod drain;
 pub(crate) mod history;
 pub(crate) mod idle;

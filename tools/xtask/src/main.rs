@@ -3,8 +3,8 @@
 #![expect(clippy::print_stdout, reason = "a command line program reports on its standard output")]
 
 mod apt;
+mod background;
 mod bench;
-mod builds;
 mod checkers;
 mod commands;
 mod commit;

@@ -70,6 +70,8 @@ pub(crate) struct Steps<'a> {
     pub(crate) report: Report,
     pub(crate) shared: &'a SharedServers,
     pub(crate) stop: &'a Stop,
+    /// Who waits for the first test to run.
+    pub(crate) started: Option<Sender<()>>,
 }
 
 impl<'a> Steps<'a> {
@@ -79,7 +81,7 @@ impl<'a> Steps<'a> {
         for kind in shared.failures() {
             report.check(&format!("server: {kind}"), false, Duration::ZERO);
         }
-        Self { report, shared, stop }
+        Self { report, shared, stop, started: None }
     }
 
     /// Checks of texts and dependencies, which run no test.
@@ -89,10 +91,6 @@ impl<'a> Steps<'a> {
         }
         if args.wants(Only::Lint) || args.wants(Only::Tidy) {
             self.component("fmt", "rustfmt", &["fmt", "--all", "--check"])?;
-        }
-        if args.wants(Only::Lint) {
-            let arguments = ["clippy", "--workspace", "--all-targets", "--features", "_test", "--", "-D", "warnings"];
-            self.component("clippy", "clippy", &arguments)?;
         }
         if args.wants(Only::Deny) {
             // Hundreds of lines that nobody reads each time; a release shows them.
@@ -105,16 +103,19 @@ impl<'a> Steps<'a> {
         if args.wants(Only::Unit) {
             self.tests("unit", &["--lib", "--bins", "--example", "axum_service", "--example", "own_transport"])?;
         }
-        let builds = self.builds(args)?;
-        match args.integration() {
-            Some(filter) => self.integration_beside("it", &filter, builds)?,
-            None => builds.into_iter().try_for_each(|build| self.check_build(build))?,
-        }
-        if args.wants(Only::Model) {
-            self.tests("model", &["--test", "model"])?;
-        }
-        if args.wants(Only::Faults) {
-            self.tests("faults", &["--test", "faults"])?;
+        let (jobs, integration) = (self.jobs(args), args.integration());
+        if integration.is_none() && !args.wants(Only::Faults) {
+            jobs.into_iter().try_for_each(|job| self.run_alone(job))?;
+        } else {
+            self.run_beside(jobs, |steps| {
+                if let Some(filter) = integration {
+                    steps.integration("it", &filter)?;
+                }
+                if args.wants(Only::Faults) {
+                    steps.tests("faults", &["--test", "faults"])?;
+                }
+                Ok(())
+            })?;
         }
         if args.wants(Only::Docs) {
             self.tests("doctests", &["--doc"])?;
@@ -198,28 +199,27 @@ impl<'a> Steps<'a> {
         self.run_fetched(&format!("semver: since {tag}"), &checkers::SEMVER, &arguments).map(drop)
     }
 
-    /// Tests without a server.
-    fn tests(&mut self, suite: &str, targets: &[&str]) -> Result<()> {
+    /// Tests that are no integration tests.
+    pub(crate) fn tests(&mut self, suite: &str, targets: &[&str]) -> Result<()> {
         let start = Instant::now();
-        let (output, succeeded) = self.cargo_test(targets, &[], None)?;
+        let (output, succeeded) = self.cargo_test(targets, &[])?;
         let skips = self.shared.take_skips()?;
         self.report.tests(suite, false, &TestRun { output: &output, skips: &skips, succeeded, took: start.elapsed() });
         Ok(())
     }
 
     /// Runs the integration tests that `filter` selects.
-    /// Sends on `started` once the first of them run.
-    pub(crate) fn integration(&mut self, suite: &str, filter: &[&str], started: Option<&Sender<()>>) -> Result<()> {
+    pub(crate) fn integration(&mut self, suite: &str, filter: &[&str]) -> Result<()> {
         let (targets, start) = (["--test", "it"], Instant::now());
         let threads = format!("--test-threads={}", test_threads());
         let arguments: Vec<_> = [threads.as_str()].into_iter().chain(filter.iter().copied()).collect();
-        let (mut output, mut succeeded) = self.cargo_test(&targets, &arguments, started)?;
+        let (mut output, mut succeeded) = self.cargo_test(&targets, &arguments)?;
         let skips = self.shared.take_skips()?;
         let failed = output.named_failures().filter(|failed| (1..=RERUNS_MAX).contains(&failed.len()));
         if let Some(failed) = failed {
             println!("running again: {}", failed.join(", "));
             let exact: Vec<_> = ["--exact"].into_iter().chain(failed.iter().map(String::as_str)).collect();
-            let (rerun, has_succeeded) = self.cargo_test(&targets, &exact, None)?;
+            let (rerun, has_succeeded) = self.cargo_test(&targets, &exact)?;
             output.merge_rerun(&rerun);
             succeeded = has_succeeded;
             // Discarded: only the first run's skips count.
@@ -229,18 +229,20 @@ impl<'a> Steps<'a> {
         Ok(())
     }
 
-    /// `cargo test`, always over the whole workspace with the same features: other features are another build.
-    /// Sends on `started` once the tests run.
-    fn cargo_test(&self, targets: &[&str], filter: &[&str], started: Option<&Sender<()>>) -> Result<(Output, bool)> {
-        let arguments =
-            [&["test", "--no-fail-fast", "--workspace", "--features", "_test"], targets, &["--"], filter].concat();
-        let mut command = cargo(&arguments);
+    /// Always over the whole workspace with the same features: other features are another build.
+    pub(crate) fn cargo_test_command(targets: &[&str], filter: &[&str]) -> Command {
+        cargo(&[&["test", "--no-fail-fast", "--workspace", "--features", "_test"], targets, &["--"], filter].concat())
+    }
+
+    /// Runs `cargo test`.
+    fn cargo_test(&self, targets: &[&str], filter: &[&str]) -> Result<(Output, bool)> {
+        let mut command = Self::cargo_test_command(targets, filter);
         self.shared.set_env(&mut command);
         let mut output = Output::default();
         let watched = watch(&mut command, self.stop, |line| {
             if line.is_some_and(|line| line.starts_with("running ")) {
                 // An error means that nobody waits for it.
-                let _ = started.map(|started| started.send(()));
+                let _ = self.started.as_ref().map(|started| started.send(()));
             }
             output.watch(line)
         });

@@ -13,7 +13,8 @@ statements! {
     // Reads the index: a topic's lanes from 0 on are all of its ordered rows.
     /// The first lane, from a given one on, that has rows.
     first_from {
-        postgres: "SELECT lane::bigint FROM outbox_messages WHERE topic = $1 AND lane >= $2 ORDER BY lane LIMIT 1";
+        // `ORDER BY lane` would sort all rows by the result of the cast, which has that name, too.
+        postgres: "SELECT m.lane::bigint FROM outbox_messages m WHERE m.topic = $1 AND m.lane >= $2 ORDER BY m.lane LIMIT 1";
         mysql: "
             SELECT CAST(lane AS SIGNED) FROM outbox_messages FORCE INDEX (outbox_messages_due)
             WHERE topic = ?1 AND lane >= ?2 ORDER BY lane LIMIT 1";

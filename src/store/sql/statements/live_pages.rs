@@ -64,7 +64,9 @@ statements! {
 
     /// The end of a scan whose text replaces `{positions}`.
     scan_end {
-        postgres: "SELECT count(*) OVER (), due_at, id FROM ({positions}) s ORDER BY due_at DESC, id DESC LIMIT 1";
+        // No sort: it is switched off, and where it cannot be avoided its cost makes PostgreSQL compile the statement for 100 ms.
+        postgres: "
+            SELECT count(*) OVER w, last_value(due_at) OVER w, last_value(id) OVER w FROM ({positions}) s WINDOW w AS () LIMIT 1";
         mysql: "
             SELECT COUNT(*) OVER (), COALESCE(TIMESTAMPDIFF(MICROSECOND, {epoch}, due_at), -9223372036854775807), CAST(id AS SIGNED)
             FROM ({positions}) s ORDER BY due_at DESC, id DESC LIMIT 1";
@@ -139,11 +141,11 @@ statements! {
     /// How many rows are due; are due later, and of them leased, delayed and retrying; are in lanes, and have failed there.
     count {
         postgres: "
-            SELECT d.rows, l.rows, l.leased, l.delayed, l.retrying, o.rows, o.failed FROM (
+            SELECT due.rows, l.rows, l.leased, l.delayed, l.retrying, o.rows, o.failed FROM (
               SELECT count(*) AS rows FROM (
                 SELECT 1 FROM outbox_messages WHERE topic = $1 AND lane = -1 AND due_at <= statement_timestamp() ORDER BY due_at LIMIT $2
               ) s
-            ) d CROSS JOIN (
+            ) due CROSS JOIN (
               SELECT count(*) AS rows, count(*) FILTER (WHERE NOT {is_delayed} AND failures <= 0) AS leased,
                 count(*) FILTER (WHERE {is_delayed}) AS delayed, count(*) FILTER (WHERE NOT {is_delayed} AND failures > 0) AS retrying
               FROM (
@@ -155,12 +157,12 @@ statements! {
               FROM (SELECT failures FROM outbox_messages WHERE topic = $1 AND lane >= 0 ORDER BY lane, due_at, id LIMIT $2) s
             ) o";
         mysql: "
-            SELECT d.found, l.found, l.leased, l.delayed_rows, l.retrying, o.found, o.failed FROM (
+            SELECT due.found, l.found, l.leased, l.delayed_rows, l.retrying, o.found, o.failed FROM (
               SELECT COUNT(*) AS found FROM (
                 SELECT 1 FROM outbox_messages FORCE INDEX (outbox_messages_due)
                 WHERE topic = ?1 AND lane = -1 AND due_at <= UTC_TIMESTAMP(6) ORDER BY due_at LIMIT ?2
               ) s
-            ) d CROSS JOIN (
+            ) due CROSS JOIN (
               SELECT COUNT(*) AS found, CAST(COALESCE(SUM(NOT {is_delayed} AND failures <= 0), 0) AS SIGNED) AS leased,
                 CAST(COALESCE(SUM({is_delayed}), 0) AS SIGNED) AS delayed_rows,
                 CAST(COALESCE(SUM(NOT {is_delayed} AND failures > 0), 0) AS SIGNED) AS retrying
@@ -175,11 +177,11 @@ statements! {
               ) s
             ) o";
         sqlite: "
-            SELECT d.found, l.found, l.leased, l.delayed, l.retrying, o.found, o.failed FROM (
+            SELECT due.found, l.found, l.leased, l.delayed, l.retrying, o.found, o.failed FROM (
               SELECT count(*) AS found FROM (
                 SELECT 1 FROM outbox_messages WHERE topic = ?1 AND lane = -1 AND due_at <= {now} ORDER BY due_at LIMIT ?2
               ) s
-            ) d CROSS JOIN (
+            ) due CROSS JOIN (
               SELECT count(*) AS found, coalesce(sum(NOT {is_delayed} AND failures <= 0), 0) AS leased,
                 coalesce(sum({is_delayed}), 0) AS delayed, coalesce(sum(NOT {is_delayed} AND failures > 0), 0) AS retrying
               FROM (

@@ -25,6 +25,8 @@ pub(crate) enum Row {
     Drain,
     /// A backlog of a million into Kafka, against bare rdkafka; takes four minutes and some GB
     DrainMillion,
+    /// Single messages to a broker 3 ms away that leads 48 partitions, by the requests in flight
+    DistantBroker,
     /// The same backlog from one server into one broker, by Debezium and by a relay, in turns
     Debezium,
     /// Several relays on one table: a backlog, and business transactions meanwhile
@@ -115,7 +117,8 @@ impl Row {
     /// Whether it needs the Kafka that all rows share.
     pub(crate) fn needs_kafka(self) -> bool {
         let without = [
-            Self::Recovery, // kills one of its own
+            Self::Recovery,      // kills one of its own
+            Self::DistantBroker, // has a mock cluster
             Self::Traces,
             Self::Claim,
             Self::Cost,
