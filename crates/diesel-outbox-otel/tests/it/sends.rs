@@ -57,10 +57,9 @@ fn a_message_of_a_lane_is_linked_to_its_creation_sqlite() {
 fn a_delayed_message_is_linked_to_its_creation_sqlite() {
     let shop = Shop::open();
     let relay = shop.start();
-    let delayed = order(1).delay(Duration::from_millis(1_500));
+    let delayed = order(1).delay(Duration::from_secs(1));
     let request = shop.in_request(|conn| shop.outbox.enqueue(conn, &delayed));
     let created = shop.collector.wait_for(1, "create orders").remove(0);
-    assert_eq!(shop.collector.named("send orders").len(), 0, "it is not due");
     let message = shop.delivered(1).remove(0);
     assert!(message.deliver_at.is_some());
     assert_created(&created, &request, &message);
