@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 use std::fmt;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
@@ -22,6 +23,7 @@ pub(crate) struct TopicCounters {
     pub(crate) resent: Counter,
     pub(crate) commit_to_ack: Histogram,
     pub(crate) timings: Timings,
+    pub(crate) totals: Totals,
 }
 
 impl TopicCounters {
@@ -32,6 +34,7 @@ impl TopicCounters {
             resent: metrics::counter!(names::RESENT, "topic" => Arc::clone(topic)),
             commit_to_ack: metrics::histogram!(names::COMMIT_TO_ACK, "topic" => Arc::clone(topic)),
             timings: Timings::new(topic),
+            totals: Totals::default(),
         }
     }
 
@@ -42,6 +45,13 @@ impl TopicCounters {
     pub(crate) fn delivered(&self, path: Path) -> &Counter {
         self.delivered.of(path)
     }
+}
+
+/// What the status says of all topics together: nobody can read the value of a metric.
+#[derive(Debug, Default)]
+pub(crate) struct Totals {
+    pub(crate) delivered: AtomicU64,
+    pub(crate) failed: AtomicU64,
 }
 
 /// One counter per path.
