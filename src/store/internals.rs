@@ -2,7 +2,9 @@
 
 pub use super::admin::{AdminStore, CancelOutcome, PausedTopic, SendNowOutcome};
 pub use super::audit::{AuditCursor, AuditEntry, AuditFilter, AuditRecord, AuditStore};
-pub use super::dead_letter::{DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, FailureNote};
+pub use super::dead_letter::{
+    DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, DeadLetterGroup, FailureNote,
+};
 pub use super::error::TooFewConnections;
 pub use super::half::{Decision, HalfStore};
 pub use super::history::{HistoryRow, HistoryStore, ProcessedOutcome, Pruned, SentCount, SentCursor, SentMessage};

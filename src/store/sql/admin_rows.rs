@@ -9,7 +9,8 @@ use super::rows::FromRow;
 use super::search::failure_notes;
 use crate::message::MessageId;
 use crate::store::{
-    DeadLetter, DeadLetterCount, DeadLetterCursor, MessageKey, ProcessedOutcome, SentCount, SentCursor, SentMessage,
+    DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterGroup, MessageKey, ProcessedOutcome, SentCount,
+    SentCursor, SentMessage,
 };
 
 /// What determines a message's lane: `message_id, topic, lane, key`.
@@ -28,7 +29,16 @@ impl FromRow for MessageKey {
 impl FromRow for DeadLetterCount {
     fn from_row<'a, DB: Columns>(row: &impl NamedRow<'a, DB>) -> Result<Self> {
         let count = count(DB::number(row, 2)?);
-        Ok(Self { topic: DB::text(row, 0)?.into(), reason: DB::text(row, 1)?, count })
+        Ok(Self { topic: DB::text(row, 0)?.into(), reason: DB::text(row, 1)?, class: None, count })
+    }
+}
+
+/// `topic, reason word, class`, how many match, and how many were read.
+impl FromRow for DeadLetterGroup {
+    fn from_row<'a, DB: Columns>(row: &impl NamedRow<'a, DB>) -> Result<Self> {
+        let (topic, reason, class) = (DB::text(row, 0)?.into(), DB::text(row, 1)?, DB::optional_text(row, 2)?);
+        let (count, read) = (count(DB::number(row, 3)?), count(DB::number(row, 4)?));
+        Ok(Self { matching: DeadLetterCount { topic, reason, class, count }, read })
     }
 }
 

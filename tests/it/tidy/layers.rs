@@ -66,6 +66,7 @@ pub(super) const LAYERS: &[Layer] = &[
             "store::notices",
             "store::dead_letter",
             "store::live",
+            "store::cursor_token",
             "store::live_scan",
             "store::admin",
             "store::interface",
