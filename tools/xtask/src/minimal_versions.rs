@@ -21,8 +21,8 @@ pub(crate) fn check(stop: &Stop) -> Result<Report> {
         run(update.env("RUSTC_BOOTSTRAP", "1").current_dir(clone.path()), stop)?,
         "cargo found no set of lowest versions"
     );
-    let packages = ["--package", "diesel-outbox", "--package", "diesel-outbox-derive"];
-    let mut check = cargo(&[["check", "--locked", "--lib", "--all-features"].as_slice(), &packages].concat());
+    let packages = ["diesel-outbox", "diesel-outbox-derive", "diesel-outbox-web"].map(|name| ["--package", name]);
+    let mut check = cargo(&[["check", "--locked", "--lib", "--all-features"].as_slice(), &packages.concat()].concat());
     check.env("CARGO_TARGET_DIR", cache::place("minimal-versions")).current_dir(clone.path());
     let passed = run(&mut check, stop)?;
     let mut report = Report::default();

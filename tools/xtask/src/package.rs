@@ -12,8 +12,8 @@ pub(crate) fn dry_run() -> Command {
 
 /// The same packages without access to the registry, not built.
 pub(crate) fn offline() -> Command {
-    let packages = ["--package", "diesel-outbox", "--package", "diesel-outbox-derive"];
-    cargo(&[&["package", "--offline", "--no-verify", "--allow-dirty"], packages.as_slice()].concat())
+    let packages = ["diesel-outbox", "diesel-outbox-derive", "diesel-outbox-web"].map(|name| ["--package", name]);
+    cargo(&[&["package", "--offline", "--no-verify", "--allow-dirty"], &packages.concat()].concat())
 }
 
 /// Whether the registry is reachable: without it a dry run fails, and says nothing about the packages.
@@ -77,6 +77,18 @@ mod tests {
         assert_eq!(files.iter().find(is_test), None);
         has(&files, &["src/guide.rs", "README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE"]);
         has(&files, &["docs/guarantees.md", "migrations/postgres/0000outbox01_messages/up.sql"]);
+    }
+
+    #[test]
+    fn the_dashboard_is_packed_with_its_assets_and_without_its_tests() {
+        let files = files("diesel-outbox-web");
+        let folders: BTreeMap<_, _> = kinds(&files);
+        assert!(folders.keys().all(|(folder, _)| ["", "src"].contains(folder)), "{folders:?}");
+        has(
+            &files,
+            &["src/lib.rs", "src/assets/style.css", "src/assets/refresh.js", "src/assets/icon.svg", "LICENSE-MIT"],
+        );
+        assert_eq!(files.iter().find(|file| file.contains("/tests/")), None);
     }
 
     #[test]
