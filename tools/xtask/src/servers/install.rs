@@ -32,11 +32,13 @@ pub enum ServerKind {
     Kafka,
     /// Apache RocketMQ, its Java and its Maven.
     Rocketmq,
+    /// Chromium and its WebDriver server.
+    Chromium,
 }
 
 impl ServerKind {
     /// Every server.
-    pub const ALL: [Self; 4] = [Self::Postgres, Self::Mariadb, Self::Kafka, Self::Rocketmq];
+    pub const ALL: [Self; 5] = [Self::Postgres, Self::Mariadb, Self::Kafka, Self::Rocketmq, Self::Chromium];
 
     /// Its name on the command line and in the names of tests.
     pub fn name(self) -> &'static str {
@@ -45,6 +47,7 @@ impl ServerKind {
             Self::Mariadb => "mariadb",
             Self::Kafka => "kafka",
             Self::Rocketmq => "rocketmq",
+            Self::Chromium => "chromium",
         }
     }
 
@@ -55,6 +58,7 @@ impl ServerKind {
             Self::Mariadb => "OUTBOX_TEST_MARIADB_URL",
             Self::Kafka => "OUTBOX_TEST_KAFKA",
             Self::Rocketmq => "OUTBOX_TEST_ROCKETMQ",
+            Self::Chromium => "OUTBOX_TEST_CHROMIUM",
         }
     }
 
@@ -65,6 +69,7 @@ impl ServerKind {
             Self::Mariadb => &["mariadb-server"],
             Self::Kafka => &["default-jdk-headless", "maven", "openssl"],
             Self::Rocketmq => &["default-jdk-headless", "maven"],
+            Self::Chromium => &["chromium", "chromium-driver"],
         }
     }
 
@@ -79,6 +84,7 @@ impl ServerKind {
             Self::Mariadb => mariadb_server().map(drop),
             Self::Kafka => kafka_tools().map(drop),
             Self::Rocketmq => rocketmq_tools().map(drop),
+            Self::Chromium => chromedriver().map(drop),
         }
     }
 }
@@ -139,6 +145,12 @@ fn installed_postgres() -> Result<PathBuf, Unavailable> {
 /// The path of `pgbouncer`.
 pub(super) fn pgbouncer() -> Result<PathBuf, Unavailable> {
     find("pgbouncer").ok_or_else(|| Unavailable::missing(ServerKind::Postgres, "pgbouncer"))
+}
+
+/// The path of `chromedriver`, if the browser is there too.
+pub(super) fn chromedriver() -> Result<PathBuf, Unavailable> {
+    let driver = find("chromedriver").filter(|_| find("chromium").is_some());
+    driver.ok_or_else(|| Unavailable::missing(ServerKind::Chromium, "Chromium with its driver"))
 }
 
 /// The path of `mariadbd`; Debian installs it outside of an ordinary user's PATH.

@@ -14,6 +14,7 @@
 //! ```
 
 mod account;
+pub mod chromium;
 mod connect_api;
 pub mod debezium;
 mod debezium_connector;
@@ -33,6 +34,7 @@ pub mod rocketmq;
 mod rocketmq_wire;
 mod server_clock;
 
+pub use chromium::Chromium;
 pub use debezium::Debezium;
 pub use install::{ServerKind, Unavailable};
 pub use kafka::Kafka;
