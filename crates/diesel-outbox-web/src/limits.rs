@@ -48,6 +48,9 @@ pub(crate) const SAMPLES_MAX: usize = 121;
 /// How often an open page refreshes itself: soon enough for somebody who watches, and rare for the database.
 pub(crate) const REFRESH_INTERVAL: Duration = Duration::from_secs(5);
 
+/// Events of one stream: a quarter of a minute, by which an open page delays the shutdown of its server at most.
+pub(crate) const EVENTS_MAX: usize = 3;
+
 /// Open pages that refresh themselves. Further ones do not.
 pub(crate) const STREAMS_MAX: usize = 64;
 

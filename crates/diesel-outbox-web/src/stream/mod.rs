@@ -8,25 +8,47 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::sse::{Event, Sse};
 use axum::response::{IntoResponse, Response};
-use futures_util::stream::unfold;
-use tokio::time::{Instant, MissedTickBehavior, interval_at};
+use futures_util::stream::{Stream, unfold};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::sleep;
 
-use crate::limits::REFRESH_INTERVAL;
+use crate::limits::{EVENTS_MAX, REFRESH_INTERVAL};
 use crate::state::Shared;
 
 /// Says when an open page should load itself again. It says nothing else: the page is made, and access checked, at that request.
 pub(crate) async fn events(State(shared): State<Shared>) -> Response {
-    let Ok(permit) = Arc::clone(&shared.streams).try_acquire_owned() else {
-        return StatusCode::SERVICE_UNAVAILABLE.into_response();
-    };
-    let mut ticks = interval_at(Instant::now() + REFRESH_INTERVAL, REFRESH_INTERVAL);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let refreshes = unfold((ticks, permit), |(mut ticks, permit)| async {
-        ticks.tick().await;
+    match Arc::clone(&shared.streams).try_acquire_owned() {
+        Ok(permit) => Sse::new(refreshes(permit)).into_response(),
+        Err(_) => StatusCode::SERVICE_UNAVAILABLE.into_response(),
+    }
+}
+
+/// It ends after a few events, and the browser asks for another one: a server that shuts down in order waits for its responses.
+fn refreshes(permit: OwnedSemaphorePermit) -> impl Stream<Item = Result<Event, Infallible>> {
+    unfold((EVENTS_MAX, permit), |(left, permit)| async move {
+        let left = left.checked_sub(1)?;
+        sleep(REFRESH_INTERVAL).await;
         // Browsers pass on no event without data.
-        Some((Ok::<_, Infallible>(Event::default().event("refresh").data("now")), (ticks, permit)))
-    });
-    Sse::new(refreshes).keep_alive(KeepAlive::default()).into_response()
+        Some((Ok(Event::default().event("refresh").data("now")), (left, permit)))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::StreamExt as _;
+    use tokio::sync::Semaphore;
+    use tokio::time::Instant;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_ends_soon_and_gives_its_place_back() {
+        let (places, began) = (Arc::new(Semaphore::new(1)), Instant::now());
+        let permit = Arc::clone(&places).try_acquire_owned().expect("a place");
+        let events = refreshes(permit).collect::<Vec<_>>().await;
+        assert_eq!((events.len(), began.elapsed()), (3, 3 * REFRESH_INTERVAL));
+        assert_eq!(places.available_permits(), 1);
+    }
 }
