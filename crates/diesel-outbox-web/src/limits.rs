@@ -19,7 +19,7 @@ pub(crate) const JOBS_KEPT_MAX: usize = 50;
 pub(crate) const PAGE_ROWS: usize = 50;
 
 /// Dead letters that the list's groups are counted from: tens of milliseconds.
-pub(crate) const GROUPED_MAX: usize = 20_000;
+pub(crate) const GROUPED_MAX: usize = 10_000;
 
 /// Dead letters that a preview counts: more than anybody tells apart, in a second or two.
 pub(crate) const PREVIEWED_MAX: usize = 200_000;

@@ -165,14 +165,14 @@ fn groups_table(visit: &Visit, asked: &Asked, groups: &[DeadLetterCount]) -> Mar
 /// Links to the previews.
 fn bulk_acts(visit: &Visit, asked: &Asked, total: BoundedCount) -> Markup {
     let acts = [
-        ("redrive", "Redrive all", Right::Redrive),
-        ("canary", "Redrive a few first", Right::Redrive),
-        ("purge", "Delete all", Right::Purge),
+        ("redrive", format!("Redrive all {total} .."), Right::Redrive),
+        ("canary", format!("Redrive {total}, a few first .."), Right::Redrive),
+        ("purge", format!("Delete all {total} .."), Right::Purge),
     ];
     html! {
-        p {
+        p.acts {
             @for (act, name, _) in acts.iter().filter(|(_, _, right)| visit.may(*right)) {
-                a href=(asked.link(visit, "/dead-letters/preview").with("act", act)) { (name) " " (total) " .." } "  "
+                a href=(asked.link(visit, "/dead-letters/preview").with("act", act)) { (name) } " "
             }
         }
     }

@@ -137,9 +137,9 @@ fn counts(visit: &Visit, topic: &str, count: &LiveCount) -> Markup {
         ("in_lane", count.in_lanes),
     ];
     html! {
-        p {
+        p.acts {
             @for (state, count) in counts {
-                a href=(visit.to("/messages").with("topic", topic).with("state", state)) { (state.replace('_', " ")) } ": " (count) "  "
+                a href=(visit.to("/messages").with("topic", topic).with("state", state)) { (state.replace('_', " ")) ": " (count) } " "
             }
             a href=(visit.to("/calendar").with("topic", topic)) { "what is due when" }
         }

@@ -12,7 +12,7 @@ use super::parts::plot::{line, number};
 use super::parts::time::duration;
 use crate::state::Shared;
 use crate::stream::sampler;
-use crate::stream::samples::{Sample, rates};
+use crate::stream::samples::{Counted, Sample, rates};
 use crate::visit::Visit;
 
 /// The prefix itself leads here.
@@ -46,28 +46,29 @@ fn problems(health: &RelayHealth) -> Markup {
 }
 
 fn plots(samples: &[Sample], backlog: &Backlog, has_relays: bool) -> Markup {
-    let counted = |of: fn(&crate::stream::samples::Counted) -> f64| {
-        samples.iter().map(move |sample| sample.backlog.as_ref().map(of)).collect::<Vec<_>>()
-    };
     let overdue = backlog.topics.iter().map(|topic| topic.overdue_by).max().unwrap_or(Duration::ZERO);
-    let rate = |total: fn(&Sample) -> u64| {
-        let rates = rates(samples, total);
-        let last =
-            rates.last().copied().flatten().map_or("no figure yet".to_owned(), |rate| format!("{}/s", number(rate)));
-        (rates, last)
+    let now = Counted { live: backlog.live(), due: backlog.due(), dead: backlog.dead_letters(), overdue };
+    let counted = |of: fn(&Counted) -> f64| {
+        let before = samples.iter().map(|sample| sample.backlog.as_ref().map(of));
+        before.chain([Some(of(&now))]).collect::<Vec<_>>()
     };
-    let ((delivered, delivered_now), (failed, failed_now)) =
-        (rate(|sample| sample.delivered), rate(|sample| sample.failed));
+    let rate = |title, total: fn(&Sample) -> u64| {
+        let rates = rates(samples, total);
+        let last = rates.last().copied().flatten();
+        let last = last.map_or("-".to_owned(), |rate| format!("{}/s", number(rate)));
+        line(title, "per second", &rates, &last)
+    };
+    let [live, due, dead] = [now.live, now.due, now.dead].map(|count| count.to_string());
     html! {
         div.plots {
             @if has_relays {
-                (line("Delivered", "per second", &delivered, &delivered_now))
-                (line("Failed sends", "per second", &failed, &failed_now))
+                (rate("Delivered", |sample| sample.delivered))
+                (rate("Failed sends", |sample| sample.failed))
             }
-            (line("Live messages", "messages", &counted(|backlog| backlog.live as f64), &backlog.live().to_string()))
-            (line("Due", "messages", &counted(|backlog| backlog.due as f64), &backlog.due().to_string()))
+            (line("Live messages", "messages", &counted(|backlog| backlog.live as f64), &live))
+            (line("Due", "messages", &counted(|backlog| backlog.due as f64), &due))
             (line("Oldest due", "seconds", &counted(|backlog| backlog.overdue.as_secs_f64()), &duration(overdue)))
-            (line("Dead letters", "messages", &counted(|backlog| backlog.dead as f64), &backlog.dead_letters().to_string()))
+            (line("Dead letters", "messages", &counted(|backlog| backlog.dead as f64), &dead))
         }
     }
 }

@@ -125,7 +125,7 @@ async fn canary_is_stopped(shop: &Shop, page: &Page) {
         shop.dead(&format!("few-{number}"), "refused: amount is negative").await;
     }
     page.go("/dead-letters?topic=orders").await;
-    confirm(page, "Redrive a few first", "Redrive dead letters, a few first").await;
+    confirm(page, "Redrive 3, a few first", "Redrive dead letters, a few first").await;
     eventually("the first is redriven", async || shop.dead_count().await == 2).await;
     page.click("//a[normalize-space()='Stop ..']").await;
     page.write("//input[@name='reason']", "ticket 17").await;

@@ -18,7 +18,7 @@ pub(crate) fn line(title: &str, unit: &str, values: &[Option<f64>], last: &str) 
                 line x1="0" y1="47.5" x2="240" y2="47.5" {}
                 @for points in segments(values, highest) { polyline points=(points) {} }
             }
-            span.quiet { "at most " (number(highest)) " " (unit) }
+            span.quiet { @if values.iter().any(Option::is_some) { "at most " (number(highest)) " " (unit) } @else { "no figure yet" } }
         }
     }
 }
