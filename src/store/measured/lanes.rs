@@ -28,6 +28,10 @@ impl LaneStore for Measured {
         self.timer.time(Statement::HasOrderedRows, self.lane_store().has_ordered_rows(topic)).await
     }
 
+    async fn lane_counts(&self) -> Result<Vec<LaneCount>, StoreError> {
+        self.lane_store().lane_counts().await
+    }
+
     async fn read_lanes(&self, topic: &Arc<str>) -> Result<LaneView, StoreError> {
         self.timer.time(Statement::ReadLanes, self.lane_store().read_lanes(topic)).await
     }

@@ -10,7 +10,7 @@ use crate::message::{Envelope, MessageId};
 use crate::store::{
     AdminStore, AuditRecord, CancelOutcome, DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, KeyInLane,
     KeyNeighbours, LiveConditions, LiveCount, LiveMessage, LiveScan, LiveScanEnd, MessageKey, PausedTopic, Requeue,
-    RowRef, SendNowOutcome, StoreError,
+    RowRef, SchemaProblem, SendNowOutcome, StoreError,
 };
 
 #[async_trait]
@@ -138,6 +138,10 @@ impl AdminStore for MemoryStore {
 
     async fn paused(&self) -> Result<Vec<PausedTopic>, StoreError> {
         self.call(Call::Paused, |state| state.paused()).await
+    }
+
+    async fn schema_problems(&self) -> Result<Vec<SchemaProblem>, StoreError> {
+        Ok(Vec::new())
     }
 }
 
