@@ -31,6 +31,7 @@ mod pgbouncer;
 mod phantoms;
 mod pipeline;
 mod refusals;
+mod revert;
 mod row_removed;
 mod several_relays;
 mod shared_pool;
