@@ -62,6 +62,10 @@ impl Steps<'_> {
                 let suite = format!("features: {}", if choice.is_empty() { "none" } else { choice });
                 jobs.push(Job::check(&suite, cargo(&features::check(choice))));
             }
+            for choice in features::CLI_CHOICES {
+                let suite = format!("features of the command line: {}", if choice.is_empty() { "none" } else { choice });
+                jobs.push(Job::check(&suite, cargo(&features::check_cli(choice))));
+            }
             jobs.push(Job::check("features: injected bugs", cargo(features::INJECTED_BUGS)));
         }
         if args.wants(Only::Package) {

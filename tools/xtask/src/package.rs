@@ -12,7 +12,8 @@ pub(crate) fn dry_run() -> Command {
 
 /// The same packages without access to the registry, not built.
 pub(crate) fn offline() -> Command {
-    let packages = ["--package", "diesel-outbox", "--package", "diesel-outbox-derive"];
+    let packages =
+        ["--package", "diesel-outbox", "--package", "diesel-outbox-derive", "--package", "diesel-outbox-cli"];
     cargo(&[&["package", "--offline", "--no-verify", "--allow-dirty"], packages.as_slice()].concat())
 }
 
@@ -77,6 +78,14 @@ mod tests {
         assert_eq!(files.iter().find(is_test), None);
         has(&files, &["src/guide.rs", "README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE"]);
         has(&files, &["docs/guarantees.md", "migrations/postgres/0000outbox01_messages/up.sql"]);
+    }
+
+    #[test]
+    fn the_command_line_is_packed_without_its_tests() {
+        let files = files("diesel-outbox-cli");
+        let folders: BTreeMap<_, _> = kinds(&files);
+        assert!(folders.keys().all(|(folder, _)| ["", "src"].contains(folder)), "{folders:?}");
+        has(&files, &["src/main.rs", "src/commands/dead/redrive.rs", "LICENSE-MIT", "LICENSE-APACHE"]);
     }
 
     #[test]

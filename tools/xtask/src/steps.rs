@@ -23,7 +23,9 @@ use crate::{apt, checkers};
 pub(crate) fn test(args: &TestArgs, stop: &Stop) -> Result<Report> {
     let servers = args.servers();
     let needs_pip = args.wants(Only::Typos) || args.wants(Only::Deny);
-    install(&servers, if needs_pip { checkers::packages() } else { &[] }, stop)?;
+    let pip = if needs_pip { checkers::packages() } else { &[] };
+    let shells = if args.integration().is_some() && !args.quick { apt::SHELLS } else { &[] };
+    install(&servers, &[pip, shells].concat(), stop)?;
     let shared = SharedServers::start(&servers)?;
     let mut steps = Steps::new(&shared, stop);
     steps.checks(args)?;
