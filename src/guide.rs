@@ -9,6 +9,7 @@ macro_rules! guides {
             ///
             /// [bench-results]: https://github.com/diesel-outbox/diesel-outbox/blob/main/docs/internals/performance.md
             /// [changelog]: crate::guide::changelog
+            /// [command-line]: crate::guide::command_line
             /// [dead-letters]: crate::guide::dead_letters
             /// [delayed]: crate::guide::delayed
             /// [design]: https://github.com/diesel-outbox/diesel-outbox/blob/main/docs/internals/design.md
@@ -37,6 +38,8 @@ macro_rules! guides {
 guides! {
     /// What changed from version to version.
     changelog = "../CHANGELOG.md";
+    /// The program `outbox`: look into an outbox and operate it, from a shell or by a subcommand of the application.
+    command_line = "../docs/command-line.md";
     /// Why a message was not delivered, and how to redrive, correct or delete it.
     dead_letters = "../docs/dead-letters.md";
     /// How to send a message later, and how to cancel it.
