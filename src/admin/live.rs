@@ -5,7 +5,7 @@ use super::{Admin, AdminError, LiveCount, LiveCursor, LiveFilter, LiveMessage, L
 use crate::lane::lane_of;
 use crate::limits::{LIVE_COUNT_MAX, LIVE_TOPICS_SHOWN_MAX};
 use crate::message::MessageId;
-use crate::store::{AdminStore, CancelOutcome, StoreError};
+use crate::store::{AdminStore, StoreError};
 use crate::topic::Topic;
 
 /// A page of live messages. From [`Admin::live_messages`].
@@ -156,14 +156,8 @@ impl Admin {
     /// If the future is dropped, the message may or may not be removed. Call again.
     pub async fn cancel_waiting(&self, message_id: MessageId) -> Result<(), AdminError> {
         let (store, record) = (self.admin_store()?, self.record_one("cancel_waiting", message_id).await?);
-        match store.cancel_waiting(message_id, self.lease_duration, record.as_ref()).await? {
-            CancelOutcome::Cancelled { topic } => {
-                super::count_cancelled(topic);
-                Ok(())
-            }
-            CancelOutcome::AlreadyClaimed => Err(AdminError::AlreadyClaimed { message_id }),
-            CancelOutcome::NotFound => Err(AdminError::NotWaiting { message_id }),
-        }
+        let outcome = store.cancel_waiting(message_id, self.lease_duration, record.as_ref()).await?;
+        super::note_cancel(outcome, message_id, AdminError::NotWaiting { message_id })
     }
 
     /// The lanes that may hold what a filter selects: that of its key, if the topic is configured and ordered.

@@ -48,9 +48,9 @@ use crate::metrics;
 use crate::outbox::Outbox;
 use crate::store::{AdminStore, AuditRecord, CancelOutcome, OutboxStore, Store, shared};
 
-/// Manages the messages of an outbox: lists live ones, cancels those that nobody holds, sends waiting ones now, pauses topics, lists,
-/// redrives and purges dead letters, and looks up and resends messages in the history, and takes the reports of consumers. Records who did it
-/// ([`acting_as`](Self::acting_as)). Made by [`Outbox::admin`].
+/// Manages the messages of an outbox. It lists live ones, cancels those that nobody holds, sends waiting ones now, and pauses topics. It
+/// lists, redrives and purges dead letters. It looks up and resends messages in the history, and takes the reports of consumers. It
+/// records who did it ([`acting_as`](Self::acting_as)). Made by [`Outbox::admin`].
 ///
 /// A cheap handle: clones share the store. It needs no relay in this process, and is safe to use while relays run anywhere.
 ///
@@ -119,14 +119,8 @@ impl Admin {
     /// If the future is dropped, the message may or may not be cancelled. Call again.
     pub async fn cancel(&self, message_id: MessageId) -> Result<(), AdminError> {
         let (store, record) = (self.admin_store()?, self.record_one("cancel", message_id).await?);
-        match store.cancel(message_id, record.as_ref()).await? {
-            CancelOutcome::Cancelled { topic } => {
-                count_cancelled(topic);
-                Ok(())
-            }
-            CancelOutcome::AlreadyClaimed => Err(AdminError::AlreadyClaimed { message_id }),
-            CancelOutcome::NotFound => Err(AdminError::NotDelayed { message_id }),
-        }
+        let outcome = store.cancel(message_id, record.as_ref()).await?;
+        note_cancel(outcome, message_id, AdminError::NotDelayed { message_id })
     }
 
     /// The longest [`lease_duration`](crate::Limits::lease_duration) of the relays, if it is not the default. A relay may hold any
@@ -179,8 +173,16 @@ impl Admin {
     }
 }
 
-fn count_cancelled(topic: Arc<str>) {
-    ::metrics::counter!(metrics::CANCELLED, "topic" => topic).increment(1);
+/// Counts a message that was cancelled. `not_found` is the error where there was none.
+fn note_cancel(outcome: CancelOutcome, message_id: MessageId, not_found: AdminError) -> Result<(), AdminError> {
+    match outcome {
+        CancelOutcome::Cancelled { topic } => {
+            ::metrics::counter!(metrics::CANCELLED, "topic" => topic).increment(1);
+            Ok(())
+        }
+        CancelOutcome::AlreadyClaimed => Err(AdminError::AlreadyClaimed { message_id }),
+        CancelOutcome::NotFound => Err(not_found),
+    }
 }
 
 impl fmt::Debug for Admin {

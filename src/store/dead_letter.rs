@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::codec::CodecError;
+use crate::codec::{self, CodecError};
 use crate::message::{HeaderError, Headers, Message, MessageId};
 use crate::serialize;
 use crate::store::DeadLetterReason;
@@ -77,7 +77,7 @@ impl DeadLetter {
     /// # Errors
     /// The payload is not JSON of this type.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, CodecError> {
-        serde_json::from_slice(self.payload.as_deref().unwrap_or(b"null")).map_err(CodecError::new)
+        codec::decode_json(self.payload.as_deref())
     }
 
     /// The same message again, to be edited: for [`Admin::redrive_edited`](crate::admin::Admin::redrive_edited).

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::{AuditRecord, Locking, MessageKey, Requeue, RowKey, StoreError};
-use crate::codec::CodecError;
+use crate::codec::{self, CodecError};
 use crate::message::{HeaderError, Headers, MessageId};
 use crate::retention::Keep;
 use crate::serialize;
@@ -201,7 +201,7 @@ impl SentMessage {
     /// # Errors
     /// The payload is not JSON of this type.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, CodecError> {
-        serde_json::from_slice(self.payload.as_deref().unwrap_or(b"null")).map_err(CodecError::new)
+        codec::decode_json(self.payload.as_deref())
     }
 
     /// The position of this message, after which a next page begins.

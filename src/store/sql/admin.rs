@@ -24,11 +24,7 @@ use crate::store::{
 impl<DB: Database, P: ConnectionPool<DB>> AdminStore for SqlStore<DB, P> {
     async fn cancel(&self, message: MessageId, record: Option<&AuditRecord>) -> Result<CancelOutcome, StoreError> {
         let binds = vec![DB::id(message.as_uuid())];
-        Ok(match self.write_one(&self.sql.waiting.cancel, binds, record).await? {
-            WriteOutcome::Written(topic) => CancelOutcome::Cancelled { topic },
-            WriteOutcome::Skipped => CancelOutcome::AlreadyClaimed,
-            WriteOutcome::NotFound => CancelOutcome::NotFound,
-        })
+        Ok(self.write_one(&self.sql.waiting.cancel, binds, record).await?.into())
     }
 
     async fn send_now(
@@ -50,11 +46,7 @@ impl<DB: Database, P: ConnectionPool<DB>> AdminStore for SqlStore<DB, P> {
         lease: Duration,
         record: Option<&AuditRecord>,
     ) -> Result<CancelOutcome, StoreError> {
-        Ok(match self.write_waiting(&self.sql.waiting.cancel_waiting, message, lease, record).await? {
-            WriteOutcome::Written(topic) => CancelOutcome::Cancelled { topic },
-            WriteOutcome::Skipped => CancelOutcome::AlreadyClaimed,
-            WriteOutcome::NotFound => CancelOutcome::NotFound,
-        })
+        Ok(self.write_waiting(&self.sql.waiting.cancel_waiting, message, lease, record).await?.into())
     }
 
     async fn live_messages(
@@ -170,6 +162,16 @@ impl<DB: Database, P: ConnectionPool<DB>> AdminStore for SqlStore<DB, P> {
     async fn paused(&self) -> Result<Vec<PausedTopic>, StoreError> {
         with_pause_migration(self.check_tables(&["paused_topics"]).await)?;
         self.read(&self.sql.pauses.paused, []).await
+    }
+}
+
+impl From<WriteOutcome> for CancelOutcome {
+    fn from(outcome: WriteOutcome) -> Self {
+        match outcome {
+            WriteOutcome::Written(topic) => Self::Cancelled { topic },
+            WriteOutcome::Skipped => Self::AlreadyClaimed,
+            WriteOutcome::NotFound => Self::NotFound,
+        }
     }
 }
 

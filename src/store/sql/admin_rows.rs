@@ -6,7 +6,7 @@ use diesel::row::NamedRow;
 use super::columns::Columns;
 use super::dialect::count;
 use super::rows::FromRow;
-use super::search::failure_notes;
+use super::search::failed_attempts;
 use crate::message::MessageId;
 use crate::store::{
     DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterReason, MessageKey, ProcessedOutcome, SentCount,
@@ -56,7 +56,7 @@ impl FromRow for DeadLetter {
             dead_at: DB::instant(row, 8)?,
             attempts: counter(row, 9)?,
             failures: counter(row, 10)?,
-            errors: failure_notes(&DB::text(row, 11)?),
+            errors: failed_attempts(&DB::text(row, 11)?),
             reason: DB::text(row, 12)?,
         })
     }

@@ -12,8 +12,7 @@ use crate::limits::LIVE_ROWS_READ_MAX;
 use crate::message::MessageId;
 use crate::store::pool::ConnectionPool;
 use crate::store::{
-    KeyInLane, KeyNeighbours, LiveConditions, LiveCount, LiveMessage, LivePosition, LiveRange, LiveScan, LiveScanEnd,
-    StoreError,
+    KeyInLane, KeyNeighbours, LiveConditions, LiveCount, LiveMessage, LivePosition, LiveScan, LiveScanEnd, StoreError,
 };
 
 impl<DB: Database, P: ConnectionPool<DB>> SqlStore<DB, P> {
@@ -41,16 +40,12 @@ impl<DB: Database, P: ConnectionPool<DB>> SqlStore<DB, P> {
         rows_max: usize,
     ) -> Result<Option<LiveScanEnd>, StoreError> {
         let sql = &self.sql.live_pages;
-        let lane = match scan.range {
-            LiveRange::Lane(lane) => i32::from(lane),
-            LiveRange::Unordered | LiveRange::Due | LiveRange::Later => -1,
-        };
         let (mut rows, mut last) = (0, None);
         for search in LiveSearch::<DB>::of(sql, scan) {
             let ends: Vec<LiveScanEnd> = self.ordered(search.end(sql, rows_max - rows)).await?;
             for end in ends {
                 rows += end.rows;
-                last = Some(LivePosition { lane, ..end.last });
+                last = Some(LivePosition { lane: scan.range.lane_column(), ..end.last });
             }
             if rows >= rows_max {
                 break;

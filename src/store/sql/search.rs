@@ -30,11 +30,7 @@ impl<DB: Binds> Search<DB> {
     pub(crate) fn new(filter: &DeadLetterFilter, after: Option<&DeadLetterCursor>) -> Self {
         let mut search = Self::ordered_by(DEAD_LETTERS);
         let DeadLetterFilter { topic, kind, key, reason, dead_from, dead_before, .. } = filter;
-        let texts = [("topic", topic), ("kind", kind), (DB::KEY, key)];
-        for (column, text) in texts.into_iter().filter_map(|(column, text)| Some((column, text.as_ref()?))) {
-            let bound = search.text(text);
-            search.conditions.push(format!("{column} = {bound}"));
-        }
+        search.push_texts([("topic", topic), ("kind", kind), (DB::KEY, key)]);
         if let Some(word) = reason.as_ref().map(DeadLetterReason::as_str) {
             let chars = word.chars().count() + 1;
             let (is_it, begins) = (search.text(&word.into()), search.text(&format!("{word}:").into()));
@@ -60,12 +56,7 @@ impl<DB: Binds> Search<DB> {
     pub(crate) fn of_audit(filter: &AuditFilter, after: Option<&AuditCursor>) -> Self {
         let mut search = Self::ordered_by(AUDIT);
         let AuditFilter { actor, action, message_id, began_from, began_before } = filter;
-        for (column, text) in [("actor", actor), ("action", action)] {
-            if let Some(text) = text {
-                let bound = search.text(text);
-                search.conditions.push(format!("{column} = {bound}"));
-            }
-        }
+        search.push_texts([("actor", actor), ("action", action)]);
         if let Some(message_id) = message_id {
             let bound = search.message_id(*message_id);
             search.conditions.push(format!("message_id = {bound}"));
@@ -78,6 +69,15 @@ impl<DB: Binds> Search<DB> {
             search.conditions.push(place);
         }
         search
+    }
+
+    fn push_texts<const N: usize>(&mut self, texts: [(&str, &Option<Arc<str>>); N]) {
+        for (column, text) in texts {
+            if let Some(text) = text {
+                let bound = self.text(text);
+                self.conditions.push(format!("{column} = {bound}"));
+            }
+        }
     }
 
     /// From a moment on, and before another one.
@@ -130,7 +130,7 @@ impl<DB: Binds> Search<DB> {
 }
 
 /// The failures in their column; none if somebody else wrote something there.
-pub(crate) fn failure_notes(column: &str) -> Vec<FailedAttempt> {
+pub(crate) fn failed_attempts(column: &str) -> Vec<FailedAttempt> {
     let Ok(Value::Array(notes)) = serde_json::from_str(column) else { return Vec::new() };
     let text = |note: &Value, name: &str| note.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     notes

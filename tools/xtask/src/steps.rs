@@ -101,7 +101,8 @@ impl<'a> Steps<'a> {
 
     fn suites(&mut self, args: &TestArgs) -> Result<()> {
         if args.wants(Only::Unit) {
-            self.tests("unit", &["--lib", "--bins", "--example", "axum_service", "--example", "own_transport"])?;
+            let targets = ["--lib", "--bins", "--example", "axum_service", "--example", "own_transport"];
+            self.tests("unit", cargo_test(&targets, &[]))?;
         }
         let (jobs, integration) = (self.jobs(args), args.integration());
         if integration.is_none() && !args.wants(Only::Faults) {
@@ -112,13 +113,13 @@ impl<'a> Steps<'a> {
                     steps.integration("it", &filter)?;
                 }
                 if args.wants(Only::Faults) {
-                    steps.tests("faults", &["--test", "faults"])?;
+                    steps.tests("faults", cargo_test(&["--test", "faults"], &[]))?;
                 }
                 Ok(())
             })?;
         }
         if args.wants(Only::Docs) {
-            self.tests("doctests", &["--doc"])?;
+            self.tests("doctests", cargo_test(&["--doc"], &[]))?;
         }
         if args.wants(Only::Examples) {
             self.examples()?;
@@ -200,9 +201,9 @@ impl<'a> Steps<'a> {
     }
 
     /// Tests that are no integration tests.
-    pub(crate) fn tests(&mut self, suite: &str, targets: &[&str]) -> Result<()> {
+    pub(crate) fn tests(&mut self, suite: &str, command: Command) -> Result<()> {
         let start = Instant::now();
-        let (output, succeeded) = self.cargo_test(targets, &[])?;
+        let (output, succeeded) = self.run_tests(command)?;
         let skips = self.shared.take_skips()?;
         self.report.tests(suite, false, &TestRun { output: &output, skips: &skips, succeeded, took: start.elapsed() });
         Ok(())
@@ -213,13 +214,13 @@ impl<'a> Steps<'a> {
         let (targets, start) = (["--test", "it"], Instant::now());
         let threads = format!("--test-threads={}", test_threads());
         let arguments: Vec<_> = [threads.as_str()].into_iter().chain(filter.iter().copied()).collect();
-        let (mut output, mut succeeded) = self.cargo_test(&targets, &arguments)?;
+        let (mut output, mut succeeded) = self.run_tests(cargo_test(&targets, &arguments))?;
         let skips = self.shared.take_skips()?;
         let failed = output.named_failures().filter(|failed| (1..=RERUNS_MAX).contains(&failed.len()));
         if let Some(failed) = failed {
             println!("running again: {}", failed.join(", "));
             let exact: Vec<_> = ["--exact"].into_iter().chain(failed.iter().map(String::as_str)).collect();
-            let (rerun, has_succeeded) = self.cargo_test(&targets, &exact)?;
+            let (rerun, has_succeeded) = self.run_tests(cargo_test(&targets, &exact))?;
             output.merge_rerun(&rerun);
             succeeded = has_succeeded;
             // Discarded: only the first run's skips count.
@@ -229,14 +230,8 @@ impl<'a> Steps<'a> {
         Ok(())
     }
 
-    /// Always over the whole workspace with the same features: other features are another build.
-    pub(crate) fn cargo_test_command(targets: &[&str], filter: &[&str]) -> Command {
-        cargo(&[&["test", "--no-fail-fast", "--workspace", "--features", "_test"], targets, &["--"], filter].concat())
-    }
-
-    /// Runs `cargo test`.
-    fn cargo_test(&self, targets: &[&str], filter: &[&str]) -> Result<(Output, bool)> {
-        let mut command = Self::cargo_test_command(targets, filter);
+    /// Runs a [`cargo_test`].
+    fn run_tests(&self, mut command: Command) -> Result<(Output, bool)> {
         self.shared.set_env(&mut command);
         let mut output = Output::default();
         let watched = watch(&mut command, self.stop, |line| {
@@ -286,6 +281,11 @@ impl<'a> Steps<'a> {
         }
         Ok(())
     }
+}
+
+/// Always over the whole workspace with the same features: other features are another build.
+pub(crate) fn cargo_test(targets: &[&str], filter: &[&str]) -> Command {
+    cargo(&[&["test", "--no-fail-fast", "--workspace", "--features", "_test"], targets, &["--"], filter].concat())
 }
 
 /// The arguments of the command in an example's text: one that needs a C library needs a feature.

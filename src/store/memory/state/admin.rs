@@ -53,7 +53,7 @@ impl MemoryDeadLetter {
             dead_at: dead_at.as_system_time(),
             attempts: row.attempts,
             failures: row.failures,
-            errors: failure_notes(&row.errors),
+            errors: failed_attempts(&row.errors),
             reason: row.reason.clone(),
         }
     }
@@ -196,7 +196,7 @@ impl State {
 }
 
 /// The failures of a row. The store in memory does not keep their times.
-pub(super) fn failure_notes(errors: &[StoredError]) -> Vec<FailedAttempt> {
+pub(super) fn failed_attempts(errors: &[StoredError]) -> Vec<FailedAttempt> {
     let note = |error: &StoredError| FailedAttempt {
         at: String::new(),
         class: error.class.clone(),

@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::admin::failure_notes;
+use super::admin::failed_attempts;
 use super::{MemoryRow, Micros, State};
 use crate::lane::lane_column;
 use crate::message::MessageId;
@@ -44,7 +44,7 @@ impl MemoryRow {
             deliver_at: self.envelope.deliver_at,
             attempts: self.attempts,
             failures: self.failures,
-            errors: failure_notes(&self.errors),
+            errors: failed_attempts(&self.errors),
             owner: None,
             leased_until: due_at.filter(|_| state == LiveState::Leased),
             position: self.position(),
