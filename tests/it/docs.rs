@@ -1,5 +1,6 @@
 //! What the documentation says, compared with what is there.
 
+mod ops;
 mod sql;
 
 use std::collections::BTreeSet;

@@ -240,6 +240,7 @@ fn reconcile(engine: &Engine, lanes: &TopicLanes, view: &LaneView, began_at: Boo
 fn record_gauges(lanes: &TopicLanes) {
     lanes.note_oldest();
     let owned = lanes.owned();
+    lanes.topic.gauge(metrics::LANES).set(f64::from(lanes.count().lanes));
     lanes.topic.gauge(metrics::LANES_OWNED).set(owned.len() as f64);
     lanes.topic.gauge(metrics::LANES_ASLEEP).set(f64::from(u8::from(lanes.asleep_until().is_some())));
     let blocked: usize = owned.values().map(Lane::blocked_keys).sum();

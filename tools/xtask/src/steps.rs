@@ -23,7 +23,9 @@ use crate::{apt, checkers};
 pub(crate) fn test(args: &TestArgs, stop: &Stop) -> Result<Report> {
     let servers = args.servers();
     let needs_pip = args.wants(Only::Typos) || args.wants(Only::Deny);
-    install(&servers, if needs_pip { checkers::packages() } else { &[] }, stop)?;
+    let of_checkers = if needs_pip { checkers::packages() } else { &[] };
+    let of_promtool = if args.wants(Only::Ops) { ServerKind::Prometheus.packages() } else { &[] };
+    install(&servers, &[of_checkers, of_promtool].concat(), stop)?;
     let shared = SharedServers::start(&servers)?;
     let mut steps = Steps::new(&shared, stop);
     steps.checks(args)?;
@@ -95,6 +97,9 @@ impl<'a> Steps<'a> {
         if args.wants(Only::Deny) {
             // Hundreds of lines that nobody reads each time; a release shows them.
             self.deny(&["--allow", "duplicate"])?;
+        }
+        if args.wants(Only::Ops) {
+            self.alert_rules()?;
         }
         Ok(())
     }

@@ -23,7 +23,7 @@ pub(crate) struct TestArgs {
 }
 
 /// For repeated use during a day: no server, and no build that the whole run does not also need.
-const QUICK: &[Only] = &[Only::Typos, Only::Lint, Only::Unit, Only::Memory, Only::Sqlite, Only::Tidy];
+const QUICK: &[Only] = &[Only::Typos, Only::Lint, Only::Unit, Only::Memory, Only::Sqlite, Only::Tidy, Only::Ops];
 
 /// Half messages go through RocketMQ, whatever the database.
 const WITHOUT_ROCKETMQ: [&str; 2] = ["--skip", "half_rocketmq"];
@@ -105,6 +105,8 @@ pub(crate) enum Only {
     Package,
     /// Formatting and the house rules.
     Tidy,
+    /// The alert rules and their tests, by promtool.
+    Ops,
     /// Documentation and its examples.
     Docs,
     /// The example programs.
@@ -124,6 +126,7 @@ const NAMED: &[(&str, Only)] = &[
     ("deny", Only::Deny),
     ("package", Only::Package),
     ("tidy", Only::Tidy),
+    ("ops", Only::Ops),
     ("docs", Only::Docs),
     ("examples", Only::Examples),
 ];
@@ -153,7 +156,8 @@ impl Only {
             Self::Memory => &["memory"],
             Self::Tidy => &["tidy::"],
             Self::Unit | Self::Model | Self::Faults | Self::Typos | Self::Lint | Self::Features => &[],
-            Self::Deny | Self::Package | Self::Docs | Self::Examples => &[],
+            Self::Deny | Self::Package | Self::Docs | Self::Examples | Self::Ops => &[],
+            Self::Server(ServerKind::Prometheus) => &["prometheus"],
         }
     }
 }

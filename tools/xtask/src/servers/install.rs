@@ -32,10 +32,12 @@ pub enum ServerKind {
     Kafka,
     /// Apache RocketMQ, its Java and its Maven.
     Rocketmq,
+    /// Prometheus and promtool, for the alert rules. No test shares one.
+    Prometheus,
 }
 
 impl ServerKind {
-    /// Every server.
+    /// Every server that tests share.
     pub const ALL: [Self; 4] = [Self::Postgres, Self::Mariadb, Self::Kafka, Self::Rocketmq];
 
     /// Its name on the command line and in the names of tests.
@@ -45,6 +47,7 @@ impl ServerKind {
             Self::Mariadb => "mariadb",
             Self::Kafka => "kafka",
             Self::Rocketmq => "rocketmq",
+            Self::Prometheus => "prometheus",
         }
     }
 
@@ -55,6 +58,7 @@ impl ServerKind {
             Self::Mariadb => "OUTBOX_TEST_MARIADB_URL",
             Self::Kafka => "OUTBOX_TEST_KAFKA",
             Self::Rocketmq => "OUTBOX_TEST_ROCKETMQ",
+            Self::Prometheus => "OUTBOX_TEST_PROMETHEUS",
         }
     }
 
@@ -65,6 +69,7 @@ impl ServerKind {
             Self::Mariadb => &["mariadb-server"],
             Self::Kafka => &["default-jdk-headless", "maven", "openssl"],
             Self::Rocketmq => &["default-jdk-headless", "maven"],
+            Self::Prometheus => &["prometheus"],
         }
     }
 
@@ -79,6 +84,7 @@ impl ServerKind {
             Self::Mariadb => mariadb_server().map(drop),
             Self::Kafka => kafka_tools().map(drop),
             Self::Rocketmq => rocketmq_tools().map(drop),
+            Self::Prometheus => prometheus().and_then(|_| promtool()).map(drop),
         }
     }
 }
@@ -168,6 +174,20 @@ pub(super) fn java(kind: ServerKind) -> Result<PathBuf, Unavailable> {
     java_tools(kind, "javac", jars)
 }
 
+/// The path of `prometheus`.
+pub(super) fn prometheus() -> Result<PathBuf, Unavailable> {
+    find("prometheus").ok_or_else(|| Unavailable::missing(ServerKind::Prometheus, "Prometheus"))
+}
+
+/// The path of `promtool`.
+///
+/// # Errors
+///
+/// It is missing.
+pub fn promtool() -> Result<PathBuf, Unavailable> {
+    find("promtool").ok_or_else(|| Unavailable::missing(ServerKind::Prometheus, "promtool"))
+}
+
 fn java_tools(kind: ServerKind, compiler: &str, jars: &Jars) -> Result<PathBuf, Unavailable> {
     let java = find("java").filter(|_| find(compiler).is_some());
     let java = java.ok_or_else(|| Unavailable::missing(kind, "Java"))?;
@@ -187,6 +207,12 @@ pub(super) fn kafka_jars() -> Result<PathBuf, Unavailable> {
     KAFKA_JARS.get(ServerKind::Kafka)
 }
 
+/// Like [`kafka_jars`], of Kafka's command line tools.
+pub(super) fn kafka_tools_jars() -> Result<PathBuf, Unavailable> {
+    kafka_tools()?;
+    KAFKA_TOOLS_JARS.get(ServerKind::Kafka)
+}
+
 /// Like [`kafka_jars`].
 pub(super) fn rocketmq_jars() -> Result<PathBuf, Unavailable> {
     rocketmq_tools()?;
@@ -201,6 +227,11 @@ pub(super) fn debezium_jars() -> Result<PathBuf, Unavailable> {
 
 const KAFKA_JARS: Jars =
     Jars { pom: concat!(env!("CARGO_MANIFEST_DIR"), "/kafka/pom.xml"), name: "kafka", version: KAFKA_VERSION };
+const KAFKA_TOOLS_JARS: Jars = Jars {
+    pom: concat!(env!("CARGO_MANIFEST_DIR"), "/kafka-tools/pom.xml"),
+    name: "kafka-tools",
+    version: KAFKA_VERSION,
+};
 const ROCKETMQ_JARS: Jars =
     Jars { pom: concat!(env!("CARGO_MANIFEST_DIR"), "/rocketmq/pom.xml"), name: "rocketmq", version: ROCKETMQ_VERSION };
 const DEBEZIUM_JARS: Jars =
