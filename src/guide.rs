@@ -27,6 +27,7 @@ macro_rules! guides {
             /// [pgbouncer]: crate::guide::pgbouncer
             /// [rocketmq]: crate::guide::rocketmq
             /// [testing-your-application]: crate::guide::testing_your_application
+            /// [tracing]: crate::guide::tracing
             /// [transports]: crate::guide::transports
             /// [tuning]: crate::guide::tuning
             /// [upgrading]: crate::guide::upgrading
@@ -67,6 +68,8 @@ guides! {
     rocketmq = "../docs/rocketmq.md";
     /// How to test your application, and your own transport.
     testing_your_application = "../docs/testing-your-application.md";
+    /// OpenTelemetry traces, from the enqueue to the consumers.
+    tracing = "../docs/tracing.md";
     /// How to choose a transport, and what each failure does.
     transports = "../docs/transports.md";
     /// What the outbox costs, how to size it, and which setting to change for which effect.

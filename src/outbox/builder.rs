@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::unsent::UnsentCheck;
 use super::{Inner, Outbox, RegisteredType};
+use crate::enqueue::EnqueueInterceptor;
 use crate::limits::KEEP_DAYS_MAX;
 use crate::message::OutboxMessage;
 use crate::naming::TableNames;
@@ -33,6 +34,7 @@ pub struct OutboxBuilder {
     transaction_pooling: bool,
     messages: Vec<RegisteredType>,
     audit: AuditPolicy,
+    interceptors: Vec<Arc<dyn EnqueueInterceptor>>,
 }
 
 impl Outbox {
@@ -65,6 +67,13 @@ impl OutboxBuilder {
     /// Sets the schema and the prefix of the tables. The outbox, its relays and their stores use these names.
     pub fn tables(mut self, tables: TableNames) -> Self {
         self.tables = tables;
+        self
+    }
+
+    /// Shows each message to `interceptor` before it is written. It may add headers, or refuse the message. Several are called
+    /// in the order in which they were registered.
+    pub fn interceptor(mut self, interceptor: impl EnqueueInterceptor) -> Self {
+        self.interceptors.push(Arc::new(interceptor));
         self
     }
 
@@ -146,6 +155,7 @@ impl OutboxBuilder {
             transaction_pooling: self.transaction_pooling,
             registered: self.messages,
             audit: self.audit,
+            interceptors: self.interceptors,
             link: Arc::default(),
             unsent: UnsentCheck::default(),
             recorder: OnceLock::new(),

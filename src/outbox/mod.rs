@@ -41,6 +41,7 @@ use std::sync::{Arc, OnceLock};
 
 use self::unsent::UnsentCheck;
 use crate::codec::CodecError;
+use crate::enqueue::EnqueueInterceptor;
 use crate::hook::{CommitHook, TestRecorder};
 use crate::naming::TableNames;
 use crate::relay::direct::queue::Link;
@@ -88,6 +89,7 @@ struct Inner {
     transaction_pooling: bool,
     registered: Vec<RegisteredType>,
     audit: AuditPolicy,
+    interceptors: Vec<Arc<dyn EnqueueInterceptor>>,
     link: Arc<Link>,
     unsent: UnsentCheck,
     /// Set once by an application's test.

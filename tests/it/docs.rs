@@ -174,6 +174,7 @@ fn links_by_name_are_defined() {
         "pgbouncer",
         "protocol",
         "rocketmq",
+        "tracing",
         "transports",
         "tuning",
         "upgrading",

@@ -15,6 +15,7 @@ mod delayed_relay;
 mod enqueue;
 mod events;
 mod health;
+mod interceptor;
 mod lane_yields;
 mod locked_table;
 pub(crate) mod logged;

@@ -93,6 +93,7 @@ pub(super) const LAYERS: &[Layer] = &[
         &[
             "enqueue",
             "enqueue::error",
+            "enqueue::interceptor",
             "enqueue::encode",
             "enqueue::statement",
             "enqueue::statement::mysql",

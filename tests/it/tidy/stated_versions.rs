@@ -16,7 +16,7 @@ pub(super) fn check(sources: &[Source]) -> Vec<String> {
                     violations.push(format!("{position}: states {what} {stated}, which is {real}"));
                 }
             };
-            stated(line, &["diesel-outbox", "diesel-outbox-derive"])
+            stated(line, &["diesel-outbox", "diesel-outbox-derive", "diesel-outbox-otel"])
                 .for_each(|found| expect("version", found, version));
             stated(line, &["rust", "rustc", "msrv", "rust-version"]).for_each(|found| expect("Rust", found, rust));
             if source.path.ends_with("Cargo.toml") && line.starts_with("version = ") {

@@ -61,6 +61,10 @@ impl Steps<'_> {
                 let suite = format!("features: {}", if choice.is_empty() { "none" } else { choice });
                 jobs.push(Job::check(&suite, cargo(&features::check(choice))));
             }
+            for choice in features::OTEL_CHOICES {
+                let suite = format!("features: otel, {}", if choice.is_empty() { "none" } else { choice });
+                jobs.push(Job::check(&suite, cargo(&features::check_otel(choice))));
+            }
             jobs.push(Job::check("features: injected bugs", cargo(features::INJECTED_BUGS)));
         }
         if args.wants(Only::Package) {

@@ -31,6 +31,15 @@ pub(crate) fn check(choice: &str) -> Vec<&str> {
     [package.as_slice(), &["--features", choice, "--", "-D", "warnings"]].concat()
 }
 
+/// The features of `diesel-outbox-otel`: none, and each alone.
+pub(crate) const OTEL_CHOICES: &[&str] = &["", "http", "rdkafka", "tracing"];
+
+/// The arguments that check one of those.
+pub(crate) fn check_otel(choice: &str) -> Vec<&str> {
+    let package = ["clippy", "--quiet", "--package", "diesel-outbox-otel", "--lib", "--features", choice];
+    [package.as_slice(), &["--", "-D", "warnings"]].concat()
+}
+
 /// The fault harness with its injected bugs, which nothing else builds.
 pub(crate) const INJECTED_BUGS: &[&str] = &[
     "clippy",
@@ -55,14 +64,16 @@ mod tests {
 
     #[test]
     fn every_public_feature_is_in_a_choice() {
-        let manifest = fs::read_to_string(workspace().join("Cargo.toml")).expect("the root's Cargo.toml");
-        let features = manifest.split_once("\n[features]\n").expect("its features").1;
-        let features = features.split("\n\n").next().expect("the first paragraph");
-        let lines = features.lines().filter_map(|line| line.split_once(" = ")).map(|(name, _)| name);
-        let public: BTreeSet<_> =
-            lines.filter(|name| *name != "default" && !name.starts_with('_') && *name != "kafka").collect();
-        let chosen: BTreeSet<_> =
-            CHOICES.iter().flat_map(|choice| choice.split(',')).filter(|name| !name.is_empty()).collect();
-        assert_eq!(chosen, public);
+        for (manifest, choices) in [("Cargo.toml", CHOICES), ("crates/diesel-outbox-otel/Cargo.toml", OTEL_CHOICES)] {
+            let text = fs::read_to_string(workspace().join(manifest)).expect("a Cargo.toml");
+            let features = text.split_once("\n[features]\n").expect("its features").1;
+            let features = features.split("\n\n").next().expect("the first paragraph");
+            let lines = features.lines().filter_map(|line| line.split_once(" = ")).map(|(name, _)| name);
+            let public: BTreeSet<_> =
+                lines.filter(|name| *name != "default" && !name.starts_with('_') && *name != "kafka").collect();
+            let chosen: BTreeSet<_> =
+                choices.iter().flat_map(|choice| choice.split(',')).filter(|name| !name.is_empty()).collect();
+            assert_eq!(chosen, public, "{manifest}");
+        }
     }
 }

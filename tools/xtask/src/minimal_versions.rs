@@ -21,7 +21,8 @@ pub(crate) fn check(stop: &Stop) -> Result<Report> {
         run(update.env("RUSTC_BOOTSTRAP", "1").current_dir(clone.path()), stop)?,
         "cargo found no set of lowest versions"
     );
-    let packages = ["--package", "diesel-outbox", "--package", "diesel-outbox-derive"];
+    let packages =
+        ["--package", "diesel-outbox", "--package", "diesel-outbox-derive", "--package", "diesel-outbox-otel"];
     let mut check = cargo(&[["check", "--locked", "--lib", "--all-features"].as_slice(), &packages].concat());
     check.env("CARGO_TARGET_DIR", cache::place("minimal-versions")).current_dir(clone.path());
     let passed = run(&mut check, stop)?;

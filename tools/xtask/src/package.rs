@@ -12,7 +12,8 @@ pub(crate) fn dry_run() -> Command {
 
 /// The same packages without access to the registry, not built.
 pub(crate) fn offline() -> Command {
-    let packages = ["--package", "diesel-outbox", "--package", "diesel-outbox-derive"];
+    let packages =
+        ["--package", "diesel-outbox", "--package", "diesel-outbox-derive", "--package", "diesel-outbox-otel"];
     cargo(&[&["package", "--offline", "--no-verify", "--allow-dirty"], packages.as_slice()].concat())
 }
 
@@ -80,10 +81,14 @@ mod tests {
     }
 
     #[test]
-    fn the_derive_macro_is_packed_without_its_tests() {
-        let files = files("diesel-outbox-derive");
-        let folders: BTreeMap<_, _> = kinds(&files);
-        assert!(folders.keys().all(|(folder, _)| ["", "src"].contains(folder)), "{folders:?}");
-        has(&files, &["src/lib.rs", "LICENSE-MIT", "LICENSE-APACHE"]);
+    fn the_small_crates_are_packed_without_their_tests() {
+        for (package, packed) in
+            [("diesel-outbox-derive", &["", "src"][..]), ("diesel-outbox-otel", &["", "examples", "src"])]
+        {
+            let files = files(package);
+            let folders: BTreeMap<_, _> = kinds(&files);
+            assert!(folders.keys().all(|(folder, _)| packed.contains(folder)), "{folders:?}");
+            has(&files, &["src/lib.rs", "LICENSE-MIT", "LICENSE-APACHE"]);
+        }
     }
 }

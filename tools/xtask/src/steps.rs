@@ -258,9 +258,9 @@ impl<'a> Steps<'a> {
 
     /// Runs each example by the command in its text. It needs the servers whose variables the text names.
     fn examples(&mut self) -> Result<()> {
-        let folder = workspace().join("examples");
+        let folders = ["examples", "crates/diesel-outbox-otel/examples"].map(|folder| workspace().join(folder));
         let mut names = Vec::new();
-        for path in fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
+        for path in folders.iter().flat_map(fs::read_dir).flatten().flatten().map(|entry| entry.path()) {
             let file = if path.is_dir() { path.join("main.rs") } else { path.clone() };
             if file.is_file() && file.extension().is_some_and(|extension| extension == "rs") {
                 let text = fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
