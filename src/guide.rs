@@ -10,6 +10,7 @@ macro_rules! guides {
             /// [bench-results]: https://github.com/diesel-outbox/diesel-outbox/blob/main/docs/internals/performance.md
             /// [changelog]: crate::guide::changelog
             /// [copies]: crate::guide::guarantees#recognise-copies
+            /// [dashboard]: crate::guide::dashboard
             /// [dead-letters]: crate::guide::dead_letters
             /// [delayed]: crate::guide::delayed
             /// [design]: https://github.com/diesel-outbox/diesel-outbox/blob/main/docs/internals/design.md
@@ -40,6 +41,8 @@ macro_rules! guides {
 guides! {
     /// What changed from version to version.
     changelog = "../CHANGELOG.md";
+    /// The web page for operators, and how to nest it in an application.
+    dashboard = "../docs/dashboard.md";
     /// Why a message was not delivered, and how to redrive, correct or delete it.
     dead_letters = "../docs/dead-letters.md";
     /// How to send a message later, and how to cancel it.

@@ -5,7 +5,7 @@ use super::{Admin, AdminError, LiveCount, LiveCursor, LiveFilter, LiveMessage, L
 use crate::lane::lane_of;
 use crate::limits::{LIVE_COUNT_MAX, LIVE_TOPICS_SHOWN_MAX};
 use crate::message::MessageId;
-use crate::store::{AdminStore, StoreError};
+use crate::store::{AdminStore, RowKey, StoreError};
 use crate::topic::Topic;
 
 /// A page of live messages. From [`Admin::live_messages`].
@@ -96,6 +96,21 @@ impl Admin {
     pub async fn live_message(&self, message_id: MessageId) -> Result<LiveMessage, AdminError> {
         let store = self.admin_store()?;
         let mut found = store.find_live(message_id).await?.ok_or(AdminError::NotLive { message_id })?;
+        self.fill_owners(store, std::slice::from_mut(&mut found)).await?;
+        Ok(found)
+    }
+
+    /// The same, if it is still in the row where a page has shown it ([`LiveMessage::id`]): without a search, in a table of any size.
+    ///
+    /// # Errors
+    /// [`NotLive`](AdminError::NotLive) if it is not live, or in another row, or a database error.
+    ///
+    /// # Cancel safety
+    /// Cancelling it changes nothing.
+    pub async fn live_message_in_row(&self, row: i64, message_id: MessageId) -> Result<LiveMessage, AdminError> {
+        let store = self.admin_store()?;
+        let found = store.find_live_row(RowKey { id: row, message_id }).await?;
+        let mut found = found.ok_or(AdminError::NotLive { message_id })?;
         self.fill_owners(store, std::slice::from_mut(&mut found)).await?;
         Ok(found)
     }

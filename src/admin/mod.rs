@@ -10,6 +10,7 @@ mod history;
 mod lanes;
 mod live;
 mod live_walk;
+mod overview;
 mod pauses;
 mod payload;
 mod redrive_canary;
@@ -83,6 +84,8 @@ pub struct Admin {
     /// Who acts, and why.
     actor: Option<Arc<str>>,
     reason: Option<Arc<str>>,
+    /// Whether changes are refused that cannot be recorded, whatever the outbox says.
+    is_audit_required: bool,
     /// Whether the log says already that nothing is recorded.
     is_audit_missing: Arc<AtomicBool>,
 }
@@ -100,6 +103,7 @@ impl Outbox {
             lease_duration,
             actor: None,
             reason: None,
+            is_audit_required: false,
             is_audit_missing: Arc::default(),
         }
     }

@@ -9,11 +9,11 @@ use serde::Serialize;
 
 use super::StoreError;
 use super::audit::AuditRecord;
-use super::dead_letter::{DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter};
+use super::dead_letter::{DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, DeadLetterGroup};
 use super::live::{LiveCount, LiveMessage};
 use super::live_scan::{KeyInLane, KeyNeighbours, LiveConditions, LiveScan, LiveScanEnd};
 use super::requeue::{MessageKey, Requeue};
-use super::row::RowRef;
+use super::row::{RowKey, RowRef};
 use crate::message::{Envelope, MessageId};
 use crate::serialize::instant;
 
@@ -65,6 +65,9 @@ pub trait AdminStore: fmt::Debug + Send + Sync {
     /// One live message. Reads the table in bounded steps by its primary key, if no index has message ids.
     async fn find_live(&self, message: MessageId) -> Result<Option<LiveMessage>, StoreError>;
 
+    /// The same by its row id, which may have been another message's.
+    async fn find_live_row(&self, row: RowKey) -> Result<Option<LiveMessage>, StoreError>;
+
     /// The first lane of a topic that has rows, from this one on.
     async fn next_lane(&self, topic: &Arc<str>, from: u16) -> Result<Option<u16>, StoreError>;
 
@@ -73,6 +76,15 @@ pub trait AdminStore: fmt::Debug + Send + Sync {
 
     /// Counts a topic's live messages by state: `count_max` due ones, as many that are due later, and as many in lanes.
     async fn count_live(&self, topic: &Arc<str>, count_max: usize) -> Result<LiveCount, StoreError>;
+
+    /// Counts a topic's live messages outside of lanes that are due from one moment on and before another, up to `count_max`.
+    async fn count_due(
+        &self,
+        topic: &Arc<str>,
+        from: SystemTime,
+        before: SystemTime,
+        count_max: usize,
+    ) -> Result<usize, StoreError>;
 
     /// The first topics that have live messages, by name.
     async fn live_topics(&self, topics_max: usize) -> Result<Vec<Arc<str>>, StoreError>;
@@ -101,6 +113,14 @@ pub trait AdminStore: fmt::Debug + Send + Sync {
 
     /// Counts dead letters by topic and reason word. Reads all of them, without payloads.
     async fn count_dead_letters(&self) -> Result<Vec<DeadLetterCount>, StoreError>;
+
+    /// Counts dead letters by topic, reason word and class of the last noted failure. Reads those of the filter's topic and period,
+    /// at most `rows_max`, and reports of each group how many were read and how many of them meet the other conditions, too.
+    async fn group_dead_letters(
+        &self,
+        filter: &DeadLetterFilter,
+        rows_max: usize,
+    ) -> Result<Vec<DeadLetterGroup>, StoreError>;
 
     /// What determines the lanes of these dead letters. Messages that are not dead letters are left out.
     async fn dead_letter_keys(&self, messages: &[MessageId]) -> Result<Vec<MessageKey>, StoreError>;

@@ -145,6 +145,8 @@ pub struct DeadLetterFilter {
     pub(crate) key: Option<Arc<str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reason: Option<DeadLetterReason>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) class: Option<Arc<str>>,
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "serialize::instant_or_none")]
     pub(crate) dead_from: Option<SystemTime>,
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "serialize::instant_or_none")]
@@ -204,6 +206,13 @@ impl DeadLetterFilter {
         self
     }
 
+    /// Only those whose last noted failure has this class ([`FailedAttempt::class`]), such as `record`.
+    #[must_use]
+    pub fn class(mut self, class: impl Into<Arc<str>>) -> Self {
+        self.class = Some(class.into());
+        self
+    }
+
     /// Dead-lettered at this moment or later.
     #[must_use]
     pub fn dead_from(mut self, from: SystemTime) -> Self {
@@ -235,8 +244,20 @@ pub struct DeadLetterCount {
     pub topic: Arc<str>,
     /// Their reason.
     pub reason: DeadLetterReason,
+    /// The class of their last noted failure, if they are counted by it and have one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
     /// How many.
     pub count: usize,
+}
+
+/// Dead letters of a topic with one reason word and one class, among those that were read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeadLetterGroup {
+    /// Those that match.
+    pub matching: DeadLetterCount,
+    /// How many were read, matching or not.
+    pub read: usize,
 }
 
 #[cfg(test)]

@@ -2,7 +2,9 @@
 
 pub use super::admin::{AdminStore, CancelOutcome, PausedTopic, SendNowOutcome};
 pub use super::audit::{AuditCursor, AuditEntry, AuditFilter, AuditRecord, AuditStore};
-pub use super::dead_letter::{DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, FailedAttempt};
+pub use super::dead_letter::{
+    DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, DeadLetterGroup, FailedAttempt,
+};
 pub use super::dead_letter_reason::DeadLetterReason;
 pub use super::error::TooFewConnections;
 pub use super::half::{Decision, HalfStore};

@@ -4,6 +4,7 @@
 
 pub(crate) mod admin;
 pub(crate) mod audit;
+mod cursor_token;
 pub(crate) mod dead_letter;
 pub(crate) mod dead_letter_reason;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
@@ -65,7 +66,9 @@ pub use sqlite::{SQLITE_SET_UP, SqliteStore};
 pub(crate) use crate::retention::Keep;
 pub(crate) use admin::{AdminStore, CancelOutcome, PausedTopic, SendNowOutcome};
 pub(crate) use audit::{AuditCursor, AuditEntry, AuditFilter, AuditRecord, AuditStore};
-pub(crate) use dead_letter::{DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, FailedAttempt};
+pub(crate) use dead_letter::{
+    DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, DeadLetterGroup, FailedAttempt,
+};
 pub(crate) use dead_letter_reason::DeadLetterReason;
 pub(crate) use error::TooFewConnections;
 #[allow(unused_imports, reason = "only databases and RocketMQ use them")]

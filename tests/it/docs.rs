@@ -11,7 +11,7 @@ use diesel_outbox::metrics::{ALL, Metric, MetricKind};
 
 /// The most words of README.md, and of it and the users' pages together.
 const README_WORDS_MAX: usize = 1_200;
-const USER_WORDS_MAX: usize = 22_000;
+const USER_WORDS_MAX: usize = 22_500;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

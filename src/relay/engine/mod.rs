@@ -13,6 +13,7 @@ pub(super) mod wakeups;
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use ::metrics::Gauge;
@@ -134,6 +135,7 @@ impl Engine {
         match outcome {
             Outcome::Delivered => {
                 counters.delivered(entry.path).increment(1);
+                counters.totals.delivered.fetch_add(1, Relaxed);
                 counters.timings.send(None).record(took.as_secs_f64());
                 if let Some(committed_at) = entry.committed_at {
                     counters.commit_to_ack.record(committed_at.until(now).as_secs_f64());
@@ -145,6 +147,7 @@ impl Engine {
             Outcome::Busy => {}
             Outcome::Failed(error) => {
                 let class = error.class();
+                counters.totals.failed.fetch_add(1, Relaxed);
                 counters.failed(class).increment(1);
                 counters.timings.send(Some(class)).record(took.as_secs_f64());
             }

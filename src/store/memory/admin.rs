@@ -8,9 +8,9 @@ use super::faults::Call;
 use super::state::State;
 use crate::message::{Envelope, MessageId};
 use crate::store::{
-    AdminStore, AuditRecord, CancelOutcome, DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, KeyInLane,
-    KeyNeighbours, LiveConditions, LiveCount, LiveMessage, LiveScan, LiveScanEnd, MessageKey, PausedTopic, Requeue,
-    RowRef, SendNowOutcome, StoreError,
+    AdminStore, AuditRecord, CancelOutcome, DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter,
+    DeadLetterGroup, KeyInLane, KeyNeighbours, LiveConditions, LiveCount, LiveMessage, LiveScan, LiveScanEnd,
+    MessageKey, PausedTopic, Requeue, RowKey, RowRef, SendNowOutcome, StoreError,
 };
 
 #[async_trait]
@@ -56,6 +56,11 @@ impl AdminStore for MemoryStore {
         self.call(Call::ReadLive, |state| state.find_live(message)).await
     }
 
+    async fn find_live_row(&self, row: RowKey) -> Result<Option<LiveMessage>, StoreError> {
+        let found = self.call(Call::ReadLive, |state| state.find_live(row.message_id)).await?;
+        Ok(found.filter(|message| message.id == row.id))
+    }
+
     async fn next_lane(&self, topic: &Arc<str>, from: u16) -> Result<Option<u16>, StoreError> {
         self.call(Call::ReadLive, |state| state.next_lane(topic, from)).await
     }
@@ -66,6 +71,16 @@ impl AdminStore for MemoryStore {
 
     async fn count_live(&self, topic: &Arc<str>, count_max: usize) -> Result<LiveCount, StoreError> {
         self.call(Call::ReadLive, |state| state.count_live(topic, count_max)).await
+    }
+
+    async fn count_due(
+        &self,
+        topic: &Arc<str>,
+        from: SystemTime,
+        before: SystemTime,
+        count_max: usize,
+    ) -> Result<usize, StoreError> {
+        self.call(Call::ReadLive, |state| state.count_due(topic, from, before, count_max)).await
     }
 
     async fn live_topics(&self, topics_max: usize) -> Result<Vec<Arc<str>>, StoreError> {
@@ -101,6 +116,14 @@ impl AdminStore for MemoryStore {
 
     async fn count_dead_letters(&self) -> Result<Vec<DeadLetterCount>, StoreError> {
         self.call(Call::CountDeadLetters, |state| state.count_dead_letters()).await
+    }
+
+    async fn group_dead_letters(
+        &self,
+        filter: &DeadLetterFilter,
+        rows_max: usize,
+    ) -> Result<Vec<DeadLetterGroup>, StoreError> {
+        self.call(Call::CountDeadLetters, |state| state.group_dead_letters(filter, rows_max)).await
     }
 
     async fn dead_letter_keys(&self, messages: &[MessageId]) -> Result<Vec<MessageKey>, StoreError> {

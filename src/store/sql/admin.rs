@@ -15,9 +15,9 @@ use crate::message::{Envelope, MessageId};
 use crate::store::pause_table::with_pause_migration;
 use crate::store::pool::ConnectionPool;
 use crate::store::{
-    AdminStore, AuditRecord, CancelOutcome, DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, KeyInLane,
-    KeyNeighbours, LiveConditions, LiveCount, LiveMessage, LiveScan, LiveScanEnd, MessageKey, PausedTopic, Requeue,
-    RowRef, SendNowOutcome, StoreError,
+    AdminStore, AuditRecord, CancelOutcome, DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter,
+    DeadLetterGroup, KeyInLane, KeyNeighbours, LiveConditions, LiveCount, LiveMessage, LiveScan, LiveScanEnd,
+    MessageKey, PausedTopic, Requeue, RowKey, RowRef, SendNowOutcome, StoreError,
 };
 
 #[async_trait]
@@ -66,6 +66,10 @@ impl<DB: Database, P: ConnectionPool<DB>> AdminStore for SqlStore<DB, P> {
         self.find_live_message(message).await
     }
 
+    async fn find_live_row(&self, row: RowKey) -> Result<Option<LiveMessage>, StoreError> {
+        self.read_live_row(row.id, row.message_id).await
+    }
+
     async fn next_lane(&self, topic: &Arc<str>, from: u16) -> Result<Option<u16>, StoreError> {
         self.find_next_lane(topic, from).await
     }
@@ -76,6 +80,16 @@ impl<DB: Database, P: ConnectionPool<DB>> AdminStore for SqlStore<DB, P> {
 
     async fn count_live(&self, topic: &Arc<str>, count_max: usize) -> Result<LiveCount, StoreError> {
         self.read_live_count(topic, count_max).await
+    }
+
+    async fn count_due(
+        &self,
+        topic: &Arc<str>,
+        from: SystemTime,
+        before: SystemTime,
+        count_max: usize,
+    ) -> Result<usize, StoreError> {
+        self.read_due_count(topic, from, before, count_max).await
     }
 
     async fn live_topics(&self, topics_max: usize) -> Result<Vec<Arc<str>>, StoreError> {
@@ -110,6 +124,15 @@ impl<DB: Database, P: ConnectionPool<DB>> AdminStore for SqlStore<DB, P> {
 
     async fn count_dead_letters(&self) -> Result<Vec<DeadLetterCount>, StoreError> {
         self.read(&self.sql.dead_letters.count, []).await
+    }
+
+    async fn group_dead_letters(
+        &self,
+        filter: &DeadLetterFilter,
+        rows_max: usize,
+    ) -> Result<Vec<DeadLetterGroup>, StoreError> {
+        // In the order of the index: a sort would read every row of the topic before the first.
+        self.ordered(Search::<DB>::groups(filter, &self.sql.dead_letters.groups, rows_max)).await
     }
 
     async fn dead_letter_keys(&self, messages: &[MessageId]) -> Result<Vec<MessageKey>, StoreError> {

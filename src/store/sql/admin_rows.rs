@@ -9,7 +9,7 @@ use super::rows::FromRow;
 use super::search::failed_attempts;
 use crate::message::MessageId;
 use crate::store::{
-    DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterReason, MessageKey, ProcessedOutcome, SentCount,
+    DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterGroup, DeadLetterReason, MessageKey, ProcessedOutcome, SentCount,
     SentCursor, SentMessage,
 };
 
@@ -29,7 +29,18 @@ impl FromRow for MessageKey {
 impl FromRow for DeadLetterCount {
     fn from_row<'a, DB: Columns>(row: &impl NamedRow<'a, DB>) -> Result<Self> {
         let count = count(DB::number(row, 2)?);
-        Ok(Self { topic: DB::text(row, 0)?.into(), reason: DeadLetterReason::of(&DB::text(row, 1)?), count })
+        let reason = DeadLetterReason::of(&DB::text(row, 1)?);
+        Ok(Self { topic: DB::text(row, 0)?.into(), reason, class: None, count })
+    }
+}
+
+/// `topic, reason word, class`, how many match, and how many were read.
+impl FromRow for DeadLetterGroup {
+    fn from_row<'a, DB: Columns>(row: &impl NamedRow<'a, DB>) -> Result<Self> {
+        let (topic, class) = (DB::text(row, 0)?.into(), DB::optional_text(row, 2)?);
+        let reason = DeadLetterReason::of(&DB::text(row, 1)?);
+        let (count, read) = (count(DB::number(row, 3)?), count(DB::number(row, 4)?));
+        Ok(Self { matching: DeadLetterCount { topic, reason, class, count }, read })
     }
 }
 

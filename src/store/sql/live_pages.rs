@@ -1,10 +1,11 @@
 //! Live messages, as people read them.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use super::SqlStore;
 use super::database::Database;
-use super::dialect::{Bind, BindOf, Statement};
+use super::dialect::{Bind, BindOf, Statement, count};
 use super::live_rows::{IdStep, LiveCountRow, NeighbourRow};
 use super::live_search::LiveSearch;
 use super::rows::{FromRow, Read};
@@ -55,7 +56,13 @@ impl<DB: Database, P: ConnectionPool<DB>> SqlStore<DB, P> {
     }
 
     pub(crate) async fn find_live_message(&self, message: MessageId) -> Result<Option<LiveMessage>, StoreError> {
-        let Some(id) = self.row_id(message).await? else { return Ok(None) };
+        match self.row_id(message).await? {
+            Some(id) => self.read_live_row(id, message).await,
+            None => Ok(None),
+        }
+    }
+
+    pub(crate) async fn read_live_row(&self, id: i64, message: MessageId) -> Result<Option<LiveMessage>, StoreError> {
         let binds = [Bind::Number(id), DB::id(message.as_uuid())];
         Ok(self.ordered(Statement::new(&self.sql.live_pages.one, binds)).await?.into_iter().next())
     }
@@ -109,6 +116,18 @@ impl<DB: Database, P: ConnectionPool<DB>> SqlStore<DB, P> {
         Ok(counted.into_iter().next().unwrap_or_default().of(count_max))
     }
 
+    pub(crate) async fn read_due_count(
+        &self,
+        topic: &Arc<str>,
+        from: SystemTime,
+        before: SystemTime,
+        count_max: usize,
+    ) -> Result<usize, StoreError> {
+        let binds = [Bind::text(topic), DB::instant_bind(from), DB::instant_bind(before), Bind::limit(count_max)];
+        let counted: Vec<i64> = self.ordered(Statement::new(&self.sql.live_pages.count_due, binds)).await?;
+        Ok(count(counted.into_iter().next().unwrap_or_default()))
+    }
+
     /// One statement per topic, each of which finds the next in the index: DISTINCT would read all of it.
     pub(crate) async fn read_live_topics(&self, topics_max: usize) -> Result<Vec<Arc<str>>, StoreError> {
         let mut topics: Vec<Arc<str>> = Vec::new();
@@ -125,7 +144,8 @@ impl<DB: Database, P: ConnectionPool<DB>> SqlStore<DB, P> {
         Ok(topics)
     }
 
-    async fn ordered<T: FromRow + Send + 'static>(&self, statement: Statement<DB>) -> Result<Vec<T>, StoreError> {
+    /// Reads rows in the order of an index.
+    pub(super) async fn ordered<T: FromRow + Send + 'static>(&self, statement: Statement<DB>) -> Result<Vec<T>, StoreError> {
         let rows: Result<Vec<Read<T>>, _> = match DB::begin_ordered(self) {
             None => self.executor.load(statement).await,
             Some(begin) => {

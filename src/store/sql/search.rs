@@ -29,19 +29,45 @@ impl<DB: Binds> Search<DB> {
 
     pub(crate) fn new(filter: &DeadLetterFilter, after: Option<&DeadLetterCursor>) -> Self {
         let mut search = Self::ordered_by(DEAD_LETTERS);
-        let DeadLetterFilter { topic, kind, key, reason, dead_from, dead_before, .. } = filter;
-        search.push_texts([("topic", topic), ("kind", kind), (DB::KEY, key)]);
-        if let Some(word) = reason.as_ref().map(DeadLetterReason::as_str) {
-            let chars = word.chars().count() + 1;
-            let (is_it, begins) = (search.text(&word.into()), search.text(&format!("{word}:").into()));
-            // Not LIKE, which would read the word as a pattern.
-            search.conditions.push(format!("(reason = {is_it} OR substr(reason, 1, {chars}) = {begins})"));
-        }
-        search.push_period("dead_at", dead_from.as_ref(), dead_before.as_ref());
+        search.push_range(filter);
+        search.push_others(filter);
         if let Some(after) = after {
             search.push_after(after);
         }
         search
+    }
+
+    /// The statement that counts what the filter finds, in groups.
+    pub(crate) fn groups(filter: &DeadLetterFilter, sql: &StatementSql, rows_max: usize) -> Statement<DB> {
+        let mut search = Self::ordered_by(DEAD_LETTERS);
+        search.push_range(filter);
+        let range = std::mem::take(&mut search.conditions);
+        search.push_others(filter);
+        let text = sql
+            .first()
+            .sql
+            .replace("{range}", &joined(&range))
+            .replace("{conditions}", &joined(&search.conditions))
+            .replace("{last_class}", DB::LAST_CLASS)
+            .replace("{rows_max}", &rows_max.to_string());
+        Statement::new(&StatementSql::plain(text), search.binds)
+    }
+
+    /// What an index serves.
+    fn push_range(&mut self, filter: &DeadLetterFilter) {
+        self.push_texts([("topic", &filter.topic)]);
+        self.push_period("dead_at", filter.dead_from.as_ref(), filter.dead_before.as_ref());
+    }
+
+    /// What is checked row by row.
+    fn push_others(&mut self, filter: &DeadLetterFilter) {
+        self.push_texts([("kind", &filter.kind), (DB::KEY, &filter.key), (DB::LAST_CLASS, &filter.class)]);
+        if let Some(word) = filter.reason.as_ref().map(DeadLetterReason::as_str) {
+            let chars = word.chars().count() + 1;
+            let (is_it, begins) = (self.text(&word.into()), self.text(&format!("{word}:").into()));
+            // Not LIKE, which would read the word as a pattern.
+            self.conditions.push(format!("(reason = {is_it} OR substr(reason, 1, {chars}) = {begins})"));
+        }
     }
 
     /// One message.
@@ -104,7 +130,7 @@ impl<DB: Binds> Search<DB> {
 
     /// The statement that begins with `columns`, which includes the FROM.
     pub(crate) fn statement(self, columns: &StatementSql, rows_max: usize) -> Statement<DB> {
-        let conditions = if self.conditions.is_empty() { "1 = 1".to_owned() } else { self.conditions.join(" AND ") };
+        let conditions = joined(&self.conditions);
         let columns = columns.steps().iter().map(|step| step.sql.as_str()).collect::<String>();
         let text = format!("{columns} WHERE {conditions} ORDER BY {} LIMIT {rows_max}", self.order);
         Statement::new(&StatementSql::plain(text), self.binds)
@@ -127,6 +153,10 @@ impl<DB: Binds> Search<DB> {
     fn message_id(&mut self, message_id: MessageId) -> String {
         DB::id_placeholder(self.bind(DB::id(message_id.as_uuid())))
     }
+}
+
+fn joined(conditions: &[String]) -> String {
+    if conditions.is_empty() { "1 = 1".to_owned() } else { conditions.join(" AND ") }
 }
 
 /// The failures in their column; none if somebody else wrote something there.

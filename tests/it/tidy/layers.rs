@@ -68,6 +68,7 @@ pub(super) const LAYERS: &[Layer] = &[
             "store::dead_letter_reason",
             "store::dead_letter",
             "store::live",
+            "store::cursor_token",
             "store::live_scan",
             "store::admin",
             "store::interface",

@@ -15,6 +15,7 @@ pub(super) const OUTERMOST: &[&str] = &[
     "admin::payload",
     "admin::dead_letters",
     "admin::redrive_canary",
+    "admin::overview",
     "admin::history",
     "admin::blocking",
     "testing",

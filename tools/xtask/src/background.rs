@@ -65,6 +65,7 @@ impl Steps<'_> {
                 let suite = format!("features: otel, {}", if choice.is_empty() { "none" } else { choice });
                 jobs.push(Job::check(&suite, cargo(&features::check_otel(choice))));
             }
+            jobs.push(Job::check("features: dashboard", cargo(features::DASHBOARD)));
             jobs.push(Job::check("features: injected bugs", cargo(features::INJECTED_BUGS)));
         }
         if args.wants(Only::Package) {

@@ -40,6 +40,10 @@ pub(crate) fn check_otel(choice: &str) -> Vec<&str> {
     [package.as_slice(), &["--", "-D", "warnings"]].concat()
 }
 
+/// The dashboard with the library as it needs it.
+pub(crate) const DASHBOARD: &[&str] =
+    &["clippy", "--quiet", "--package", "diesel-outbox-web", "--lib", "--", "-D", "warnings"];
+
 /// The fault harness with its injected bugs, which nothing else builds.
 pub(crate) const INJECTED_BUGS: &[&str] = &[
     "clippy",

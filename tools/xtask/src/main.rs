@@ -48,7 +48,7 @@ enum Task {
     Test(TestArgs),
     /// Start the shared servers, print the variables for `cargo test`, stop them at Ctrl-C
     Servers {
-        /// postgres, mariadb, kafka, rocketmq; by default all
+        /// postgres, mariadb, kafka, rocketmq, chromium; by default all
         #[arg(value_parser = server_kind)]
         servers: Vec<ServerKind>,
     },
@@ -106,7 +106,7 @@ fn server_kind(name: &str) -> Result<ServerKind, String> {
     ServerKind::ALL
         .into_iter()
         .find(|kind| kind.name() == name)
-        .ok_or_else(|| "one of postgres, mariadb, kafka, rocketmq".to_owned())
+        .ok_or_else(|| "one of postgres, mariadb, kafka, rocketmq, chromium".to_owned())
 }
 
 #[cfg(test)]

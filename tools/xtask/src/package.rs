@@ -4,6 +4,10 @@ use std::process::{Command, Stdio};
 
 use crate::commands::cargo;
 
+/// What is published.
+pub(crate) const PACKAGES: [&str; 4] =
+    ["diesel-outbox", "diesel-outbox-derive", "diesel-outbox-otel", "diesel-outbox-web"];
+
 /// Everything up to the upload, for every crate without `publish = false`. The tree need not be clean: the release has a separate
 /// step for that.
 pub(crate) fn dry_run() -> Command {
@@ -12,9 +16,8 @@ pub(crate) fn dry_run() -> Command {
 
 /// The same packages without access to the registry, not built.
 pub(crate) fn offline() -> Command {
-    let packages =
-        ["--package", "diesel-outbox", "--package", "diesel-outbox-derive", "--package", "diesel-outbox-otel"];
-    cargo(&[&["package", "--offline", "--no-verify", "--allow-dirty"], packages.as_slice()].concat())
+    let packages = PACKAGES.map(|name| ["--package", name]);
+    cargo(&[&["package", "--offline", "--no-verify", "--allow-dirty"], &packages.concat()].concat())
 }
 
 /// Whether the registry is reachable: without it a dry run fails, and says nothing about the packages.
@@ -78,6 +81,18 @@ mod tests {
         assert_eq!(files.iter().find(is_test), None);
         has(&files, &["src/guide.rs", "README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE"]);
         has(&files, &["docs/guarantees.md", "migrations/postgres/0000outbox01_messages/up.sql"]);
+    }
+
+    #[test]
+    fn the_dashboard_is_packed_with_its_assets_and_without_its_tests() {
+        let files = files("diesel-outbox-web");
+        let folders: BTreeMap<_, _> = kinds(&files);
+        assert!(folders.keys().all(|(folder, _)| ["", "src"].contains(folder)), "{folders:?}");
+        has(
+            &files,
+            &["src/lib.rs", "src/assets/style.css", "src/assets/refresh.js", "src/assets/icon.svg", "LICENSE-MIT"],
+        );
+        assert_eq!(files.iter().find(|file| file.contains("/tests/")), None);
     }
 
     #[test]

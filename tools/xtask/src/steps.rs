@@ -110,12 +110,15 @@ impl<'a> Steps<'a> {
             self.tests("unit", cargo_test(&targets, &[]))?;
         }
         let (jobs, integration) = (self.jobs(args), args.integration());
-        if integration.is_none() && !args.wants(Only::Faults) {
+        if integration.is_none() && !args.wants(Only::Faults) && !args.wants(Only::BROWSER) {
             jobs.into_iter().try_for_each(|job| self.run_alone(job))?;
         } else {
             self.run_beside(jobs, |steps| {
                 if let Some(filter) = integration {
                     steps.integration("it", &filter)?;
+                }
+                if args.wants(Only::BROWSER) {
+                    steps.tests("dashboard in chromium", &["--test", "browser"])?;
                 }
                 if args.wants(Only::Faults) {
                     steps.tests("faults", cargo_test(&["--test", "faults"], &[]))?;

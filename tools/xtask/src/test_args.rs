@@ -25,6 +25,9 @@ pub(crate) struct TestArgs {
 /// For repeated use during a day: no server, and no build that the whole run does not also need.
 const QUICK: &[Only] = &[Only::Typos, Only::Lint, Only::Unit, Only::Memory, Only::Sqlite, Only::Tidy, Only::Ops];
 
+/// The databases on which a browser tests the dashboard, besides SQLite.
+const BROWSER_DATABASES: [ServerKind; 2] = [ServerKind::Postgres, ServerKind::Mariadb];
+
 /// Half messages go through RocketMQ, whatever the database.
 const WITHOUT_ROCKETMQ: [&str; 2] = ["--skip", "half_rocketmq"];
 
@@ -57,7 +60,9 @@ impl TestArgs {
     pub(crate) fn servers(&self) -> Vec<ServerKind> {
         let only = self.only();
         let all = only.is_empty() || self.wants(Only::Examples);
-        ServerKind::ALL.into_iter().filter(|kind| all || only.contains(&Only::Server(*kind))).collect()
+        let for_browser = |kind| self.wants(Only::BROWSER) && BROWSER_DATABASES.contains(&kind);
+        let is_wanted = |kind: &ServerKind| all || only.contains(&Only::Server(*kind)) || for_browser(*kind);
+        ServerKind::ALL.into_iter().filter(is_wanted).collect()
     }
 
     /// The libtest arguments that select the integration tests; `None` if there are none.
@@ -132,6 +137,9 @@ const NAMED: &[(&str, Only)] = &[
 ];
 
 impl Only {
+    /// The dashboard in a browser.
+    pub(crate) const BROWSER: Self = Self::Server(ServerKind::Chromium);
+
     /// Each with its name on the command line.
     fn all() -> impl Iterator<Item = (&'static str, Self)> + Clone {
         let servers = ServerKind::ALL.into_iter().map(|kind| (kind.name(), Self::Server(kind)));
@@ -152,6 +160,8 @@ impl Only {
             Self::Server(ServerKind::Mariadb) => &["mariadb", "mysql"],
             Self::Server(ServerKind::Kafka) => &["kafka"],
             Self::Server(ServerKind::Rocketmq) => &["rocketmq"],
+            // Its tests are another binary.
+            Self::Server(ServerKind::Chromium) => &[],
             Self::Sqlite => &["sqlite"],
             Self::Memory => &["memory"],
             Self::Tidy => &["tidy::"],
@@ -180,11 +190,14 @@ mod tests {
         let quick = TestArgs { quick: true, ..TestArgs::default() };
         assert!(quick.servers().is_empty() && quick.wants(Only::Lint) && !quick.wants(Only::Deny));
         assert_eq!(quick.integration().unwrap(), ["memory", "sqlite", "tidy::", "--skip", "half_rocketmq"]);
-        assert_eq!(quick.left_out()[..5], ["postgres", "mariadb", "kafka", "rocketmq", "model"]);
+        assert_eq!(quick.left_out()[..5], ["postgres", "mariadb", "kafka", "rocketmq", "chromium"]);
         let all = TestArgs::default();
         assert!(all.left_out().is_empty());
         assert_eq!((all.servers().len(), all.integration()), (ServerKind::ALL.len(), Some(Vec::new())));
-        assert!(all.wants(Only::Deny));
+        assert!(all.wants(Only::Deny) && all.wants(Only::BROWSER));
+        let browser = TestArgs::one(Only::BROWSER);
+        assert_eq!(browser.servers(), [ServerKind::Postgres, ServerKind::Mariadb, ServerKind::Chromium]);
+        assert_eq!(browser.integration(), None);
     }
 
     #[test]

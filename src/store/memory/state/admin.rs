@@ -5,8 +5,9 @@ use std::time::Duration;
 use super::{MemoryRow, Micros, State};
 use crate::message::{Envelope, MessageId};
 use crate::store::{
-    CancelOutcome, DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, DeadLetterReason, DeadLetterRow,
-    FailedAttempt, InsertOptions, MessageKey, PausedTopic, Requeue, RowKey, RowRef, SendNowOutcome, StoredError,
+    CancelOutcome, DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, DeadLetterGroup, DeadLetterReason,
+    DeadLetterRow, FailedAttempt, InsertOptions, MessageKey, PausedTopic, Requeue, RowKey, RowRef, SendNowOutcome,
+    StoredError,
 };
 
 /// A dead letter with all its columns.
@@ -131,7 +132,31 @@ impl State {
             *counts.entry((Arc::clone(&dead.row.topic), word)).or_default() += 1;
         }
         let counts = counts.into_iter();
-        counts.map(|((topic, word), count)| DeadLetterCount { topic, reason: word.as_str().into(), count }).collect()
+        counts
+            .map(|((topic, word), count)| DeadLetterCount { topic, reason: word.as_str().into(), class: None, count })
+            .collect()
+    }
+
+    pub(in crate::store::memory) fn group_dead_letters(
+        &self,
+        filter: &DeadLetterFilter,
+        rows_max: usize,
+    ) -> Vec<DeadLetterGroup> {
+        let mut range = filter.clone();
+        (range.kind, range.key, range.reason, range.class) = (None, None, None, None);
+        let mut groups: BTreeMap<(Arc<str>, String, Option<String>), (usize, usize)> = BTreeMap::new();
+        for letter in self.dead_letters(&range, None, rows_max) {
+            let place =
+                (Arc::clone(&letter.topic), letter.typed_reason().to_string(), last_class(&letter).map(str::to_owned));
+            let (count, read) = groups.entry(place).or_default();
+            *count += usize::from(matches(filter, &letter));
+            *read += 1;
+        }
+        let group = |((topic, reason, class), (count, read))| DeadLetterGroup {
+            matching: DeadLetterCount { topic, reason: reason.as_str().into(), class, count },
+            read,
+        };
+        groups.into_iter().map(group).collect()
     }
 
     pub(in crate::store::memory) fn dead_letter_keys(&self, messages: &[MessageId]) -> Vec<MessageKey> {
@@ -210,12 +235,17 @@ pub(super) fn message_key(key: RowKey, envelope: &Envelope, lane: Option<u16>) -
     MessageKey { message_id: key.message_id, topic: Arc::clone(&envelope.topic), key: envelope.key.clone(), lane }
 }
 
+fn last_class(letter: &DeadLetter) -> Option<&str> {
+    letter.errors.last().map(|note| &*note.class)
+}
+
 fn matches(filter: &DeadLetterFilter, letter: &DeadLetter) -> bool {
-    let DeadLetterFilter { topic, kind, key, reason, dead_from, dead_before, .. } = filter;
+    let DeadLetterFilter { topic, kind, key, reason, class, dead_from, dead_before, .. } = filter;
     topic.as_ref().is_none_or(|topic| *topic == letter.topic)
         && kind.as_ref().is_none_or(|kind| **kind == *letter.kind)
         && key.as_ref().is_none_or(|key| letter.key.as_deref() == Some(&**key))
         && reason.as_ref().is_none_or(|reason| *reason == letter.typed_reason())
+        && class.as_ref().is_none_or(|class| last_class(letter) == Some(&**class))
         && dead_from.is_none_or(|from| letter.dead_at >= from)
         && dead_before.is_none_or(|before| letter.dead_at < before)
 }

@@ -1,5 +1,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use super::admin::failed_attempts;
 use super::{MemoryRow, Micros, State};
@@ -138,6 +139,18 @@ impl State {
             retrying: BoundedCount { count: waits.count + failed.count, more: waits.more || failed.more },
             in_lanes: of(&in_lanes, LiveState::InLane),
         }
+    }
+
+    pub(in crate::store::memory) fn count_due(
+        &self,
+        topic: &Arc<str>,
+        from: SystemTime,
+        before: SystemTime,
+        count_max: usize,
+    ) -> usize {
+        let period = from..before;
+        let of_topic = self.rows.values().filter(|row| row.envelope.topic == *topic && row.lane.is_none());
+        of_topic.filter(|row| period.contains(&row.due_at.as_system_time())).take(count_max).count()
     }
 
     pub(in crate::store::memory) fn live_topics(&self, topics_max: usize) -> Vec<Arc<str>> {

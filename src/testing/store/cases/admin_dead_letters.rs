@@ -2,7 +2,8 @@ use std::time::{Duration, SystemTime};
 
 use crate::message::{Headers, MessageId};
 use crate::store::{
-    AdminStore, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, DeadLetterReason, Held, InsertOptions, Locking,
+    AdminStore, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, DeadLetterGroup, DeadLetterReason, Held, InsertOptions,
+    Locking,
 };
 use crate::testing::store::StoreUnderTest;
 use crate::testing::store::support::*;
@@ -84,6 +85,7 @@ pub async fn dead_letters_are_found_by_filter(under_test: &dyn StoreUnderTest) {
     assert_eq!(found(admin, filter().topic(TOPIC).reason("refused").kind("order.placed")).await, [refused]);
     assert_eq!(found(admin, filter().kind("order.paid")).await, []);
     assert_eq!(found(admin, filter().reason("re%")).await, [], "a word, not a pattern");
+    assert_eq!(found(admin, filter().class("record")).await, [], "no failure is noted");
     let now = admin.now().await.expect("now") + Duration::from_secs(1);
     assert_eq!(found(admin, filter().topic(TOPIC).dead_before(now)).await.len(), 2);
     assert_eq!(found(admin, filter().dead_from(now)).await, []);
@@ -101,10 +103,49 @@ pub async fn dead_letters_are_counted(under_test: &dyn StoreUnderTest) {
         insert_dead_letter(under_test, TOPIC, "1", reason).await;
     }
     insert_dead_letter(under_test, "invoices", "1", "poisoned").await;
-    let count =
-        |topic: &str, reason: &str, count| DeadLetterCount { topic: topic.into(), reason: reason.into(), count };
+    let count = |topic: &str, reason: &str, count| DeadLetterCount {
+        topic: topic.into(),
+        reason: reason.into(),
+        class: None,
+        count,
+    };
     let expected = [count("invoices", "poisoned", 1), count(TOPIC, "attempts", 1), count(TOPIC, "refused", 2)];
     assert_eq!(admin.count_dead_letters().await.expect("count"), expected);
+}
+
+/// Counted by topic, reason word and class of the last failure, among a bounded number of dead letters.
+pub async fn dead_letters_are_grouped(under_test: &dyn StoreUnderTest) {
+    let Some(admin) = under_test.store().admin() else { return };
+    for reason in ["refused: too large", "attempts: timed out", "refused: corrupt"] {
+        let held = insert_held(under_test, 1).await[0];
+        under_test.store().fail(&[failed(held, "no leader")]).await.expect("fail");
+        dead_letter(under_test, held.key, held.epoch + 1, reason).await;
+    }
+    insert_dead_letter(under_test, "invoices", "1", "poisoned").await;
+    let group = |topic: &str, reason: &str, class: Option<&str>, count, read| DeadLetterGroup {
+        matching: DeadLetterCount {
+            topic: topic.into(),
+            reason: reason.into(),
+            class: class.map(str::to_owned),
+            count,
+        },
+        read,
+    };
+    let poisoned = group("invoices", "poisoned", None, 1, 1);
+    let attempts = |count| group(TOPIC, "attempts", Some("temporary"), count, 1);
+    let refused = |count| group(TOPIC, "refused", Some("temporary"), count, 2);
+    let groups =
+        async |filter: DeadLetterFilter, rows_max| admin.group_dead_letters(&filter, rows_max).await.expect("groups");
+    let filter = DeadLetterFilter::new;
+    assert_eq!(groups(filter(), 10).await, [poisoned.clone(), attempts(1), refused(2)]);
+    assert_eq!(groups(filter().topic(TOPIC).reason("refused"), 10).await, [attempts(0), refused(2)]);
+    assert_eq!(
+        groups(filter().topic(TOPIC).class("temporary").key("no such key"), 10).await,
+        [attempts(0), refused(0)]
+    );
+    assert_eq!(groups(filter(), 1).await, [poisoned], "the first of them");
+    let topics = found(admin, filter().class("temporary")).await;
+    assert_eq!(topics.len(), 3, "a filter finds what is counted");
 }
 
 /// A redriven message is as it was, due now, with nothing spent, under the next epoch. Messages that are not dead letters are left alone.

@@ -32,13 +32,15 @@ pub enum ServerKind {
     Kafka,
     /// Apache RocketMQ, its Java and its Maven.
     Rocketmq,
+    /// Chromium and its WebDriver server.
+    Chromium,
     /// Prometheus and promtool, for the alert rules. No test shares one.
     Prometheus,
 }
 
 impl ServerKind {
     /// Every server that tests share.
-    pub const ALL: [Self; 4] = [Self::Postgres, Self::Mariadb, Self::Kafka, Self::Rocketmq];
+    pub const ALL: [Self; 5] = [Self::Postgres, Self::Mariadb, Self::Kafka, Self::Rocketmq, Self::Chromium];
 
     /// Its name on the command line and in the names of tests.
     pub fn name(self) -> &'static str {
@@ -48,6 +50,7 @@ impl ServerKind {
             Self::Kafka => "kafka",
             Self::Rocketmq => "rocketmq",
             Self::Prometheus => "prometheus",
+            Self::Chromium => "chromium",
         }
     }
 
@@ -59,6 +62,7 @@ impl ServerKind {
             Self::Kafka => "OUTBOX_TEST_KAFKA",
             Self::Rocketmq => "OUTBOX_TEST_ROCKETMQ",
             Self::Prometheus => "OUTBOX_TEST_PROMETHEUS",
+            Self::Chromium => "OUTBOX_TEST_CHROMIUM",
         }
     }
 
@@ -70,6 +74,7 @@ impl ServerKind {
             Self::Kafka => &["default-jdk-headless", "maven", "openssl"],
             Self::Rocketmq => &["default-jdk-headless", "maven"],
             Self::Prometheus => &["prometheus"],
+            Self::Chromium => &["chromium", "chromium-driver"],
         }
     }
 
@@ -85,6 +90,7 @@ impl ServerKind {
             Self::Kafka => kafka_tools().map(drop),
             Self::Rocketmq => rocketmq_tools().map(drop),
             Self::Prometheus => prometheus().and_then(|_| promtool()).map(drop),
+            Self::Chromium => chromedriver().map(drop),
         }
     }
 }
@@ -145,6 +151,12 @@ fn installed_postgres() -> Result<PathBuf, Unavailable> {
 /// The path of `pgbouncer`.
 pub(super) fn pgbouncer() -> Result<PathBuf, Unavailable> {
     find("pgbouncer").ok_or_else(|| Unavailable::missing(ServerKind::Postgres, "pgbouncer"))
+}
+
+/// The path of `chromedriver`, if the browser is there too.
+pub(super) fn chromedriver() -> Result<PathBuf, Unavailable> {
+    let driver = find("chromedriver").filter(|_| find("chromium").is_some());
+    driver.ok_or_else(|| Unavailable::missing(ServerKind::Chromium, "Chromium with its driver"))
 }
 
 /// The path of `mariadbd`; Debian installs it outside of an ordinary user's PATH.

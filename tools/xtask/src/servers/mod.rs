@@ -14,6 +14,7 @@
 //! ```
 
 mod account;
+pub mod chromium;
 pub mod debezium;
 mod debezium_connector;
 mod folder;
@@ -34,6 +35,7 @@ pub mod rocketmq;
 mod rocketmq_wire;
 mod server_clock;
 
+pub use chromium::Chromium;
 pub use debezium::Debezium;
 pub use install::{ServerKind, Unavailable};
 pub use kafka::Kafka;
