@@ -9,6 +9,7 @@ macro_rules! guides {
             ///
             /// [bench-results]: https://github.com/diesel-outbox/diesel-outbox/blob/main/docs/internals/performance.md
             /// [changelog]: crate::guide::changelog
+            /// [command-line]: crate::guide::command_line
             /// [copies]: crate::guide::guarantees#recognise-copies
             /// [dashboard]: crate::guide::dashboard
             /// [dead-letters]: crate::guide::dead_letters
@@ -41,6 +42,8 @@ macro_rules! guides {
 guides! {
     /// What changed from version to version.
     changelog = "../CHANGELOG.md";
+    /// The program `outbox`: look into an outbox and operate it, from a shell or by a subcommand of the application.
+    command_line = "../docs/command-line.md";
     /// The web page for operators, and how to nest it in an application.
     dashboard = "../docs/dashboard.md";
     /// Why a message was not delivered, and how to redrive, correct or delete it.

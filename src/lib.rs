@@ -68,8 +68,9 @@
 //! The [guides](guide) are the pages of the repository: [getting started](guide::getting_started),
 //! [transports](guide::transports) with [Kafka](guide::kafka), [RocketMQ](guide::rocketmq) and [HTTP](guide::http),
 //! [ordering](guide::ordering), [delayed messages](guide::delayed), [dead letters](guide::dead_letters),
-//! [history](guide::history), [operations](guide::operations), [tracing](guide::tracing), [pgbouncer](guide::pgbouncer), [tuning](guide::tuning), [testing
-//! your application](guide::testing_your_application), [guarantees](guide::guarantees), [migrating](guide::migrating),
+//! [history](guide::history), [operations](guide::operations), [dashboard](guide::dashboard), [command line](guide::command_line),
+//! [tracing](guide::tracing), [pgbouncer](guide::pgbouncer), [tuning](guide::tuning), [testing your
+//! application](guide::testing_your_application), [guarantees](guide::guarantees), [migrating](guide::migrating),
 //! [upgrading](guide::upgrading), [FAQ and errors](guide::faq), [changelog](guide::changelog).
 //!
 //! # Guarantees

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use super::redrive_rate::RedriveRate;
-use super::{Admin, AdminError};
-use crate::limits::REDRIVE_ROWS_MAX;
+use super::{Admin, AdminError, BoundedCount};
+use crate::limits::{POSITIONS_READ_MAX, REDRIVE_ROWS_MAX};
 use crate::message::MessageId;
 use crate::metrics;
 use crate::store::{
@@ -90,6 +90,33 @@ impl Admin {
     /// Cancelling it changes nothing.
     pub async fn count_dead_letters(&self) -> Result<Vec<DeadLetterCount>, AdminError> {
         Ok(self.admin_store()?.count_dead_letters().await?)
+    }
+
+    /// Counts the dead letters that match the filter, up to `count_max`. Reads their positions only, no payloads.
+    ///
+    /// # Errors
+    /// [`ImpossibleFilter`](AdminError::ImpossibleFilter), or a database error.
+    ///
+    /// # Cancel safety
+    /// Cancelling it changes nothing.
+    pub async fn count_dead_letters_of(
+        &self,
+        filter: &DeadLetterFilter,
+        count_max: usize,
+    ) -> Result<BoundedCount, AdminError> {
+        check_possible(filter)?;
+        let store = self.admin_store()?;
+        let (mut after, mut count) = (None, 0);
+        while count < count_max {
+            let rows_max = (count_max - count).min(POSITIONS_READ_MAX);
+            let cursors = store.dead_letter_cursors(filter, after.as_ref(), rows_max).await?;
+            count += cursors.len();
+            if cursors.len() < rows_max {
+                return Ok(BoundedCount { count, more: false });
+            }
+            after = cursors.into_iter().next_back();
+        }
+        Ok(BoundedCount { count, more: true })
     }
 
     /// Sends one dead letter again, under the same message id. Its attempts and failures start at 0.

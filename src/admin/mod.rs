@@ -4,6 +4,7 @@ mod audit;
 mod blocked;
 mod blocking;
 mod canary;
+mod checks;
 mod dead_letters;
 mod error;
 mod history;
@@ -18,6 +19,7 @@ mod redrive_rate;
 mod retry;
 #[cfg(test)]
 mod tests;
+mod topics;
 
 pub use audit::AuditPage;
 pub use blocked::{BlockedKey, BlockedKeyPage};
@@ -30,6 +32,7 @@ pub use live::LivePage;
 pub use payload::PayloadText;
 pub use redrive_rate::RedriveRate;
 pub use retry::RetryOutcome;
+pub use topics::TopicStatus;
 
 pub use crate::store::admin::{PausedTopic, SendNowOutcome};
 pub use crate::store::audit::{AuditCursor, AuditEntry, AuditFilter};

@@ -23,6 +23,9 @@ pub const BLOCKED_KEYS_MAX: usize = 50;
 /// have as many.
 pub const BLOCKED_KEY_ROWS_READ_MAX: usize = 1_000;
 
+/// Positions of dead letters or sent messages that one statement reads at most while they are counted: a few hundred kilobytes.
+pub const POSITIONS_READ_MAX: usize = 5_000;
+
 /// Topics that an error names at most: a list that a person still reads, with a statement for each.
 pub const LIVE_TOPICS_SHOWN_MAX: usize = 100;
 

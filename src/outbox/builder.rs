@@ -30,6 +30,7 @@ use crate::topic::{Topic, TopicError};
 pub struct OutboxBuilder {
     topics: Vec<Topic>,
     tables: TableNames,
+    is_without_topics: bool,
     outside_transaction: bool,
     transaction_pooling: bool,
     messages: Vec<RegisteredType>,
@@ -48,6 +49,23 @@ impl OutboxBuilder {
     /// Adds a topic. A message for any other topic is refused at enqueue.
     pub fn topic(mut self, topic: Topic) -> Self {
         self.topics.push(topic);
+        self
+    }
+
+    /// Allows an outbox without topics, for a tool that does not know those of the application. It can enqueue nothing. Its
+    /// [`Admin`](crate::admin::Admin) takes the topics, and the lanes of ordered ones, from the database.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// # use diesel_outbox::store::MemoryStore;
+    /// use diesel_outbox::Outbox;
+    /// let admin = Outbox::builder().allow_no_topics().build()?.admin(MemoryStore::new());
+    /// assert!(admin.topics().await?.is_empty());
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn allow_no_topics(mut self) -> Self {
+        self.is_without_topics = true;
         self
     }
 
@@ -165,7 +183,7 @@ impl OutboxBuilder {
 
     fn problems(&self) -> Vec<BuildProblem> {
         let mut problems = Vec::new();
-        if self.topics.is_empty() {
+        if self.topics.is_empty() && !self.is_without_topics {
             problems.push(BuildProblem::NoTopic);
         }
         let (mut known, mut twice) = (BTreeSet::new(), BTreeSet::new());

@@ -16,6 +16,8 @@ mod migrate_async;
 mod pending_commit;
 mod probe;
 mod relay;
+#[cfg(all(feature = "async", any(feature = "postgres", feature = "mysql", feature = "sqlite")))]
+mod revert_async;
 #[cfg(feature = "_test")]
 mod test_hook;
 mod testing;

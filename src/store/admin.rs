@@ -7,13 +7,13 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 use serde::Serialize;
 
-use super::StoreError;
 use super::audit::AuditRecord;
 use super::dead_letter::{DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, DeadLetterGroup};
 use super::live::{LiveCount, LiveMessage};
 use super::live_scan::{KeyInLane, KeyNeighbours, LiveConditions, LiveScan, LiveScanEnd};
 use super::requeue::{MessageKey, Requeue};
 use super::row::{RowKey, RowRef};
+use super::{SchemaProblem, StoreError};
 use crate::message::{Envelope, MessageId};
 use crate::serialize::instant;
 
@@ -159,6 +159,9 @@ pub trait AdminStore: fmt::Debug + Send + Sync {
 
     /// The paused topics, by name.
     async fn paused(&self) -> Result<Vec<PausedTopic>, StoreError>;
+
+    /// What is wrong with each table, in the order of the migrations.
+    async fn schema_problems(&self) -> Result<Vec<SchemaProblem>, StoreError>;
 }
 
 /// A topic that relays skip.

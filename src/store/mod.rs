@@ -49,6 +49,7 @@ mod sqlite;
 pub(crate) mod stored;
 
 pub use error::{SchemaProblem, StoreError};
+pub use interface::StoreWarning;
 pub use memory::MemoryStore;
 #[cfg(feature = "mysql")]
 pub use mysql::MysqlStore;
@@ -75,9 +76,7 @@ pub(crate) use error::TooFewConnections;
 pub(crate) use half::{Decision, HalfStore};
 pub(crate) use history::{HistoryRow, HistoryStore, ProcessedOutcome, Pruned, SentCount, SentCursor, SentMessage};
 pub(crate) use horizon::Horizon;
-pub(crate) use interface::{
-    Claim, ClaimHandle, ClaimMode, ClaimSpec, Closed, Store, StoreWarning, TopicBacklog, overdue,
-};
+pub(crate) use interface::{Claim, ClaimHandle, ClaimMode, ClaimSpec, Closed, Store, TopicBacklog, overdue};
 pub(crate) use lanes::{
     LaneBalanceSpec, LaneCount, LaneEntry, LaneScan, LaneState, LaneStore, LaneView, OwnedLane, WithFence,
 };

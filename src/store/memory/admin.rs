@@ -10,7 +10,7 @@ use crate::message::{Envelope, MessageId};
 use crate::store::{
     AdminStore, AuditRecord, CancelOutcome, DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter,
     DeadLetterGroup, KeyInLane, KeyNeighbours, LiveConditions, LiveCount, LiveMessage, LiveScan, LiveScanEnd,
-    MessageKey, PausedTopic, Requeue, RowKey, RowRef, SendNowOutcome, StoreError,
+    MessageKey, PausedTopic, Requeue, RowKey, RowRef, SchemaProblem, SendNowOutcome, StoreError,
 };
 
 #[async_trait]
@@ -161,6 +161,10 @@ impl AdminStore for MemoryStore {
 
     async fn paused(&self) -> Result<Vec<PausedTopic>, StoreError> {
         self.call(Call::Paused, |state| state.paused()).await
+    }
+
+    async fn schema_problems(&self) -> Result<Vec<SchemaProblem>, StoreError> {
+        Ok(Vec::new())
     }
 }
 

@@ -14,10 +14,11 @@ use crate::lane::lane_column;
 use crate::message::{Envelope, MessageId};
 use crate::store::pause_table::with_pause_migration;
 use crate::store::pool::ConnectionPool;
+use crate::store::schema::CHECKED_TABLES;
 use crate::store::{
     AdminStore, AuditRecord, CancelOutcome, DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter,
     DeadLetterGroup, KeyInLane, KeyNeighbours, LiveConditions, LiveCount, LiveMessage, LiveScan, LiveScanEnd,
-    MessageKey, PausedTopic, Requeue, RowKey, RowRef, SendNowOutcome, StoreError,
+    MessageKey, PausedTopic, Requeue, RowKey, RowRef, SchemaProblem, SendNowOutcome, StoreError,
 };
 
 #[async_trait]
@@ -185,6 +186,18 @@ impl<DB: Database, P: ConnectionPool<DB>> AdminStore for SqlStore<DB, P> {
     async fn paused(&self) -> Result<Vec<PausedTopic>, StoreError> {
         with_pause_migration(self.check_tables(&["paused_topics"]).await)?;
         self.read(&self.sql.pauses.paused, []).await
+    }
+
+    async fn schema_problems(&self) -> Result<Vec<SchemaProblem>, StoreError> {
+        let mut problems = Vec::new();
+        for (table, migration) in CHECKED_TABLES {
+            match self.check_tables(&[table]).await.map_err(|error| error.with_migration(migration)) {
+                Ok(()) => {}
+                Err(StoreError::Schema(problem)) => problems.push(problem),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(problems)
     }
 }
 

@@ -142,6 +142,8 @@ macro_rules! __store_cases {
             edited_message_replaces_its_dead_letter,
             edited_message_goes_to_the_tail_of_a_lane,
             edit_requires_a_dead_letter,
+            tables_have_no_problems,
+            lanes_are_counted_by_topic,
             pause_is_seen_by_every_poll,
             pause_begins_once_and_ends_once,
             paused_rows_stay_as_they_are,

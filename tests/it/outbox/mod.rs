@@ -32,6 +32,7 @@ mod pgbouncer;
 mod phantoms;
 mod pipeline;
 mod refusals;
+mod revert;
 mod rights;
 mod row_removed;
 mod several_relays;

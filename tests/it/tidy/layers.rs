@@ -118,6 +118,7 @@ pub(super) const LAYERS: &[Layer] = &[
             "outbox::probe",
             "outbox::migrate",
             "outbox::migrate_async",
+            "outbox::revert_async",
             "outbox::enqueue_async",
             "outbox::enqueue_sync",
             "outbox::batch",

@@ -24,10 +24,22 @@ pub(crate) const CHOICES: &[&str] = &[
     "sqlite,mobc,r2d2",
 ];
 
+/// The same for the command line: without a database, and with each alone.
+pub(crate) const CLI_CHOICES: &[&str] = &["", "postgres", "mysql", "sqlite"];
+
 /// The arguments that check one set. Clippy, because its `-D warnings` applies to the library alone; with `RUSTFLAGS` every
 /// dependency would be rebuilt.
 pub(crate) fn check(choice: &str) -> Vec<&str> {
-    let package = ["clippy", "--quiet", "--package", "diesel-outbox", "--lib", "--no-default-features"];
+    check_package("diesel-outbox", choice)
+}
+
+/// As [`check`], for the command line.
+pub(crate) fn check_cli(choice: &str) -> Vec<&str> {
+    check_package("diesel-outbox-cli", choice)
+}
+
+fn check_package<'a>(package: &'a str, choice: &'a str) -> Vec<&'a str> {
+    let package = ["clippy", "--quiet", "--package", package, "--lib", "--no-default-features"];
     [package.as_slice(), &["--features", choice, "--", "-D", "warnings"]].concat()
 }
 

@@ -5,8 +5,8 @@ use std::process::{Command, Stdio};
 use crate::commands::cargo;
 
 /// What is published.
-pub(crate) const PACKAGES: [&str; 4] =
-    ["diesel-outbox", "diesel-outbox-derive", "diesel-outbox-otel", "diesel-outbox-web"];
+pub(crate) const PACKAGES: [&str; 5] =
+    ["diesel-outbox", "diesel-outbox-cli", "diesel-outbox-derive", "diesel-outbox-otel", "diesel-outbox-web"];
 
 /// Everything up to the upload, for every crate without `publish = false`. The tree need not be clean: the release has a separate
 /// step for that.
@@ -81,6 +81,14 @@ mod tests {
         assert_eq!(files.iter().find(is_test), None);
         has(&files, &["src/guide.rs", "README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE"]);
         has(&files, &["docs/guarantees.md", "migrations/postgres/0000outbox01_messages/up.sql"]);
+    }
+
+    #[test]
+    fn the_command_line_is_packed_without_its_tests() {
+        let files = files("diesel-outbox-cli");
+        let folders: BTreeMap<_, _> = kinds(&files);
+        assert!(folders.keys().all(|(folder, _)| ["", "src"].contains(folder)), "{folders:?}");
+        has(&files, &["src/main.rs", "src/commands/dead/redrive.rs", "LICENSE-MIT", "LICENSE-APACHE"]);
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub(crate) async fn show(visit: Visit, State(shared): State<Shared>, asked: Quer
     let found = match given(&asked.key) {
         Some(key) => Some(admin.sent_of_key(topic, key, after.as_ref(), PAGE_ROWS).await?),
         None => match admin.unprocessed(&UnprocessedFilter::of(topic), after.as_ref(), PAGE_ROWS).await {
-            Err(AdminError::NotConfirmed { .. }) => None,
+            Err(AdminError::ReportsNotExpected { .. }) => None,
             found => Some(found?),
         },
     };

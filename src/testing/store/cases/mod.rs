@@ -28,6 +28,7 @@ mod requeue;
 mod retention;
 mod send_now;
 mod settle;
+mod tables;
 
 pub use admin_dead_letters::*;
 pub use audit::*;
@@ -57,3 +58,4 @@ pub use requeue::*;
 pub use retention::*;
 pub use send_now::*;
 pub use settle::*;
+pub use tables::*;
