@@ -15,6 +15,7 @@ macro_rules! guides {
             /// [dead-letters]: crate::guide::dead_letters
             /// [delayed]: crate::guide::delayed
             /// [design]: https://github.com/diesel-outbox/diesel-outbox/blob/main/docs/internals/design.md
+            /// [events]: crate::guide::events
             /// [faq]: crate::guide::faq
             /// [getting-started]: crate::guide::getting_started
             /// [guarantees]: crate::guide::guarantees
@@ -50,6 +51,8 @@ guides! {
     dead_letters = "../docs/dead-letters.md";
     /// How to send a message later, and how to cancel it.
     delayed = "../docs/delayed.md";
+    /// Every log event: its id, level, fields, and what to do.
+    events = "../docs/events.md";
     /// What to do about each symptom, error and log line.
     faq = "../docs/faq.md";
     /// From `cargo add` to a message in Kafka, on each database.

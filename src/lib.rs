@@ -124,6 +124,7 @@ mod crash_points;
 #[doc(hidden)]
 pub mod crash_points;
 mod enqueue;
+pub mod events;
 #[cfg(any(doc, doctest))]
 pub mod guide;
 mod hook;

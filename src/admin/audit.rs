@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{Admin, AdminError, AuditCursor, AuditEntry, AuditFilter};
+use crate::events::log_event;
 use crate::limits::AUDIT_ACTOR_CHARS_MAX;
 use crate::message::MessageId;
 use crate::store::stored::truncated_text;
@@ -196,7 +197,7 @@ impl Admin {
             Ok(()) => Ok(true),
             Err(StoreError::Schema(problem @ SchemaProblem::NotMigrated { .. })) if !is_required => {
                 if !self.is_audit_missing.swap(true, Ordering::Relaxed) {
-                    tracing::warn!("what is done through Admin is not recorded: {problem}");
+                    log_event!(AUDIT_MISSING, %problem);
                 }
                 Ok(false)
             }

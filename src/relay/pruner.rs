@@ -106,7 +106,7 @@ fn log_failure<T>(failures: &Repeated, what: &'static str, result: Result<T, Sto
         Ok(value) => Some(value),
         Err(error) => {
             ::metrics::counter!(metrics::PRUNE_FAILED).increment(1);
-            warn_once_a_minute!(failures, error, "{what}: trying again");
+            warn_once_a_minute!(PRUNE_FAILED, failures, error, what);
             None
         }
     }

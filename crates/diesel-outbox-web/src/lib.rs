@@ -9,6 +9,8 @@
 //!   `0000outbox06_audit`) nothing can be changed.
 //! - **Other sites**: a change that another site's page has sent is refused, by `Sec-Fetch-Site` and `Origin`.
 //! - **Connections**: it has its own, at most seven.
+//!
+//! [`HealthRoutes`] are `/livez` and `/readyz` for the probes of an orchestrator.
 
 #![forbid(unsafe_code)]
 
@@ -17,6 +19,7 @@ mod acts;
 mod assets;
 mod dashboard;
 mod failure;
+mod health;
 mod limits;
 mod pages;
 mod routes;
@@ -28,3 +31,4 @@ mod visit;
 
 pub use access::{Access, Right, Rights};
 pub use dashboard::Dashboard;
+pub use health::HealthRoutes;

@@ -10,6 +10,7 @@ use super::startup_checks::{
     accept, check_delivery_timeout, check_fences, check_leases, check_limits, prepare, prepare_history, prepare_lanes,
     reserve_connections,
 };
+use crate::events::log_event;
 use crate::clock::{Clock, SystemClock};
 use crate::lane::NodeId;
 use crate::limits::Limits;
@@ -265,7 +266,7 @@ fn outbox_name(gauges: &Gauges, tables: &TableNames) -> Arc<str> {
 async fn find_pauses(engines: &Engines) -> Result<(), StartError> {
     match poller::first_poll(engines).await {
         Err(error) if error.is_retriable() => {
-            tracing::warn!(%error, "nothing is sent until the database says which topics are paused");
+            log_event!(PAUSES_UNKNOWN, %error);
             Ok(())
         }
         polled => polled.map_err(StartError::Store),

@@ -31,6 +31,7 @@ use super::health::database_clock::DatabaseClock;
 use super::lanes::ordered_topics::Lanes;
 use super::settle::outcome_queue::OutcomeQueue;
 use super::topics::Topics;
+use crate::events::log_event;
 use crate::clock::{BootInstant, Clock};
 use crate::crash_points::crash_point;
 use crate::injected_bugs::{InjectedBug, is_injected};
@@ -94,8 +95,7 @@ impl Engine {
                 let there = match self.store.remaining(refs).await {
                     Ok(there) => there,
                     Err(error) => {
-                        let text = "a flush could not read which rows are settled: trying again";
-                        warn_once_a_minute!(self.failure_log.flush, error, "{text}");
+                        warn_once_a_minute!(FLUSH_FAILED, self.failure_log.flush, error);
                         return true;
                     }
                 };
@@ -173,10 +173,7 @@ impl ReceiptSink for Engine {
         let now = self.clock.now();
         self.breaker.observe(&outcome, now);
         let Some(entry) = self.ledger.complete(row, matches!(outcome, Outcome::Delivered)) else {
-            tracing::error!(
-                ?row,
-                "the transport reported an outcome twice, or for a row that was never sent: ignoring it"
-            );
+            log_event!(OUTCOME_UNEXPECTED, ?row);
             return;
         };
         // The error's text comes from the transport: a panic in it must not lose the outcome.

@@ -3,6 +3,7 @@
 mod acts;
 mod bulk;
 mod client;
+mod health;
 mod pages;
 mod prefix;
 mod rights;
