@@ -18,11 +18,15 @@ mod access;
 mod acts;
 mod assets;
 mod dashboard;
+mod edited;
 mod failure;
+mod guard;
 mod health;
+mod jobs;
 mod limits;
 mod pages;
 mod routes;
+mod samples;
 mod state;
 mod stream;
 #[cfg(test)]

@@ -6,30 +6,26 @@ use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{MethodRouter, get, post};
 
 use crate::access::Right;
-use crate::access::guard::{Guard, guard};
 use crate::access::headers;
 use crate::failure::Failure;
+use crate::guard::{Guard, Guarded, guard};
 use crate::limits::BODY_MAX;
 use crate::state::Shared;
 use crate::{acts, assets, pages, stream};
 
 /// A page, or an act.
 pub(crate) struct Route {
-    /// Below the prefix. A page is a GET and changes nothing; an act is a POST.
-    pub(crate) path: &'static str,
-    /// The rights that its visitor must have: all of them.
-    pub(crate) needs: &'static [Right],
-    pub(crate) uses_database: bool,
+    pub(crate) guarded: Guarded,
     handler: fn() -> MethodRouter<Shared>,
 }
 
 const fn page(path: &'static str, needs: &'static [Right], handler: fn() -> MethodRouter<Shared>) -> Route {
-    Route { path, needs, uses_database: true, handler }
+    Route { guarded: Guarded { path, needs, uses_database: true }, handler }
 }
 
 /// A route that asks no database.
 const fn light(path: &'static str, handler: fn() -> MethodRouter<Shared>) -> Route {
-    Route { path, needs: &[Right::View], uses_database: false, handler }
+    Route { guarded: Guarded { path, needs: &[Right::View], uses_database: false }, handler }
 }
 
 use Right::{Audit, Cancel, Edit, Pause, Payloads, Purge, Redrive, Resend, SendNow, StopJobs, View};
@@ -70,8 +66,8 @@ pub(crate) const ROUTES: &[Route] = &[
 
 pub(crate) fn router(shared: Shared) -> Router {
     let routes = ROUTES.iter().fold(Router::new(), |router, route| {
-        let guarded = from_fn_with_state(Guard { shared: shared.clone(), route }, guard);
-        router.route(route.path, (route.handler)().layer(guarded))
+        let guarded = from_fn_with_state(Guard { shared: shared.clone(), route: &route.guarded }, guard);
+        router.route(route.guarded.path, (route.handler)().layer(guarded))
     });
     routes
         .fallback(|| async { Failure::not_found("There is no such page.") })

@@ -8,9 +8,9 @@ use diesel_outbox::relay::{RelayHandle, RelayStatus};
 use tokio::sync::Semaphore;
 
 use crate::access::Decide;
-use crate::acts::jobs::Jobs;
+use crate::jobs::Jobs;
 use crate::limits::{DATABASE_REQUESTS_MAX, STREAMS_MAX};
-use crate::stream::samples::Samples;
+use crate::samples::Samples;
 use crate::visit::Visit;
 
 pub(crate) type Shared = Arc<State>;

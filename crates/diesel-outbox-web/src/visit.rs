@@ -9,7 +9,6 @@ use axum::response::{IntoResponse, Redirect, Response};
 
 use crate::access::{Access, Right};
 use crate::failure::Failure;
-use crate::pages::layout;
 
 /// Who asks, and where the dashboard is for them.
 #[derive(Debug, Clone)]
@@ -46,10 +45,6 @@ impl Visit {
     pub(crate) fn go(&self, to: Link, done: &'static str) -> Response {
         debug_assert!(DONE.iter().any(|(known, _)| *known == done), "{done}");
         Redirect::to(&to.with("done", done).to_string()).into_response()
-    }
-
-    pub(crate) fn fail(&self, failure: Failure) -> Response {
-        layout::failure(self, failure)
     }
 }
 

@@ -10,7 +10,6 @@ pub(super) const OUTERMOST: &[&str] = &[
     "admin::live_walk",
     "admin::live",
     "admin::blocked",
-    "admin::overview",
     "admin::checks",
     "admin::topics",
     "admin::pauses",

@@ -1,6 +1,6 @@
-//! Who may do what. Every request passes [`guard`], and each route says in one table which rights it needs.
+//! Who may do what. Every request passes [`guard`](crate::guard), and each route says in one table which rights it
+//! needs.
 
-pub(crate) mod guard;
 pub(crate) mod headers;
 pub(crate) mod origin;
 mod right;

@@ -8,9 +8,9 @@ use diesel_outbox::admin::{AdminError, Canary, CanaryHalt, DeadLetterFilter, Red
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::jobs::{Job, JobEnd};
 use super::required;
 use crate::failure::Failure;
+use crate::jobs::{Job, JobEnd};
 use crate::limits::PREVIEWED_MAX;
 use crate::pages::Answer;
 use crate::pages::dead_letters::Asked;

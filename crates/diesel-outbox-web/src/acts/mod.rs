@@ -2,7 +2,6 @@
 
 pub(crate) mod bulk;
 pub(crate) mod edit;
-pub(crate) mod jobs;
 pub(crate) mod message;
 pub(crate) mod topics;
 

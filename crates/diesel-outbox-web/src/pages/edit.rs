@@ -7,7 +7,7 @@ use super::Answer;
 use super::layout::{Refresh, page};
 use super::message::parse_id;
 use super::parts::filter::choice;
-use crate::acts::edit::{Edited, editable};
+use crate::edited::{Edited, editable};
 use crate::failure::Failure;
 use crate::state::Shared;
 use crate::visit::Visit;

@@ -7,8 +7,8 @@ use super::layout::{Refresh, page};
 use super::parts::act::{self, Kind};
 use super::parts::time::duration;
 use crate::access::Right;
-use crate::acts::jobs::{Job, JobEnd};
 use crate::failure::Failure;
+use crate::jobs::{Job, JobEnd};
 use crate::state::Shared;
 use crate::visit::Visit;
 

@@ -10,9 +10,9 @@ use super::Answer;
 use super::layout::{Refresh, page};
 use super::parts::plot::{line, number};
 use super::parts::time::duration;
+use crate::samples::{Counted, Sample, rates};
 use crate::state::Shared;
 use crate::stream::sampler;
-use crate::stream::samples::{Counted, Sample, rates};
 use crate::visit::Visit;
 
 /// The prefix itself leads here.

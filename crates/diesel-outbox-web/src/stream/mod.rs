@@ -1,7 +1,6 @@
 //! What happens by itself: samples for the plots, and events that refresh open pages.
 
 pub(crate) mod sampler;
-pub(crate) mod samples;
 
 use std::convert::Infallible;
 use std::sync::Arc;

@@ -8,8 +8,8 @@ use diesel_outbox::relay::RelayStatus;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use super::samples::{Counted, Sample};
 use crate::limits::SAMPLE_INTERVAL;
+use crate::samples::{Counted, Sample};
 use crate::state::{Shared, State};
 
 /// Starts the task, if there is a runtime and it does not run yet. It ends with the router.

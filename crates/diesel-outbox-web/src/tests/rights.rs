@@ -6,12 +6,12 @@ use crate::access::Right;
 use crate::routes::{ROUTES, Route};
 
 fn is_act(route: &Route) -> bool {
-    route.needs.len() > 1 && !["/audit", "/message/edit"].contains(&route.path)
+    route.guarded.needs.len() > 1 && !["/audit", "/message/edit"].contains(&route.guarded.path)
 }
 
 /// Below the prefix. The route `/` is the prefix itself: axum nests it without a slash.
 fn path(route: &Route) -> &'static str {
-    if route.path == "/" { "" } else { route.path }
+    if route.guarded.path == "/" { "" } else { route.guarded.path }
 }
 
 async fn request(site: &Site, route: &Route, rights: &str) -> u16 {
@@ -29,19 +29,24 @@ async fn each_route_needs_each_of_its_rights() {
     let before = site.snapshot().await;
     for route in ROUTES {
         let named = |rights: &[Right]| rights.iter().map(|right| right.name()).collect::<Vec<_>>().join(",");
-        let status = request(&site, route, &named(route.needs)).await;
+        let status = request(&site, route, &named(route.guarded.needs)).await;
         assert!(
-            ![401, 403, 404, 405].contains(&status) || route.path == "/job",
+            ![401, 403, 404, 405].contains(&status) || route.guarded.path == "/job",
             "{}: {status} with its rights",
-            route.path
+            route.guarded.path
         );
         for right in Right::ALL {
             let alone = request(&site, route, right.name()).await;
             let others: Vec<Right> = Right::ALL.into_iter().filter(|other| *other != right).collect();
             let without = request(&site, route, &named(&others)).await;
-            let is_needed = route.needs.contains(&right);
-            assert_eq!(without == 403, is_needed, "{}: {without} without {right}", route.path);
-            assert_eq!(alone == 403, route.needs != [right], "{}: {alone} with {right} alone", route.path);
+            let is_needed = route.guarded.needs.contains(&right);
+            assert_eq!(without == 403, is_needed, "{}: {without} without {right}", route.guarded.path);
+            assert_eq!(
+                alone == 403,
+                route.guarded.needs != [right],
+                "{}: {alone} with {right} alone",
+                route.guarded.path
+            );
         }
     }
     assert_eq!(site.snapshot().await, before, "nothing was changed");
@@ -56,7 +61,7 @@ async fn without_access_there_is_nothing() {
         let (method, path) = (if is_act(route) { "POST" } else { "GET" }, format!("{AT}{}", path(route)));
         let headers = [("host", host.as_str()), ("sec-fetch-site", "same-origin")];
         let response = client::send(site.address, method, &path, &headers, "").await;
-        assert_eq!(response.status, 403, "{}", route.path);
+        assert_eq!(response.status, 403, "{}", route.guarded.path);
         assert!(!response.body.contains("orders"), "{}", response.body);
     }
 }
@@ -77,11 +82,11 @@ async fn another_sites_page_cannot_act() {
             vec![form, ("origin", "https://evil.example.com")],
             vec![form, ("origin", "null")],
         ] {
-            let response = site.send(EVERYTHING, "POST", route.path, &headers, &body).await;
-            assert_eq!(response.status, 403, "{} {headers:?}", route.path);
+            let response = site.send(EVERYTHING, "POST", route.guarded.path, &headers, &body).await;
+            assert_eq!(response.status, 403, "{} {headers:?}", route.guarded.path);
         }
-        let response = site.send(EVERYTHING, "GET", &format!("{}?{body}", route.path), &[], "").await;
-        assert_eq!(response.status, 405, "{} is no page", route.path);
+        let response = site.send(EVERYTHING, "GET", &format!("{}?{body}", route.guarded.path), &[], "").await;
+        assert_eq!(response.status, 405, "{} is no page", route.guarded.path);
     }
     assert_eq!(site.snapshot().await, before);
     let response = site.send(EVERYTHING, "POST", "/message/redrive", &[form, ("origin", &ours)], &body).await;
@@ -97,8 +102,10 @@ async fn payloads_are_for_those_who_may_see_them() {
     let sent = site.sent("3").await;
     let blind = EVERYTHING.replace("payloads,", "");
     let pages = [live, dead, sent].map(|id| format!("/message?id={id}"));
-    let others =
-        ROUTES.iter().filter(|route| !is_act(route) && route.path != "/message").map(|route| path(route).to_owned());
+    let others = ROUTES
+        .iter()
+        .filter(|route| !is_act(route) && route.guarded.path != "/message")
+        .map(|route| path(route).to_owned());
     for path in pages.iter().cloned().chain(others) {
         let response = site.get_as(&blind, &path).await;
         assert!(!response.body.contains(SECRET), "{path}: {}", response.body);

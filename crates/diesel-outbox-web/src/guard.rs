@@ -7,18 +7,27 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use tokio::time::timeout;
 
-use super::origin;
+use crate::access::{Right, origin};
 use crate::failure::Failure;
 use crate::limits::TURN_TIMEOUT;
-use crate::routes::Route;
+use crate::pages::layout;
 use crate::state::Shared;
 use crate::visit::Visit;
 
-/// A route, and what it takes to check its requests.
+/// A route, and what its visitor needs.
+pub(crate) struct Guarded {
+    /// Below the prefix. A page is a GET and changes nothing; an act is a POST.
+    pub(crate) path: &'static str,
+    /// The rights that its visitor must have: all of them.
+    pub(crate) needs: &'static [Right],
+    pub(crate) uses_database: bool,
+}
+
+/// What it takes to check the requests of a route.
 #[derive(Clone)]
 pub(crate) struct Guard {
     pub(crate) shared: Shared,
-    pub(crate) route: &'static Route,
+    pub(crate) route: &'static Guarded,
 }
 
 /// Lets a request through if its visitor has every right that the route needs, and if no other site sent it.
@@ -32,7 +41,7 @@ pub(crate) async fn guard(State(guard): State<Guard>, request: Request, next: Ne
     let turn = match guard.route.uses_database {
         true => match timeout(TURN_TIMEOUT, guard.shared.turns.acquire()).await {
             Ok(turn) => turn.ok(),
-            Err(_) => return visit.fail(Failure::busy()),
+            Err(_) => return layout::failure(&visit, Failure::busy()),
         },
         false => None,
     };
@@ -40,12 +49,12 @@ pub(crate) async fn guard(State(guard): State<Guard>, request: Request, next: Ne
     let mut response = next.run(Request::from_parts(parts, body)).await;
     drop(turn);
     match response.extensions_mut().remove::<Failure>() {
-        Some(failure) => visit.fail(failure),
+        Some(failure) => layout::failure(&visit, failure),
         // Of a request that no handler has seen.
         None if response.status().is_client_error() => {
             let text =
                 "The form or the address lacks something, or has something that cannot be read. Nothing was changed.";
-            visit.fail(Failure::new(response.status(), "Not understood", text))
+            layout::failure(&visit, Failure::new(response.status(), "Not understood", text))
         }
         None => response,
     }
