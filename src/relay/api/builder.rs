@@ -44,7 +44,7 @@ use crate::relay::sweep::{poller, sweeper};
 use crate::relay::topics::Topics;
 use crate::relay::{Relay, dead_letter_callbacks, pruner};
 use crate::store::{OutboxStore, Store, StoreError, shared};
-use crate::topic::{DEFAULT_TRANSPORT, Topic};
+use crate::topic::Topic;
 use crate::transport::Transport;
 
 /// Configures and starts a [`Relay`]. From [`Outbox::relay`](crate::Outbox::relay).
@@ -90,8 +90,9 @@ impl RelayBuilder {
     }
 
     /// Sets the transport for topics without [`Topic::via`](crate::Topic::via). Required if there are such topics.
-    pub fn transport(self, transport: impl Transport) -> Self {
-        self.transport_named(DEFAULT_TRANSPORT, transport)
+    pub fn transport(mut self, transport: impl Transport) -> Self {
+        self.transports.set_default(Arc::new(transport));
+        self
     }
 
     /// Adds a transport under a name, for the topics that name it ([`Topic::via`](crate::Topic::via)). Each name is given

@@ -19,6 +19,12 @@ pub(in crate::relay) struct Route {
 pub(in crate::relay) struct Transports(Vec<(Arc<str>, Arc<dyn Transport>)>);
 
 impl Transports {
+    /// As a setter: a later one replaces an earlier one.
+    pub(in crate::relay) fn set_default(&mut self, transport: Arc<dyn Transport>) {
+        self.0.retain(|(known, _)| **known != *DEFAULT_TRANSPORT);
+        self.add(DEFAULT_TRANSPORT.into(), transport);
+    }
+
     pub(in crate::relay) fn add(&mut self, name: Arc<str>, transport: Arc<dyn Transport>) {
         self.0.push((name, transport));
     }
