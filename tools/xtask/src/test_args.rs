@@ -182,7 +182,7 @@ mod tests {
             assert_eq!(Only::parse(name), Ok(*only));
         }
         assert_eq!(Only::parse("kafka"), Ok(Only::Server(ServerKind::Kafka)));
-        assert!(Only::parse("mongo").unwrap_err().contains("rocketmq, sqlite"));
+        assert!(Only::parse("mongo").unwrap_err().contains("rocketmq, chromium, sqlite"));
     }
 
     #[test]

@@ -53,6 +53,8 @@ impl FromStr for When {
             return Ok(Self::Ago(ago));
         }
         let at = humantime::parse_rfc3339_weak(text);
+        // A day alone is its beginning.
+        let at = at.or_else(|_| humantime::parse_rfc3339_weak(&format!("{text}T00:00:00")));
         at.map(Self::At).map_err(|_| "give so long ago, such as 90m, or a time such as 2026-11-26T08:00:00Z".to_owned())
     }
 }
