@@ -143,7 +143,7 @@ fn nothing_is_written_of_a_refused_message_on_sqlite() {
     assert!(matches!(EnqueueError::of(&error), Some(EnqueueError::TooLarge { bytes: 2_000_000.., .. })), "{error}");
     assert_eq!(conn.messages(), []);
     // The interceptor, the outbox and the transaction go on.
-    let kept = outbox.enqueue(&mut conn, &order(3)).expect("enqueue");
+    let kept = conn.transaction(|conn| outbox.enqueue(conn, &order(3))).expect("enqueue");
     assert_eq!(conn.messages(), [kept]);
 }
 
