@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use diesel_outbox::transport::{Receipt, Transport, TransportError};
-use diesel_outbox::{Envelope, Topic};
+use diesel_outbox::{Envelope, Outbox, Topic};
 use diesel_outbox_otel::{OtelInterceptor, traced};
 use opentelemetry::trace::{Tracer as _, TracerProvider as _};
 
 use crate::child;
 use crate::collector::DEADLINE;
-use crate::shop::{Shop, assert_created, assert_sent, connect, exporting_to, headers, order, outbox, store};
+use crate::shop::{Shop, assert_created, assert_sent, connect, exporting_to, headers, order, store};
 
 #[test]
 fn a_resend_after_a_crash_carries_the_same_context_sqlite() {
@@ -44,7 +44,8 @@ fn this_process_dies_in_a_send() {
     let Some(argument) = child::argument() else { return };
     let (endpoint, file) = argument.split_once(' ').expect("two");
     let provider = exporting_to(endpoint);
-    let outbox = outbox(OtelInterceptor::new().with_provider(&provider));
+    let outbox = Outbox::builder().topic(Topic::new("orders"));
+    let outbox = outbox.interceptor(OtelInterceptor::new().with_provider(&provider)).build().expect("build");
     let (ended, request_ended) = mpsc::channel();
     let deadly = Deadly { file: copy_file(file), request_ended: Mutex::new(request_ended) };
     let transport = traced(deadly).with_provider(&provider);
