@@ -17,6 +17,7 @@ mod payload;
 mod redrive_canary;
 mod redrive_rate;
 mod retry;
+mod sent_scan;
 #[cfg(test)]
 mod tests;
 mod topics;
@@ -32,6 +33,7 @@ pub use live::LivePage;
 pub use payload::PayloadText;
 pub use redrive_rate::RedriveRate;
 pub use retry::RetryOutcome;
+pub use sent_scan::{SentScanCursor, SentScanPage};
 pub use topics::TopicStatus;
 
 pub use crate::store::admin::{PausedTopic, SendNowOutcome};

@@ -20,6 +20,7 @@ pub(super) const OUTERMOST: &[&str] = &[
     "admin::redrive_canary",
     "admin::overview",
     "admin::history",
+    "admin::sent_scan",
     "admin::blocking",
     "testing",
     "testing::store",
