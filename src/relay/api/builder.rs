@@ -94,14 +94,14 @@ impl RelayBuilder {
         self.transport_named(DEFAULT_TRANSPORT, transport)
     }
 
-    /// Adds a transport under a name, for the topics that name it ([`Topic::via`](crate::Topic::via)). A second one under the
-    /// same name replaces the first.
+    /// Adds a transport under a name, for the topics that name it ([`Topic::via`](crate::Topic::via)). Each name is given
+    /// once; otherwise the relay does not start.
     ///
     /// Each transport has its own queue, workers, breaker, and share of the messages in flight. One that is down or slow does not
     /// delay the others, and the relay starts without those that cannot be reached. Each further transport needs more database
     /// connections: [`Limits::claim_workers`] plus [`Limits::settle_workers`] plus one to confirm.
     pub fn transport_named(mut self, name: impl Into<Arc<str>>, transport: impl Transport) -> Self {
-        self.transports.set(name.into(), Arc::new(transport));
+        self.transports.add(name.into(), Arc::new(transport));
         self
     }
 

@@ -113,7 +113,7 @@ impl RelaysBuilder {
     /// Adds a transport under a name to every relay with topics that name it ([`Topic::via`](crate::Topic::via)). If a relay has
     /// its own under this name, that one is used.
     pub fn transport_named(mut self, name: impl Into<Arc<str>>, transport: impl Transport) -> Self {
-        self.transports.set(name.into(), Arc::new(transport));
+        self.transports.add(name.into(), Arc::new(transport));
         self
     }
 
