@@ -11,6 +11,13 @@ use std::time::Duration;
 /// 50 files.
 pub(crate) const SORTED_ENTRIES_MAX: usize = 400_000;
 
+/// What an entry takes in memory, rounded up.
+pub(crate) const ENTRY_BYTES_IN_MEMORY: usize = 96;
+
+/// The least memory that entries are sorted in: with less, 10 million messages would make so many files that most of the time went into
+/// merging them.
+pub(crate) const MEMORY_BYTES_MIN: usize = 8 << 20;
+
 /// Files that are read at once. Each has a buffer of [`RUN_BUFFER_BYTES`], and a process may have no more than 256 open files by default
 /// on macOS. With more files, these become one first.
 pub(crate) const RUNS_MAX: usize = 64;

@@ -7,7 +7,7 @@ use diesel_outbox::admin::Admin;
 use crate::comparison::Comparison;
 use crate::entry::Millis;
 use crate::error::VerifyError;
-use crate::limits::FINDINGS_MAX;
+use crate::limits::{ENTRY_BYTES_IN_MEMORY, FINDINGS_MAX, MEMORY_BYTES_MIN};
 use crate::progress::Progress;
 use crate::report::Report;
 use crate::reports::compare_with_reports;
@@ -96,6 +96,13 @@ impl Verification {
     #[must_use]
     pub fn folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.sort.folder = folder.into();
+        self
+    }
+
+    /// About how many bytes of memory it sorts in; 73 MB by default, and at least 8 MB. With less, it writes and merges more files.
+    #[must_use]
+    pub fn memory_max(mut self, bytes: usize) -> Self {
+        self.sort.entries_max = bytes.max(MEMORY_BYTES_MIN) / (2 * ENTRY_BYTES_IN_MEMORY);
         self
     }
 

@@ -40,6 +40,7 @@ pub(super) const OUTERMOST: &[&str] = &[
     "testing::store::cases::batches",
     "testing::store::cases::halves",
     "testing::store::cases::history",
+    "testing::store::cases::sent_scans",
     "testing::store::cases::extend",
     "testing::store::cases::horizon",
     "testing::store::cases::lanes",

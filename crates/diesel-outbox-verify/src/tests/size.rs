@@ -7,7 +7,7 @@ use diesel_outbox::MessageId;
 use super::shop::{Shop, verdicts};
 use crate::compare::{Rules, compare};
 use crate::entry::{Entry, Millis, Origin};
-use crate::limits::{RUNS_MAX, SORTED_ENTRIES_MAX};
+use crate::limits::{ENTRY_BYTES_IN_MEMORY, RUNS_MAX, SORTED_ENTRIES_MAX};
 use crate::order;
 use crate::record::Record;
 use crate::sorter::{SortLimits, Sortable, Sorter};
@@ -78,6 +78,7 @@ fn the_stated_bounds_hold() {
     let sorted = SORTED_ENTRIES_MAX * (size_of::<Entry>() + size_of::<crate::entry::Placed>());
     assert!(sorted < 64_000_000, "{sorted} bytes");
     assert_eq!(Entry::BYTES, 86);
+    assert!(size_of::<Entry>() <= ENTRY_BYTES_IN_MEMORY);
     let files = (20_000_000_usize).div_ceil(SORTED_ENTRIES_MAX);
     assert!(files <= RUNS_MAX, "10 million messages make {files} files");
 }

@@ -31,6 +31,9 @@ pub(crate) struct VerifyArgs {
     /// Report at most this many findings of each verdict
     #[arg(long, value_name = "COUNT", default_value_t = 100)]
     findings: usize,
+    /// Sort in about so many megabytes of memory; the rest goes to temporary files
+    #[arg(long, value_name = "MEGABYTES", default_value_t = 73)]
+    memory: usize,
     #[command(flatten)]
     source: SourceArgs,
 }
@@ -39,6 +42,7 @@ impl VerifyArgs {
     pub(crate) async fn run(&self, session: &Session) -> Result<Exit, Error> {
         let now = session.admin.now().await?;
         let mut verification = Verification::of(&session.admin, self.topic.as_str()).findings_max(self.findings);
+        verification = verification.memory_max(self.memory.saturating_mul(1 << 20));
         if let Some(since) = self.since {
             verification = verification.since(since.at(now));
         }
