@@ -45,7 +45,9 @@ impl Check<'_> {
                 if records.is_empty() {
                     break;
                 }
-                records.iter().filter_map(|record| record.message_id).for_each(|id| drop(wanted.remove(&id)));
+                for message_id in records.iter().filter_map(|record| record.message_id) {
+                    wanted.remove(&message_id);
+                }
             }
             rows.retain(|row| wanted.contains(&row.message_id));
         }

@@ -238,6 +238,3 @@ impl Joined {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

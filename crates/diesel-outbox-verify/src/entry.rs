@@ -121,6 +121,12 @@ impl Entry {
         }
     }
 
+    /// The same elsewhere, for tests.
+    #[cfg(test)]
+    pub(crate) fn moved(self, origin: Origin, position: i64) -> Self {
+        Self { origin, position, ..self }
+    }
+
     pub(crate) fn message_id(&self) -> MessageId {
         Uuid::from_bytes(self.id).into()
     }

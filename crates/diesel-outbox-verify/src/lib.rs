@@ -41,6 +41,8 @@
 //! | `kafka` | `KafkaSource` |
 //! | `rocketmq` | `RocketMqSource` |
 #![forbid(unsafe_code)]
+// The types of the client of RocketMQ are nested deeply.
+#![cfg_attr(feature = "rocketmq", recursion_limit = "256")]
 
 mod candidates;
 mod check;

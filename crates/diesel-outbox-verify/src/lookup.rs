@@ -111,7 +111,9 @@ impl Lookup<'_> {
                 Err(AdminError::NoSuchTopic { .. }) => break,
                 page => page?,
             };
-            page.messages.iter().for_each(|row| drop(left.remove(&row.message_id)));
+            for row in &page.messages {
+                left.remove(&row.message_id);
+            }
             after = page.next;
             if after.is_none() {
                 break;

@@ -64,7 +64,7 @@ mod tests {
     use std::time::SystemTime;
 
     use super::*;
-    use crate::entry::Entry;
+    use crate::entry::{Entry, Origin};
     use crate::record::Record;
 
     /// A message of a key, by its row and where its first copy is.
@@ -72,7 +72,7 @@ mod tests {
         let mut record = Record::new(partition, offset, SystemTime::UNIX_EPOCH);
         record.key = Some(key.into());
         let copy = Entry::of_record(&record, MessageId::new());
-        Placed::of(&Entry { position: row, ..copy }, &copy)
+        Placed::of(&copy.moved(Origin::History, row), &copy)
     }
 
     fn check(mut all: Vec<Placed>, findings_max: usize) -> Order {

@@ -71,7 +71,8 @@ impl<E: Sortable> Sorter<E> {
     fn spill(&mut self) -> io::Result<()> {
         self.buffer.sort_unstable();
         if self.runs.len() >= self.limits.runs_max {
-            let merged = self.write(Sorted::new(std::mem::take(&mut self.runs), Vec::new())?)?;
+            let runs = Sorted::new(std::mem::take(&mut self.runs), Vec::new())?;
+            let merged = self.write(runs)?;
             self.runs.push(merged);
         }
         let buffer = std::mem::take(&mut self.buffer);

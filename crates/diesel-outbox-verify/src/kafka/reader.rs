@@ -142,8 +142,7 @@ impl Reader {
         while records.len() < RECORDS_PER_BATCH && !self.left.is_empty() {
             match self.committed.poll(BROKER_TIMEOUT) {
                 Some(Ok(message)) => {
-                    let (id, offset) = (message.partition(), message.offset());
-                    let end = self.end(id);
+                    let (id, offset, end) = (message.partition(), message.offset(), self.end(message.partition()));
                     if offset < end {
                         records.push(decode::record(&message));
                     }
@@ -174,8 +173,9 @@ impl Reader {
         &mut self.state.partitions[index]
     }
 
-    fn end(&mut self, id: i32) -> i64 {
-        self.of(id).end
+    fn end(&self, id: i32) -> i64 {
+        let partition = usize::try_from(id).ok().and_then(|index| self.state.partitions.get(index));
+        partition.map_or(0, |partition| partition.end)
     }
 
     fn note(&mut self, id: i32, next: i64, end: i64) -> Result<(), SourceError> {

@@ -60,7 +60,8 @@ fn many_messages_and_many_copies_take_one_buffer() {
         let record = Record::new(0, number as i64, SystemTime::UNIX_EPOCH);
         let record = Entry::of_record(&record, id);
         let first = *first.get_or_insert(record);
-        for entry in [Entry { origin: Origin::History, ..record }, record, Entry { position: record.position + 1, ..first }] {
+        let (row, copy) = (record.moved(Origin::History, 1), first.moved(Origin::Topic, record.position + 1));
+        for entry in [row, record, copy] {
             sorter.push(entry).expect("pushed");
         }
     }

@@ -120,7 +120,6 @@ async fn only_the_period_is_read_sqlite() {
 async fn a_topic_that_the_cluster_lacks_is_an_error_sqlite() {
     let Some((shop, cluster, _, _)) = sent(kept, 1, &[], &["1"]).await else { return };
     let missing = unique_name("missing");
-    let shop = Shop { topic: missing.clone(), ..shop };
     let admin = shop.admin();
     let topic = Verification::of(&admin, missing.as_str());
     let error = topic.run(&mut KafkaSource::new(&cluster.config()), |_| {}).await.expect_err("nobody knows it");

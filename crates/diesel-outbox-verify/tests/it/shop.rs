@@ -32,7 +32,7 @@ pub(crate) struct Shop {
     url: String,
     outbox: Outbox,
     pub(crate) topic: String,
-    pub(crate) _folder: TempDir,
+    _folder: TempDir,
 }
 
 /// Does something over a connection of each kind.
