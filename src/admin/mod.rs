@@ -140,7 +140,8 @@ impl Admin {
         self
     }
 
-    /// Sends a message now that waits for its delivery time or its next attempt.
+    /// Sends a message now that waits for its delivery time or its next attempt. The delivery time of a delayed message becomes the
+    /// present, also in its header.
     ///
     /// A message that would be tried within a lease (30 s) anyway is left as it is ([`SendNowOutcome::Soon`]): a relay may hold it,
     /// and taking it would send it twice. Messages of ordered topics are not found: the lane's owner retries the first message of a
