@@ -76,10 +76,9 @@ impl Check<'_> {
         let older = old.len() as u64 + if is_rest_old { not_kept } else { 0 };
         let more = foreign.is_cut() || (not_kept > 0 && !is_rest_old);
         let without_id = foreign.kept.into_iter().map(|record| Finding::Phantom { record, message_id: None });
-        let with_id = late.iter().map(|record| Finding::Phantom {
-            record: self.place(record),
-            message_id: Some(record.message_id()),
-        });
+        let with_id = late
+            .iter()
+            .map(|record| Finding::Phantom { record: self.place(record), message_id: Some(record.message_id()) });
         Ok(((with_id.chain(without_id).collect(), more), older))
     }
 
@@ -89,7 +88,8 @@ impl Check<'_> {
         for (earlier, later) in candidates.kept {
             let row = self.lookup.sent(earlier.message_id()).await?;
             let later_row = self.lookup.sent(later.message_id()).await?;
-            let is_unchanged = |row: &FoundRow, placed: &Placed| row.place.row_id == Some(placed.row) && !row.is_requeued;
+            let is_unchanged =
+                |row: &FoundRow, placed: &Placed| row.place.row_id == Some(placed.row) && !row.is_requeued;
             if let (Some(row), Some(later_row)) = (row, later_row)
                 && is_unchanged(&row, &earlier)
                 && is_unchanged(&later_row, &later)

@@ -131,8 +131,7 @@ struct Message {
 
 impl Message {
     fn new(entry: Entry) -> Self {
-        let mut message =
-            Self { rows: [None; 3], first: None, elsewhere: None, copies: 0, altered: None, early: None };
+        let mut message = Self { rows: [None; 3], first: None, elsewhere: None, copies: 0, altered: None, early: None };
         message.push(entry);
         message
     }

@@ -114,8 +114,7 @@ impl Comparison<'_> {
     ) -> Result<ReadTopic, VerifyError> {
         let partitions = source.state().partitions;
         let of = partitions.iter().map(|partition| u64::try_from(partition.end - partition.begin).unwrap_or(0)).sum();
-        let mut topic =
-            ReadTopic { records: 0, foreign: Candidates::new(self.findings_max), first_at: HashMap::new() };
+        let mut topic = ReadTopic { records: 0, foreign: Candidates::new(self.findings_max), first_at: HashMap::new() };
         let mut done = 0;
         loop {
             let records = source.next().await?;

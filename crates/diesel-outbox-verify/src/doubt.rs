@@ -80,7 +80,9 @@ pub enum Doubt {
 impl fmt::Display for Doubt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NothingToCompare => f.write_str("no message of the period was sent, and the topic has none: nothing was compared"),
+            Self::NothingToCompare => {
+                f.write_str("no message of the period was sent, and the topic has none: nothing was compared")
+            }
             Self::HistoryNotKept { records } => write!(
                 f,
                 "the history has no message of the topic, so {records} records cannot be told from phantoms, and nothing can be found \
@@ -113,7 +115,10 @@ impl fmt::Display for Doubt {
             ),
             Self::UnreadPartition { partition, problem } => write!(f, "partition {partition} was not read: {problem}"),
             Self::Unread { messages } => {
-                write!(f, "{messages} sent messages have no record in what was read of the topic, and may be in the rest")
+                write!(
+                    f,
+                    "{messages} sent messages have no record in what was read of the topic, and may be in the rest"
+                )
             }
             Self::KeyInSeveralPartitions { keys, example } => write!(
                 f,

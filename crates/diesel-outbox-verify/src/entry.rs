@@ -254,9 +254,7 @@ mod tests {
     #[test]
     fn records_of_a_message_come_after_its_rows_and_by_offset() {
         let id = MessageId::new();
-        let record = |partition, offset| {
-            Entry::of_record(&Record::new(partition, offset, SystemTime::UNIX_EPOCH), id)
-        };
+        let record = |partition, offset| Entry::of_record(&Record::new(partition, offset, SystemTime::UNIX_EPOCH), id);
         let row = Entry { origin: Origin::Live, position: 99, ..record(0, 0) };
         let mut entries = [record(1, 0), record(0, 9), row, record(0, -1)];
         entries.sort_unstable();

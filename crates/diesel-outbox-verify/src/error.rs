@@ -26,7 +26,9 @@ pub enum VerifyError {
     #[error(transparent)]
     Source(#[from] SourceError),
     /// The files with what is compared could not be written or read.
-    #[error("the temporary files in {folder} could not be written or read: {error}; they need 86 bytes for each row and each record")]
+    #[error(
+        "the temporary files in {folder} could not be written or read: {error}; they need 86 bytes for each row and each record"
+    )]
     Files {
         /// Where they are.
         folder: String,

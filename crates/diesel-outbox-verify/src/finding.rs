@@ -145,11 +145,19 @@ impl Finding {
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Lost { row } => write!(f, "the {row} says that it was sent{}, and the topic has no record of it", At(row.sent_at)),
-            Self::Unprocessed { row } => {
-                write!(f, "the {row} says that it was sent{}, and its consumer has not reported it as processed", At(row.sent_at))
+            Self::Lost { row } => {
+                write!(f, "the {row} says that it was sent{}, and the topic has no record of it", At(row.sent_at))
             }
-            Self::Phantom { record, message_id: Some(_) } => write!(f, "the {record} is of a message that no table has"),
+            Self::Unprocessed { row } => {
+                write!(
+                    f,
+                    "the {row} says that it was sent{}, and its consumer has not reported it as processed",
+                    At(row.sent_at)
+                )
+            }
+            Self::Phantom { record, message_id: Some(_) } => {
+                write!(f, "the {record} is of a message that no table has")
+            }
             Self::Phantom { record, message_id: None } => {
                 write!(f, "the {record} has no message id: it was not written by an outbox")
             }
@@ -165,7 +173,9 @@ impl fmt::Display for Finding {
             Self::Early { row, record } => {
                 write!(f, "the {record} is before the delivery time of the {row}{}", At(row.deliver_at))
             }
-            Self::Doubled { row, record, copies } => write!(f, "{copies} records of the {row}, the first is the {record}"),
+            Self::Doubled { row, record, copies } => {
+                write!(f, "{copies} records of the {row}, the first is the {record}")
+            }
         }
     }
 }

@@ -28,7 +28,8 @@ impl<'b> Bytes<'b> {
     }
 
     pub(crate) fn take<const N: usize>(&mut self) -> [u8; N] {
-        let (taken, rest) = self.0.split_first_chunk().unwrap_or_else(|| unreachable!("an entry has all of its fields"));
+        let (taken, rest) =
+            self.0.split_first_chunk().unwrap_or_else(|| unreachable!("an entry has all of its fields"));
         self.0 = rest;
         *taken
     }
@@ -113,8 +114,10 @@ pub(crate) struct Sorted<E> {
 
 impl<E: Sortable> Sorted<E> {
     fn new(files: Vec<File>, buffer: Vec<E>) -> io::Result<Self> {
-        let files = files.into_iter().map(|file| Run::File(BufReader::with_capacity(RUN_BUFFER_BYTES, file), PhantomData));
-        let mut sorted = Self { runs: files.chain([Run::Memory(buffer.into_iter())]).collect(), next: BinaryHeap::new() };
+        let files =
+            files.into_iter().map(|file| Run::File(BufReader::with_capacity(RUN_BUFFER_BYTES, file), PhantomData));
+        let mut sorted =
+            Self { runs: files.chain([Run::Memory(buffer.into_iter())]).collect(), next: BinaryHeap::new() };
         for run in 0..sorted.runs.len() {
             sorted.read(run)?;
         }

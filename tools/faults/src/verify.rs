@@ -52,6 +52,7 @@ pub(crate) async fn disagreements(url: &str, bootstrap: &str, topic: &str, is_sk
     );
     let is_wrong = |verdict: &str| verdict != "doubled" && !(is_skewed && verdict == "early");
     let findings = report.findings.iter().filter(|finding| is_wrong(finding.verdict()));
-    let findings = findings.map(|finding| format!("{}: {finding}, message {:?}", finding.verdict(), finding.message_id()));
+    let findings =
+        findings.map(|finding| format!("{}: {finding}, message {:?}", finding.verdict(), finding.message_id()));
     Ok(findings.chain(report.cannot_tell.iter().map(|doubt| format!("cannot tell: {doubt}"))).collect())
 }

@@ -38,14 +38,9 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    pub(super) fn open(
-        config: &ClientConfig,
-        topic: Arc<str>,
-        from: Option<SystemTime>,
-    ) -> Result<Self, SourceError> {
+    pub(super) fn open(config: &ClientConfig, topic: Arc<str>, from: Option<SystemTime>) -> Result<Self, SourceError> {
         let [committed, uncommitted] = [consumer(config, "read_committed")?, consumer(config, "read_uncommitted")?];
-        let mut reader =
-            Self { state: TopicState::default(), topic, committed, uncommitted, left: BTreeMap::new() };
+        let mut reader = Self { state: TopicState::default(), topic, committed, uncommitted, left: BTreeMap::new() };
         let ids = reader.partitions(config)?;
         reader.state.compaction = compaction(config, &reader.topic);
         let begins = from.map(|from| reader.begins(&ids, from)).transpose()?.unwrap_or_default();

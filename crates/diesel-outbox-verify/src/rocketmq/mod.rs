@@ -9,7 +9,10 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
-#[expect(deprecated, reason = "the other consumer assigns queues to the members of a group; this one reads by offset")]
+#[expect(
+    deprecated,
+    reason = "the other consumer assigns queues to the members of a group; this one reads by offset"
+)]
 use rocketmq_client_rust::DefaultMQPullConsumer;
 use rocketmq_client_rust::{AclClientRPCHook, ClientResult, SessionCredentials};
 use rocketmq_model::common::message::message_ext::MessageExt;
@@ -160,7 +163,8 @@ impl Client {
         let mut queues = client.call(async move { asking.fetch_subscribe_message_queues(&asked).await }).await?;
         queues.sort_by_key(|queue| (queue.broker_name().to_string(), queue.queue_id()));
         // The library takes the namespace away that we put there.
-        let own = |queue: MessageQueue| MessageQueue::from_parts(&*topic, queue.broker_name().clone(), queue.queue_id());
+        let own =
+            |queue: MessageQueue| MessageQueue::from_parts(&*topic, queue.broker_name().clone(), queue.queue_id());
         client.queues = queues.into_iter().map(own).collect();
         Ok(client)
     }

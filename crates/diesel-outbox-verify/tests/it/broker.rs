@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use diesel_outbox::transport::{KafkaConfig, KafkaTransport};
 use diesel_outbox::MessageId;
+use diesel_outbox::transport::{KafkaConfig, KafkaTransport};
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::message::{Header, OwnedHeaders};

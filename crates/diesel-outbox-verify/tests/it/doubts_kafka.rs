@@ -125,7 +125,8 @@ async fn a_topic_that_the_cluster_lacks_is_an_error_sqlite() {
     let error = topic.run(&mut KafkaSource::new(&cluster.config()), |_| {}).await.expect_err("nobody knows it");
     assert!(matches!(error, VerifyError::NoSuchTopic { .. }), "{error}");
     let shop = Shop::open(Kind::Sqlite, kept(&missing)).await.expect("a file");
-    let topic = Verification::of(&shop.admin(), missing.as_str()).run(&mut KafkaSource::new(&cluster.config()), |_| {}).await;
+    let topic =
+        Verification::of(&shop.admin(), missing.as_str()).run(&mut KafkaSource::new(&cluster.config()), |_| {}).await;
     let error = topic.expect_err("the cluster lacks it").to_string();
     assert!(error.contains(&missing) && error.contains(&cluster.bootstrap), "{error}");
 }

@@ -34,13 +34,8 @@ async fn through_a_relay(kind: Kind) {
     }
     relay.shutdown(DEADLINE).await;
     let report = shop.verify(&mut source).await;
-    let expected: [(&str, MessageId); 5] = [
-        ("lost", lost),
-        ("phantom", sent[1]),
-        ("altered", sent[2]),
-        ("doubled", sent[3]),
-        ("reordered", sent[4]),
-    ];
+    let expected: [(&str, MessageId); 5] =
+        [("lost", lost), ("phantom", sent[1]), ("altered", sent[2]), ("doubled", sent[3]), ("reordered", sent[4])];
     assert_found(&report, &expected);
     let Finding::Phantom { record, .. } = of(&report, "phantom") else { panic!("{report:?}") };
     assert!(record.partition.contains('/'), "broker and queue: {record:?}");
