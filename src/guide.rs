@@ -34,6 +34,7 @@ macro_rules! guides {
             /// [transports]: crate::guide::transports
             /// [tuning]: crate::guide::tuning
             /// [upgrading]: crate::guide::upgrading
+            /// [verify]: crate::guide::verify
             #[doc = concat!("\n", include_str!($file))]
             pub mod $name {}
         )+
@@ -85,6 +86,8 @@ guides! {
     tuning = "../docs/tuning.md";
     /// How to upgrade and go back, and how to change the table while relays run.
     upgrading = "../docs/upgrading.md";
+    /// How to prove that the tables and a topic agree, and what to do where they do not.
+    verify = "../docs/verify.md";
 }
 
 #[cfg(doctest)]

@@ -17,6 +17,7 @@ mod payload;
 mod redrive_canary;
 mod redrive_rate;
 mod retry;
+mod sent_scan;
 #[cfg(test)]
 mod tests;
 mod topics;
@@ -32,6 +33,7 @@ pub use live::LivePage;
 pub use payload::PayloadText;
 pub use redrive_rate::RedriveRate;
 pub use retry::RetryOutcome;
+pub use sent_scan::{SentScanCursor, SentScanPage};
 pub use topics::TopicStatus;
 
 pub use crate::store::admin::{PausedTopic, SendNowOutcome};
@@ -138,7 +140,8 @@ impl Admin {
         self
     }
 
-    /// Sends a message now that waits for its delivery time or its next attempt.
+    /// Sends a message now that waits for its delivery time or its next attempt. The delivery time of a delayed message becomes the
+    /// present, also in its header.
     ///
     /// A message that would be tried within a lease (30 s) anyway is left as it is ([`SendNowOutcome::Soon`]): a relay may hold it,
     /// and taking it would send it twice. Messages of ordered topics are not found: the lane's owner retries the first message of a

@@ -26,6 +26,10 @@ pub const BLOCKED_KEY_ROWS_READ_MAX: usize = 1_000;
 /// Positions of dead letters or sent messages that one statement reads at most while they are counted: a few hundred kilobytes.
 pub const POSITIONS_READ_MAX: usize = 5_000;
 
+/// How far the time in a message id may be from the time at which the database enqueued it: clocks of hosts differ by seconds at most,
+/// and a transaction does not stay open for so long. An hour of other messages more costs a scan little.
+pub const MESSAGE_ID_SKEW_MAX: Duration = Duration::from_secs(3_600);
+
 /// Topics that an error names at most: a list that a person still reads, with a statement for each.
 pub const LIVE_TOPICS_SHOWN_MAX: usize = 100;
 

@@ -291,6 +291,7 @@ mod tests {
                 reason: String::new(),
             };
             let sent = SentMessage {
+                id: 1,
                 message_id,
                 topic: "orders".into(),
                 lane: None,
@@ -299,9 +300,11 @@ mod tests {
                 headers_json,
                 payload,
                 created_at: now,
+                deliver_at: None,
                 sent_at: now,
                 attempts: 0,
                 failures: 0,
+                is_requeued: false,
                 awaits_processing: false,
                 processed_at: None,
             };
@@ -345,6 +348,7 @@ mod tests {
         letter.payload = None;
         assert!(serde_json::to_value(&letter).unwrap()["payload"].is_null());
         let sent = SentMessage {
+            id: 7,
             message_id,
             topic: letter.topic,
             lane: None,
@@ -353,14 +357,17 @@ mod tests {
             headers_json: "[]".to_owned(),
             payload: None,
             created_at: at,
+            deliver_at: Some(at),
             sent_at: at,
             attempts: 0,
             failures: 0,
+            is_requeued: false,
             awaits_processing: true,
             processed_at: Some(at),
         };
         let json = serde_json::to_value(&sent).unwrap();
         assert_eq!((&json["sent_at"], &json["processed_at"]), (&time.into(), &time.into()));
+        assert_eq!((&json["id"], &json["deliver_at"]), (&7.into(), &time.into()));
         assert!(serde_json::to_value(SentMessage { processed_at: None, ..sent }).unwrap()["processed_at"].is_null());
     }
 }

@@ -8,7 +8,9 @@ pub use super::dead_letter::{
 pub use super::dead_letter_reason::DeadLetterReason;
 pub use super::error::TooFewConnections;
 pub use super::half::{Decision, HalfStore};
-pub use super::history::{HistoryRow, HistoryStore, ProcessedOutcome, Pruned, SentCount, SentCursor, SentMessage};
+pub use super::history::{
+    HistoryRow, HistoryStore, ProcessedOutcome, Pruned, SentCount, SentCursor, SentMessage, SentScan,
+};
 pub use super::horizon::Horizon;
 pub use super::interface::{Claim, ClaimHandle, ClaimMode, ClaimSpec, Closed, Store, StoreWarning, TopicBacklog};
 pub use super::lanes::{

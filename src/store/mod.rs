@@ -74,7 +74,9 @@ pub(crate) use dead_letter_reason::DeadLetterReason;
 pub(crate) use error::TooFewConnections;
 #[allow(unused_imports, reason = "only databases and RocketMQ use them")]
 pub(crate) use half::{Decision, HalfStore};
-pub(crate) use history::{HistoryRow, HistoryStore, ProcessedOutcome, Pruned, SentCount, SentCursor, SentMessage};
+pub(crate) use history::{
+    HistoryRow, HistoryStore, ProcessedOutcome, Pruned, SentCount, SentCursor, SentMessage, SentScan,
+};
 pub(crate) use horizon::Horizon;
 pub(crate) use interface::{Claim, ClaimHandle, ClaimMode, ClaimSpec, Closed, Store, TopicBacklog, overdue};
 pub(crate) use lanes::{

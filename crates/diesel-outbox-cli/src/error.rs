@@ -6,6 +6,7 @@ use diesel_outbox::NameError;
 use diesel_outbox::admin::AdminError;
 use diesel_outbox::migrations::MigrateError;
 use diesel_outbox::store::{SchemaProblem, StoreError, StoreUrlError};
+use diesel_outbox_verify::VerifyError;
 
 use crate::exit::Exit;
 
@@ -22,6 +23,8 @@ pub(crate) enum Error {
     Admin(#[from] AdminError),
     #[error(transparent)]
     Migrate(#[from] MigrateError),
+    #[error(transparent)]
+    Verify(VerifyError),
     /// The answer could not be written.
     #[error("the answer could not be written: {0}")]
     Output(io::Error),
@@ -45,7 +48,13 @@ impl Error {
             Self::Usage(_) => Exit::Usage,
             // The reader has seen enough, as `head` has.
             Self::Output(error) if error.kind() == ErrorKind::BrokenPipe => Exit::Fine,
-            Self::Failed(_) | Self::Admin(_) | Self::Migrate(_) | Self::Output(_) | Self::File { .. } => Exit::Failed,
+            Self::Verify(VerifyError::EmptyPeriod) => Exit::Usage,
+            Self::Failed(_)
+            | Self::Admin(_)
+            | Self::Migrate(_)
+            | Self::Verify(_)
+            | Self::Output(_)
+            | Self::File { .. } => Exit::Failed,
         }
     }
 
@@ -60,6 +69,16 @@ impl Error {
                 Some("the program `outbox` does not know the topic's settings: give --older-than".to_owned())
             }
             _ => None,
+        }
+    }
+}
+
+impl From<VerifyError> for Error {
+    fn from(error: VerifyError) -> Self {
+        match error {
+            // With the hints of other commands.
+            VerifyError::Admin(error) => Self::Admin(error),
+            error => Self::Verify(error),
         }
     }
 }

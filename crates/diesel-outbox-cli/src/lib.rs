@@ -47,8 +47,8 @@
 //! | 0 | it is done, or nothing is wrong |
 //! | 1 | it failed: the database refused, a message is not there, or somebody answered no |
 //! | 2 | the arguments are wrong, or `--yes` is missing |
-//! | 3 | `check`, `migrate check` or a canary redrive found something wrong |
-//! | 4 | `check` found nothing wrong, but could not look at everything |
+//! | 3 | `check`, `migrate check`, `verify` or a canary redrive found something wrong |
+//! | 4 | `check` or `verify` found nothing wrong, but could not look at everything |
 #![forbid(unsafe_code)]
 
 mod address;

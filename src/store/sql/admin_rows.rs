@@ -74,7 +74,7 @@ impl FromRow for DeadLetter {
 }
 
 /// `message_id, topic, lane, key, kind, headers, payload, created_at, sent_at, attempts, failures, awaits_processing`, whether it
-/// is processed, and when (any value if it is not).
+/// is processed, and when (any value if it is not); then `id, deliver_at`, and whether it was requeued.
 impl FromRow for SentMessage {
     fn from_row<'a, DB: Columns>(row: &impl NamedRow<'a, DB>) -> Result<Self> {
         let (awaits, is_processed) = (DB::number(row, 11)?, DB::number(row, 12)?);
@@ -93,6 +93,9 @@ impl FromRow for SentMessage {
             failures: counter(row, 10)?,
             awaits_processing: awaits != 0,
             processed_at,
+            id: DB::number(row, 14)?,
+            deliver_at: DB::optional_raw_instant(row, 15)?.map(DB::at).transpose()?,
+            is_requeued: DB::number(row, 16)? != 0,
         })
     }
 }

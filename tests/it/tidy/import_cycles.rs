@@ -11,6 +11,7 @@ const CRATES: &[&str] = &[
     "crates/derive/src",
     "crates/diesel-outbox-cli/src",
     "crates/diesel-outbox-otel/src",
+    "crates/diesel-outbox-verify/src",
     "crates/diesel-outbox-web/src",
 ];
 

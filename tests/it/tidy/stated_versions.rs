@@ -2,8 +2,14 @@
 
 use super::Source;
 
-const OWN_CRATES: &[&str] =
-    &["diesel-outbox", "diesel-outbox-cli", "diesel-outbox-derive", "diesel-outbox-otel", "diesel-outbox-web"];
+const OWN_CRATES: &[&str] = &[
+    "diesel-outbox",
+    "diesel-outbox-cli",
+    "diesel-outbox-derive",
+    "diesel-outbox-otel",
+    "diesel-outbox-verify",
+    "diesel-outbox-web",
+];
 
 pub(super) fn check(sources: &[Source]) -> Vec<String> {
     let root = sources.iter().find(|source| source.path == "Cargo.toml").expect("a root manifest");

@@ -65,6 +65,10 @@ impl Steps<'_> {
                 let suite = format!("features: otel, {}", if choice.is_empty() { "none" } else { choice });
                 jobs.push(Job::check(&suite, cargo(&features::check_otel(choice))));
             }
+            for choice in features::VERIFY_CHOICES {
+                let suite = format!("features: verify, {}", if choice.is_empty() { "none" } else { choice });
+                jobs.push(Job::check(&suite, cargo(&features::check_verify(choice))));
+            }
             jobs.push(Job::check("features: dashboard", cargo(features::DASHBOARD)));
             for choice in features::CLI_CHOICES {
                 let suite =

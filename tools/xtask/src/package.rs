@@ -5,8 +5,14 @@ use std::process::{Command, Stdio};
 use crate::commands::cargo;
 
 /// What is published.
-pub(crate) const PACKAGES: [&str; 5] =
-    ["diesel-outbox", "diesel-outbox-cli", "diesel-outbox-derive", "diesel-outbox-otel", "diesel-outbox-web"];
+pub(crate) const PACKAGES: [&str; 6] = [
+    "diesel-outbox",
+    "diesel-outbox-cli",
+    "diesel-outbox-derive",
+    "diesel-outbox-otel",
+    "diesel-outbox-verify",
+    "diesel-outbox-web",
+];
 
 /// Everything up to the upload, for every crate without `publish = false`. The tree need not be clean: the release has a separate
 /// step for that.
@@ -105,9 +111,11 @@ mod tests {
 
     #[test]
     fn the_small_crates_are_packed_without_their_tests() {
-        for (package, packed) in
-            [("diesel-outbox-derive", &["", "src"][..]), ("diesel-outbox-otel", &["", "examples", "src"])]
-        {
+        for (package, packed) in [
+            ("diesel-outbox-derive", &["", "src"][..]),
+            ("diesel-outbox-otel", &["", "examples", "src"]),
+            ("diesel-outbox-verify", &["", "src"]),
+        ] {
             let files = files(package);
             let folders: BTreeMap<_, _> = kinds(&files);
             assert!(folders.keys().all(|(folder, _)| packed.contains(folder)), "{folders:?}");

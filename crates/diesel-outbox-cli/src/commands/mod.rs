@@ -16,6 +16,7 @@ mod status;
 mod support_bundle;
 mod tail;
 mod topics;
+mod verify;
 
 use clap::Subcommand;
 use diesel_outbox::TableNames;
@@ -33,6 +34,7 @@ use self::pauses::PauseArgs;
 use self::support_bundle::SupportBundleArgs;
 use self::tail::TailArgs;
 use self::topics::TopicsArgs;
+use self::verify::VerifyArgs;
 use crate::application::Application;
 use crate::arguments::Options;
 use crate::error::Error;
@@ -65,6 +67,8 @@ pub(crate) enum Command {
     Pause(PauseArgs),
     /// Have relays continue with paused topics
     Resume(PauseArgs),
+    /// Compare the messages of a topic with the broker; ends with 3 if they differ, and with 4 if something cannot be told
+    Verify(Box<VerifyArgs>),
     /// The outbox's tables
     #[command(subcommand)]
     Migrate(MigrateCommand),
@@ -116,6 +120,7 @@ async fn run_on_tables(session: &Session, command: Command) -> Result<Exit, Erro
         Command::History(command) => command.run(session).await,
         Command::Pause(args) => args.pause(session).await,
         Command::Resume(args) => args.resume(session).await,
+        Command::Verify(args) => args.run(session).await,
         Command::Audit(args) => args.run(session).await,
         Command::Tail(args) => args.run(session).await,
         Command::SupportBundle(args) => args.run(session).await,

@@ -99,6 +99,7 @@ impl State {
         if let Some(row) = self.row_mut(key) {
             row.due_at = now;
             row.epoch += 1;
+            row.envelope.deliver_at = row.envelope.deliver_at.map(|at| at.min(now.as_system_time()));
         }
         SendNowOutcome::Due
     }

@@ -27,6 +27,7 @@ mod processed;
 mod requeue;
 mod retention;
 mod send_now;
+mod sent_scans;
 mod settle;
 mod tables;
 
@@ -57,5 +58,6 @@ pub use processed::*;
 pub use requeue::*;
 pub use retention::*;
 pub use send_now::*;
+pub use sent_scans::*;
 pub use settle::*;
 pub use tables::*;

@@ -131,6 +131,11 @@ impl Shop {
         over_connection!(self, conn => self.outbox.enqueue_async(&mut conn, message).await.expect("enqueue"))
     }
 
+    /// Through another outbox on the same tables.
+    pub(super) async fn enqueue_by(&self, outbox: &Outbox, message: &Message) -> MessageId {
+        over_connection!(self, conn => outbox.enqueue_async(&mut conn, message).await.expect("enqueue"))
+    }
+
     async fn row(&self, message_id: MessageId) -> RowKey {
         let id = self.admin().live_message(message_id).await.expect("it is live").id;
         RowKey { id, message_id }

@@ -76,6 +76,8 @@ impl<'a> Transcript<'a> {
             (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z", "<time>"),
             (r#""(\w+_seconds)": [0-9.e-]+"#, r#""$1": "<seconds>""#),
             (r#""id": \d+"#, r#""id": "<row>""#),
+            (r#""row_id": \d+"#, r#""row_id": "<row>""#),
+            (r"row \d+ of the history", "row <row> of the history"),
             (r"(?m)^row +\d+$", "row  <row>"),
             (r#"(?m)(^|[ "])(?:\d+(?:days|day|h|m|s|ms|us|ns))+\b"#, "$1<age>"),
         ];

@@ -100,6 +100,10 @@ async fn reading(kind: Kind) {
         run("history list --topic orders --unprocessed");
         run("history list --topic invoices --key 6");
         run(&format!("history show {}", id(planted.sent)));
+        run("verify --topic orders --processed-within 1h");
+        run("verify --topic orders --processed-within 0s --since 1h");
+        run("verify --topic invoices --processed-within 0s");
+        run("verify --topic order --processed-within 0s");
         run("audit");
         transcript.compare("reading");
     }
