@@ -57,9 +57,18 @@ impl Dashboard {
         store: impl OutboxStore,
         access: impl Fn(&Parts) -> Option<Access> + Send + Sync + 'static,
     ) -> Self {
+        Self::with_admin(outbox, outbox.admin(store), access)
+    }
+
+    /// The same with a handle that is there already. It takes its connections from that handle's store.
+    pub fn with_admin(
+        outbox: &Outbox,
+        admin: Admin,
+        access: impl Fn(&Parts) -> Option<Access> + Send + Sync + 'static,
+    ) -> Self {
         Self {
             outbox: outbox.clone(),
-            admin: outbox.admin(store).require_audit(),
+            admin: admin.require_audit(),
             access: Box::new(access),
             origins: Vec::new(),
             prefix: None,

@@ -27,6 +27,7 @@ mod state;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod topics;
 mod visit;
 
 pub use access::{Access, Right, Rights};

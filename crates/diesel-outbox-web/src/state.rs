@@ -68,9 +68,4 @@ impl State {
     pub(crate) fn statuses(&self) -> Vec<RelayStatus> {
         self.relays.iter().map(RelayHandle::status).collect()
     }
-
-    /// The names of the configured topics.
-    pub(crate) fn topics(&self) -> impl Iterator<Item = &str> {
-        self.outbox.topics().iter().map(diesel_outbox::Topic::name)
-    }
 }

@@ -24,8 +24,8 @@ pub(crate) const CHOICES: &[&str] = &[
     "sqlite,mobc,r2d2",
 ];
 
-/// The same for the command line: without a database, and with each alone.
-pub(crate) const CLI_CHOICES: &[&str] = &["", "postgres", "mysql", "sqlite"];
+/// The same for the command line: without a database, with each alone, and with the dashboard.
+pub(crate) const CLI_CHOICES: &[&str] = &["", "postgres", "mysql", "sqlite", "web"];
 
 /// The arguments that check one set. Clippy, because its `-D warnings` applies to the library alone; with `RUSTFLAGS` every
 /// dependency would be rebuilt.

@@ -16,6 +16,8 @@ mod status;
 mod support_bundle;
 mod tail;
 mod topics;
+#[cfg(feature = "web")]
+mod web;
 
 use clap::Subcommand;
 use diesel_outbox::TableNames;
@@ -33,6 +35,8 @@ use self::pauses::PauseArgs;
 use self::support_bundle::SupportBundleArgs;
 use self::tail::TailArgs;
 use self::topics::TopicsArgs;
+#[cfg(feature = "web")]
+use self::web::WebArgs;
 use crate::application::Application;
 use crate::arguments::Options;
 use crate::error::Error;
@@ -72,6 +76,9 @@ pub(crate) enum Command {
     Audit(AuditArgs),
     /// Follow what happens: the backlog, new dead letters, pauses, and who does what
     Tail(TailArgs),
+    /// Serve the dashboard, until Ctrl-C
+    #[cfg(feature = "web")]
+    Web(WebArgs),
     /// Write a file for a report of a problem: no payloads, keys, headers, error texts or passwords
     SupportBundle(SupportBundleArgs),
     /// Print the completions for a shell
@@ -118,6 +125,8 @@ async fn run_on_tables(session: &Session, command: Command) -> Result<Exit, Erro
         Command::Resume(args) => args.resume(session).await,
         Command::Audit(args) => args.run(session).await,
         Command::Tail(args) => args.run(session).await,
+        #[cfg(feature = "web")]
+        Command::Web(args) => args.run(session).await,
         Command::SupportBundle(args) => args.run(session).await,
         Command::Completions(_) | Command::Migrate(_) | Command::Check(_) => unreachable!("they need no tables"),
     }

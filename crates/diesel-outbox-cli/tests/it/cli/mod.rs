@@ -13,3 +13,4 @@ mod tail;
 mod terminal;
 mod transcript;
 mod transcripts;
+mod web;
