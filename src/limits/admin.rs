@@ -6,6 +6,9 @@ use std::time::Duration;
 /// part of the 5 s that a statement may take, also from a disk.
 pub const LIVE_ROWS_READ_MAX: usize = 10_000;
 
+/// The same for dead letters.
+pub const DEAD_LETTER_ROWS_READ_MAX: usize = 10_000;
+
 /// Where the count of a topic's live messages in one state stops: a person acts no differently on more, and reading so many rows takes
 /// tens of milliseconds.
 pub const LIVE_COUNT_MAX: usize = 10_000;

@@ -89,15 +89,25 @@ pub trait AdminStore: fmt::Debug + Send + Sync {
     /// The first topics that have live messages, by name.
     async fn live_topics(&self, topics_max: usize) -> Result<Vec<Arc<str>>, StoreError>;
 
-    /// Dead letters after `after`, at most `rows_max`, by topic, time of death and message id.
+    /// Dead letters after `after` and up to `until`, at most `rows_max`, by topic, time of death and message id.
     async fn dead_letters(
         &self,
         filter: &DeadLetterFilter,
         after: Option<&DeadLetterCursor>,
+        until: Option<&DeadLetterCursor>,
         rows_max: usize,
     ) -> Result<Vec<DeadLetter>, StoreError>;
 
-    /// Like [`dead_letters`](Self::dead_letters), but only their positions.
+    /// The position of the dead letter at which a search would have read `rows` of those that the [index](DeadLetterFilter::indexed)
+    /// finds; `None` if there are fewer.
+    async fn dead_letter_scan_end(
+        &self,
+        filter: &DeadLetterFilter,
+        after: Option<&DeadLetterCursor>,
+        rows: usize,
+    ) -> Result<Option<DeadLetterCursor>, StoreError>;
+
+    /// Like [`dead_letters`](Self::dead_letters) to the end, but only their positions.
     async fn dead_letter_cursors(
         &self,
         filter: &DeadLetterFilter,
@@ -114,8 +124,8 @@ pub trait AdminStore: fmt::Debug + Send + Sync {
     /// Counts dead letters by topic and reason word. Reads all of them, without payloads.
     async fn count_dead_letters(&self) -> Result<Vec<DeadLetterCount>, StoreError>;
 
-    /// Counts dead letters by topic, reason word and class of the last noted failure. Reads those of the filter's topic and period,
-    /// at most `rows_max`, and reports of each group how many were read and how many of them meet the other conditions, too.
+    /// Counts dead letters by topic, reason word and class of the last noted failure. Reads those that the
+    /// [index](DeadLetterFilter::indexed) finds, at most `rows_max`, and reports of each group how many were read and how many of them meet the other conditions, too.
     async fn group_dead_letters(
         &self,
         filter: &DeadLetterFilter,

@@ -101,9 +101,23 @@ impl<DB: Database, P: ConnectionPool<DB>> AdminStore for SqlStore<DB, P> {
         &self,
         filter: &DeadLetterFilter,
         after: Option<&DeadLetterCursor>,
+        until: Option<&DeadLetterCursor>,
         rows_max: usize,
     ) -> Result<Vec<DeadLetter>, StoreError> {
-        self.find(&self.sql.dead_letters.select, Search::new(filter, after), rows_max).await
+        let searches = Search::of_dead_letters(filter, after, until);
+        self.find_in_order(&self.sql.dead_letters.select, searches, rows_max).await
+    }
+
+    async fn dead_letter_scan_end(
+        &self,
+        filter: &DeadLetterFilter,
+        after: Option<&DeadLetterCursor>,
+        rows: usize,
+    ) -> Result<Option<DeadLetterCursor>, StoreError> {
+        let searches = Search::of_dead_letters(&filter.indexed(), after, None);
+        let read: Vec<DeadLetterCursor> =
+            self.find_in_order(&self.sql.dead_letters.select_cursors, searches, rows).await?;
+        Ok(read.last().filter(|_| read.len() == rows).cloned())
     }
 
     async fn dead_letter_cursors(
@@ -112,7 +126,8 @@ impl<DB: Database, P: ConnectionPool<DB>> AdminStore for SqlStore<DB, P> {
         after: Option<&DeadLetterCursor>,
         rows_max: usize,
     ) -> Result<Vec<DeadLetterCursor>, StoreError> {
-        self.find(&self.sql.dead_letters.select_cursors, Search::new(filter, after), rows_max).await
+        let searches = Search::of_dead_letters(filter, after, None);
+        self.find_in_order(&self.sql.dead_letters.select_cursors, searches, rows_max).await
     }
 
     async fn find_dead_letter(&self, message: MessageId) -> Result<Option<DeadLetter>, StoreError> {
@@ -267,5 +282,25 @@ impl<DB: Database, P: ConnectionPool<DB>> SqlStore<DB, P> {
     {
         let rows: Vec<Read<T>> = self.executor.load(search.statement(columns, rows_max)).await?;
         Ok(rows.into_iter().map(|row| row.0).collect())
+    }
+
+    /// What some searches find, one after the other, each in the order of its index.
+    async fn find_in_order<T>(
+        &self,
+        columns: &StatementSql,
+        searches: Vec<Search<DB>>,
+        rows_max: usize,
+    ) -> Result<Vec<T>, StoreError>
+    where
+        T: FromRow + Send + 'static,
+    {
+        let mut found: Vec<T> = Vec::new();
+        for search in searches {
+            found.extend(self.ordered::<T>(search.statement(columns, rows_max - found.len())).await?);
+            if found.len() >= rows_max {
+                break;
+            }
+        }
+        Ok(found)
     }
 }

@@ -107,6 +107,7 @@ impl State {
         &self,
         filter: &DeadLetterFilter,
         after: Option<&DeadLetterCursor>,
+        until: Option<&DeadLetterCursor>,
         rows_max: usize,
     ) -> Vec<DeadLetter> {
         let mut found: Vec<DeadLetter> =
@@ -116,6 +117,10 @@ impl State {
         if let Some(after) = after {
             let after = place(&after.topic, after.dead_at, after.message_id);
             found.retain(|letter| place(&letter.topic, letter.dead_at, letter.message_id) > after);
+        }
+        if let Some(until) = until {
+            let until = place(&until.topic, until.dead_at, until.message_id);
+            found.retain(|letter| place(&letter.topic, letter.dead_at, letter.message_id) <= until);
         }
         found.truncate(rows_max);
         found
@@ -142,10 +147,8 @@ impl State {
         filter: &DeadLetterFilter,
         rows_max: usize,
     ) -> Vec<DeadLetterGroup> {
-        let mut range = filter.clone();
-        (range.kind, range.key, range.reason, range.class) = (None, None, None, None);
         let mut groups: BTreeMap<(Arc<str>, String, Option<String>), (usize, usize)> = BTreeMap::new();
-        for letter in self.dead_letters(&range, None, rows_max) {
+        for letter in self.dead_letters(&filter.indexed(), None, None, rows_max) {
             let place =
                 (Arc::clone(&letter.topic), letter.typed_reason().to_string(), last_class(&letter).map(str::to_owned));
             let (count, read) = groups.entry(place).or_default();
