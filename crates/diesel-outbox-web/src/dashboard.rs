@@ -11,6 +11,7 @@ use diesel_outbox::store::OutboxStore;
 
 use crate::access::{Access, Decide};
 use crate::state::State;
+use crate::verify::VerifyReports;
 use crate::{routes, stream};
 
 /// Builds the dashboard's router.
@@ -42,6 +43,7 @@ pub struct Dashboard {
     origins: Vec<String>,
     prefix: Option<Arc<str>>,
     relays: Vec<RelayHandle>,
+    reports: VerifyReports,
 }
 
 impl Dashboard {
@@ -73,12 +75,19 @@ impl Dashboard {
             origins: Vec::new(),
             prefix: None,
             relays: Vec::new(),
+            reports: VerifyReports::default(),
         }
     }
 
     /// Shows a relay of this process: its state, its transports, its rates. Call it once for each.
     pub fn relay(mut self, relay: RelayHandle) -> Self {
         self.relays.push(relay);
+        self
+    }
+
+    /// Shows the reports of verifications that are pushed here.
+    pub fn verify_reports(mut self, reports: &VerifyReports) -> Self {
+        self.reports = reports.clone();
         self
     }
 
@@ -110,8 +119,8 @@ impl Dashboard {
     ///
     /// On a tokio runtime it begins at once to sample the backlog for its plots, twice a minute; elsewhere with the first request.
     pub fn router(self) -> Router {
-        let Self { outbox, admin, access, origins, prefix, relays } = self;
-        let shared = Arc::new(State::new(outbox, admin, access, origins, prefix, relays));
+        let Self { outbox, admin, access, origins, prefix, relays, reports } = self;
+        let shared = Arc::new(State::new(outbox, admin, access, origins, prefix, relays, reports));
         stream::sampler::start(&shared);
         routes::router(shared)
     }

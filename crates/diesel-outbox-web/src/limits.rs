@@ -15,6 +15,9 @@ pub(crate) const JOBS_RUNNING_MAX: usize = 2;
 /// Bulk acts that are remembered, the running ones included: what somebody may look back at. The audit has them all.
 pub(crate) const JOBS_KEPT_MAX: usize = 50;
 
+/// Reports of verifications that are remembered: what somebody may look back at.
+pub(crate) const VERIFY_REPORTS_MAX: usize = 50;
+
 /// Rows of a page. A live message comes with its payload, which may have a megabyte.
 pub(crate) const PAGE_ROWS: usize = 50;
 
