@@ -219,7 +219,7 @@ impl Admin {
         filter: &UnprocessedFilter,
         count_max: usize,
     ) -> Result<BoundedCount, AdminError> {
-        let (store, age_min) = (self.history()?, self.age_min(filter)?);
+        let (store, age_min) = (self.store.history(), self.age_min(filter)?);
         let (mut after, mut count) = (None, 0);
         while count < count_max {
             let rows_max = (count_max - count).min(POSITIONS_READ_MAX);

@@ -63,7 +63,7 @@ impl Admin {
     /// # Cancel safety
     /// Cancelling it changes nothing.
     pub async fn lanes(&self, topic: &str) -> Result<Vec<LaneStatus>, AdminError> {
-        let (store, topic): (_, Arc<str>) = (self.store.lanes().ok_or(AdminError::Unsupported)?, topic.into());
+        let (store, topic): (_, Arc<str>) = (self.store.lanes(), topic.into());
         let view = store.read_lanes(&topic).await?;
         let nodes = view.nodes.len();
         let status = view.lanes.into_iter().map(|lane| LaneStatus {

@@ -106,10 +106,7 @@ impl Admin {
     }
 
     async fn lane_counts(&self) -> Result<Vec<LaneCount>, StoreError> {
-        match self.store.lanes() {
-            Some(lanes) => if_migrated(lanes.lane_counts().await),
-            None => Ok(Vec::new()),
-        }
+        if_migrated(self.store.lanes().lane_counts().await)
     }
 }
 

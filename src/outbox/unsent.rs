@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use crate::events::log_event;
 use crate::enqueue::Inserted;
 use crate::enqueue::encode::Encoded;
+use crate::events::log_event;
 use crate::limits::{UNSENT_AFTER, UNSENT_CHECK_INTERVAL};
 use crate::message::Delivery;
 use crate::store::RowRef;

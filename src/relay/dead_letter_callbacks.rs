@@ -11,8 +11,8 @@ use tokio::sync::Notify;
 use tokio::task::spawn_blocking;
 
 use super::engine::stop::{Stage, Stop};
-use crate::events::log_event;
 use crate::clock::{BootInstant, Clock};
+use crate::events::log_event;
 use crate::limits::{DEAD_LETTER_CALLBACKS_BATCH_MAX, DEAD_LETTER_CALLBACKS_QUEUE_MAX};
 use crate::message::MessageId;
 use crate::metrics;

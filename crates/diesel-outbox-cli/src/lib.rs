@@ -93,7 +93,7 @@ use self::report::report;
 pub async fn run(arguments: Arguments, application: Application) -> ExitCode {
     let Arguments { options, command } = arguments;
     let application = application.or_command(Program::command);
-    match Box::pin(commands::run(&options, command, application)).await {
+    match Box::pin(commands::run(&options, *command, application)).await {
         Ok(exit) => exit.into(),
         Err(error) => report(&error, &options).into(),
     }

@@ -18,8 +18,9 @@ const AFTER_HELP: &str = "Exit codes: 0 fine, 1 failed, 2 usage, 3 found somethi
 /// The arguments of the command line: to be mounted as a subcommand, and [run](crate::run).
 #[derive(Debug, Clone, Args)]
 pub struct Arguments {
+    // Boxed, so that an application's enum of subcommands stays small.
     #[command(flatten)]
-    pub(crate) options: Options,
+    pub(crate) options: Box<Options>,
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: Box<Command>,
 }

@@ -43,7 +43,7 @@ impl From<AdminError> for Failure {
     fn from(error: AdminError) -> Self {
         let text = error.to_string();
         match error {
-            AdminError::Store(_) | AdminError::Unsupported | AdminError::NoHistory => {
+            AdminError::Store(_) | AdminError::Unsupported => {
                 tracing::warn!(error = text, "the dashboard could not answer a request");
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "The database did not answer", text)
             }

@@ -8,8 +8,8 @@ use futures_util::stream::{self, StreamExt as _};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
-use crate::events::log_event;
 use crate::crash_points::crash_point;
+use crate::events::log_event;
 use crate::limits::{
     HALF_BATCH_MAX, HALF_ENDED_MAX, HALF_ENDS_AT_ONCE_MAX, HALF_MARK_AGE_MAX, HALF_PRUNE_INTERVAL, HALF_PRUNE_ROWS_MAX,
 };

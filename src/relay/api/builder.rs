@@ -10,8 +10,8 @@ use super::startup_checks::{
     accept, check_delivery_timeout, check_fences, check_leases, check_limits, prepare, prepare_history, prepare_lanes,
     reserve_connections,
 };
-use crate::events::log_event;
 use crate::clock::{Clock, SystemClock};
+use crate::events::log_event;
 use crate::lane::NodeId;
 use crate::limits::Limits;
 use crate::metrics;

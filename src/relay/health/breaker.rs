@@ -12,8 +12,8 @@ use std::time::Duration;
 use ::metrics::Gauge;
 use tokio::sync::Notify;
 
-use crate::events::log_event;
 use crate::clock::BootInstant;
+use crate::events::log_event;
 use crate::transport::{FailureClass, Outcome};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::in_flight::InFlightRow;
 use super::topic::{TopicLanes, Turn};
-use crate::events::log_event;
 use crate::crash_points::crash_point;
+use crate::events::log_event;
 use crate::injected_bugs::{InjectedBug, is_injected};
 use crate::limits::TEMPORARY_WAIT_MAX;
 use crate::metrics;

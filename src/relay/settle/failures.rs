@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
-use crate::events::log_event;
 use crate::crash_points::crash_point;
+use crate::events::log_event;
 use crate::injected_bugs::{InjectedBug, is_injected};
 use crate::limits::{RETRY_AFTER_MAX, TEMPORARY_WAIT_MAX, cut_error_text};
 use crate::metrics;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use crate::events::log_event;
 use crate::clock::BootInstant;
+use crate::events::log_event;
 use crate::limits::{
     FULL_SCAN_DEPTH, FULL_SCAN_DEPTH_MIN, FULL_SCAN_PAUSE_FACTOR, FULL_SCAN_RETRY_INTERVAL, FULL_SCAN_WAIT_MAX,
 };

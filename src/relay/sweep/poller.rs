@@ -7,8 +7,8 @@ use tokio::time::sleep;
 
 use super::full_scan::{FullScan, poll_spec};
 use super::orphaned_rows;
-use crate::events::log_event;
 use crate::clock::BootInstant;
+use crate::events::log_event;
 use crate::injected_bugs::{InjectedBug, is_injected};
 use crate::limits::{FULL_SCAN_DEPTH_MIN, POLL_INTERVAL_MIN};
 use crate::metrics;

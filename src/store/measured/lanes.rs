@@ -23,7 +23,7 @@ impl LaneStore for Measured {
     }
 
     async fn lane_counts(&self) -> Result<Vec<LaneCount>, StoreError> {
-        self.lane_store().lane_counts().await
+        self.store.lanes().lane_counts().await
     }
 
     async fn read_lanes(&self, topic: &Arc<str>) -> Result<LaneView, StoreError> {

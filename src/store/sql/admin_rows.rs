@@ -9,8 +9,8 @@ use super::rows::FromRow;
 use super::search::failed_attempts;
 use crate::message::MessageId;
 use crate::store::{
-    DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterGroup, DeadLetterReason, MessageKey, ProcessedOutcome, SentCount,
-    SentCursor, SentMessage,
+    DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterGroup, DeadLetterReason, MessageKey, ProcessedOutcome,
+    SentCount, SentCursor, SentMessage,
 };
 
 /// What determines a message's lane: `message_id, topic, lane, key`.

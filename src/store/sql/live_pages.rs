@@ -145,7 +145,10 @@ impl<DB: Database, P: ConnectionPool<DB>> SqlStore<DB, P> {
     }
 
     /// Reads rows in the order of an index.
-    pub(super) async fn ordered<T: FromRow + Send + 'static>(&self, statement: Statement<DB>) -> Result<Vec<T>, StoreError> {
+    pub(super) async fn ordered<T: FromRow + Send + 'static>(
+        &self,
+        statement: Statement<DB>,
+    ) -> Result<Vec<T>, StoreError> {
         let rows: Result<Vec<Read<T>>, _> = match DB::begin_ordered(self) {
             None => self.executor.load(statement).await,
             Some(begin) => {

@@ -116,8 +116,8 @@ impl ClientContext for Context {
             _ => {}
         }
         match level {
-            Level::Emerg | Level::Alert | Level::Critical => log_event!(KAFKA_CLIENT_ERROR, facility, text),
-            Level::Error | Level::Warning => log_event!(KAFKA_CLIENT_WARNING, facility, text),
+            Level::Emerg | Level::Alert | Level::Critical => log_event!(KAFKA_CLIENT_ERROR, facility, %text),
+            Level::Error | Level::Warning => log_event!(KAFKA_CLIENT_WARNING, facility, %text),
             Level::Notice | Level::Info => tracing::debug!(facility, "kafka client: {text}"),
             Level::Debug => tracing::trace!(facility, "kafka client: {text}"),
         }

@@ -49,7 +49,8 @@ fn compare(logged: &[Logged], table: &[Event]) -> Vec<String> {
         match fields.get(event.id) {
             None => violations.push(format!("nothing logs the event {}", event.id)),
             Some(fields) if *fields != listed => {
-                violations.push(format!("the event {} is logged with {fields:?}, and listed with {listed:?}", event.id));
+                violations
+                    .push(format!("the event {} is logged with {fields:?}, and listed with {listed:?}", event.id));
             }
             Some(_) => {}
         }
@@ -68,7 +69,8 @@ fn walk(tokens: TokenStream, path: &str, logged: &mut Vec<Logged>, violations: &
         if group.delimiter() == Delimiter::Brace && name_before(1) == "tests" && name_before(2) == "mod" {
             continue;
         }
-        let is_macro = matches!(at.checked_sub(1).map(|at| &tokens[at]), Some(TokenTree::Punct(mark)) if mark.as_char() == '!');
+        let is_macro =
+            matches!(at.checked_sub(1).map(|at| &tokens[at]), Some(TokenTree::Punct(mark)) if mark.as_char() == '!');
         let name = if is_macro { name_before(2) } else { String::new() };
         let position = format!("{path}:{}", group.span().start().line);
         if let Some((_, skipped)) = BY_TABLE.iter().find(|(by_table, _)| *by_table == name) {
@@ -85,7 +87,9 @@ fn log_call(tokens: TokenStream, skipped: usize, position: String) -> Logged {
     let mut parts: Vec<Vec<TokenTree>> = vec![Vec::new()];
     for token in tokens {
         match token {
-            TokenTree::Punct(mark) if mark.as_char() == ',' && mark.spacing() == Spacing::Alone => parts.push(Vec::new()),
+            TokenTree::Punct(mark) if mark.as_char() == ',' && mark.spacing() == Spacing::Alone => {
+                parts.push(Vec::new())
+            }
             token => parts.last_mut().expect("there is one").push(token),
         }
     }
@@ -129,7 +133,8 @@ mod tests {
         };
         assert_eq!(violations("fn f() { tracing::debug!(x); trace!(x); }"), [""; 0]);
         assert_eq!(violations("mod tests { fn f() { tracing::warn!(x); } }"), [""; 0]);
-        for text in ["fn f() { tracing::warn!(x) }", "fn f() { g(error!(x)) }", "fn f() { log_event!(NO_SUCH_EVENT) }"] {
+        for text in ["fn f() { tracing::warn!(x) }", "fn f() { g(error!(x)) }", "fn f() { log_event!(NO_SUCH_EVENT) }"]
+        {
             assert_one_violation(&violations(text), "src/a.rs:1");
         }
     }

@@ -17,7 +17,7 @@ pub(crate) fn dry_run() -> Command {
 /// The same packages without access to the registry, not built.
 pub(crate) fn offline() -> Command {
     let packages = PACKAGES.map(|name| ["--package", name]);
-    cargo(&[&["package", "--offline", "--no-verify", "--allow-dirty"], &packages.concat()].concat())
+    cargo(&[["package", "--offline", "--no-verify", "--allow-dirty"].as_slice(), &packages.concat()].concat())
 }
 
 /// Whether the registry is reachable: without it a dry run fails, and says nothing about the packages.

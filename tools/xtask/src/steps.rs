@@ -119,7 +119,7 @@ impl<'a> Steps<'a> {
                     steps.integration("it", &filter)?;
                 }
                 if args.wants(Only::BROWSER) {
-                    steps.tests("dashboard in chromium", &["--test", "browser"])?;
+                    steps.tests("dashboard in chromium", cargo_test(&["--test", "browser"], &[]))?;
                 }
                 if args.wants(Only::Faults) {
                     steps.tests("faults", cargo_test(&["--test", "faults"], &[]))?;

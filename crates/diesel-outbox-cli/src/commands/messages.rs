@@ -1,6 +1,6 @@
 //! How messages are shown, wherever they are.
 
-use diesel_outbox::admin::{Admin, FailureNote, PayloadText};
+use diesel_outbox::admin::{Admin, FailedAttempt, PayloadText};
 use serde::ser::Error as _;
 use serde::{Serialize, Serializer};
 use serde_json::json;
@@ -79,8 +79,8 @@ fn as_stored(bytes: &[u8]) -> String {
 }
 
 /// Adds the failures of a message to its page.
-pub(crate) fn show_errors(errors: &[FailureNote], page: &mut Page) {
-    for FailureNote { at, class, error, .. } in errors {
+pub(crate) fn show_errors(errors: &[FailedAttempt], page: &mut Page) {
+    for FailedAttempt { at, class, error, .. } in errors {
         page.field("failed", format!("{at} {class}: {error}"));
     }
 }

@@ -23,7 +23,7 @@ pub(crate) fn assert_processed(
     let processed = collector.wait_for(1, &format!("process {destination}")).remove(0);
     assert_eq!(processed.kind, SpanKind::Consumer);
     assert_eq!((&processed.ids.0, &processed.parent), (&created.ids.0, &created.ids.1), "it continues the trace");
-    assert_eq!(processed.linked(), [created.ids.clone()]);
+    assert_eq!(processed.linked(), std::slice::from_ref(&created.ids));
     let inner = collector.wait_for(1, "write invoice").remove(0);
     assert_eq!((&inner.ids.0, &inner.parent), (&processed.ids.0, &processed.ids.1));
     for (name, value) in [

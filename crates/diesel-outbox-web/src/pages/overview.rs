@@ -104,10 +104,10 @@ fn relays(statuses: &[RelayStatus]) -> Markup {
             table.stack {
                 thead { tr { th { "Transport" } th { "Breaker" } th.number { "Queued" } th.number { "In flight" } } }
                 tbody {
-                    @for route in &status.routes {
+                    @for route in &status.transports {
                         tr {
                             td data-label="Transport" { (route.name) }
-                            td data-label="Breaker" { (transport(&route.transport)) }
+                            td data-label="Breaker" { (transport(&route.status)) }
                             td.number data-label="Queued" { (route.queued) }
                             td.number data-label="In flight" { (route.in_flight) }
                         }

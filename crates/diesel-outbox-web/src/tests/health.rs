@@ -46,7 +46,7 @@ async fn a_broker_that_is_down_makes_only_the_strict_answer_unready() {
     let (store, broker) = (MemoryStore::new(), MemoryTransport::new());
     let relay = relay(&store, &broker).await;
     broker.go_down();
-    store.insert(Envelope::new(MessageId::new(), "orders".into(), SystemTime::now()), InsertOptions::default());
+    store.insert(Envelope::new(MessageId::new(), "orders".into(), SystemTime::UNIX_EPOCH), InsertOptions::default());
     let degraded = async {
         while !relay.handle().health().degraded {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -63,7 +63,10 @@ async fn a_broker_that_is_down_makes_only_the_strict_answer_unready() {
 
 #[tokio::test]
 async fn one_relay_that_has_ended_is_enough() {
-    let [first, second] = [relay(&MemoryStore::new(), &MemoryTransport::new()).await, relay(&MemoryStore::new(), &MemoryTransport::new()).await];
+    let [first, second] = [
+        relay(&MemoryStore::new(), &MemoryTransport::new()).await,
+        relay(&MemoryStore::new(), &MemoryTransport::new()).await,
+    ];
     let routes = HealthRoutes::new(first.handle()).relay(second.handle());
     second.shutdown(TIMEOUT).await;
     let (live, ready, body) = probe(routes).await;

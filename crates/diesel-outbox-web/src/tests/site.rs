@@ -9,8 +9,8 @@ use diesel::Connection as _;
 use diesel::connection::SimpleConnection as _;
 use diesel_outbox::admin::{Admin, AuditEntry, AuditFilter};
 use diesel_outbox::internals::store::{
-    Failed, Held, HistoryRow, InsertOptions, Keep, LaneBalanceSpec, LaneCount, LaneStore as _, Locking, NewDeadLetter,
-    RowKey, Store, WithFence,
+    Failed, Held, HistoryRow, InsertOptions, Keep, LaneBalanceSpec, LaneCount, Locking, NewDeadLetter, RowKey, Store,
+    WithFence,
 };
 use diesel_outbox::store::{MemoryStore, SQLITE_SET_UP, SqliteStore};
 use diesel_outbox::{Envelope, Headers, Message, MessageId, NodeId, Outbox, Topic};
@@ -172,7 +172,7 @@ impl Site {
     /// Writes a message of a key in a lane that has failed, and others behind it. A node owns the lanes.
     pub(crate) async fn blocked(&self, key: &str, behind: usize) -> MessageId {
         let (store, node, topic) = (self.store_in_memory(), NodeId::new(), Arc::<str>::from("payments"));
-        let lanes = store.lanes().expect("lanes");
+        let lanes = store.lanes();
         lanes.prepare_lanes(&[LaneCount { topic: topic.clone(), lanes: 4 }]).await.expect("prepare");
         let spec = LaneBalanceSpec {
             topic: topic.clone(),
@@ -202,7 +202,7 @@ impl Site {
     pub(crate) async fn sent(&self, key: &str) -> MessageId {
         let row = self.insert(&secret("invoices", key), None).await;
         let keep = Keep { days: 30, awaits_processing: true };
-        let history = self.store().history().expect("a history");
+        let history = self.store().history();
         let moved = history.settle_into_history(&[HistoryRow { key: row, keep }], Locking::Skip).await;
         assert_eq!(moved.expect("settle"), [row]);
         row.message_id

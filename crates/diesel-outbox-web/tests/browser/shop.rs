@@ -22,7 +22,7 @@ const AT: &str = "/ops/outbox";
 type Sqlite = SyncConnectionWrapper<SqliteConnection>;
 
 enum Connection {
-    Postgres(AsyncPgConnection),
+    Postgres(Box<AsyncPgConnection>),
     Mysql(AsyncMysqlConnection),
     Sqlite(Sqlite),
 }
@@ -60,7 +60,7 @@ impl Shop {
         let (url, names) = (shared_or_skip(ServerKind::Postgres)?, names());
         let conn = AsyncPgConnection::establish(&url).await.expect("connect");
         let open = || PostgresStore::connect(url.clone()).expect("a store");
-        Some(Self::with(&names, Connection::Postgres(conn), open, None).await)
+        Some(Self::with(&names, Connection::Postgres(Box::new(conn)), open, None).await)
     }
 
     pub(crate) async fn on_mariadb() -> Option<Self> {
@@ -87,7 +87,9 @@ impl Shop {
     ) -> Self {
         let outbox = shop(names).build().expect("an outbox");
         let migrated = match &mut conn {
-            Connection::Postgres(conn) => outbox.migrate_async(conn).await.map(drop).map_err(|error| error.to_string()),
+            Connection::Postgres(conn) => {
+                outbox.migrate_async(&mut **conn).await.map(drop).map_err(|error| error.to_string())
+            }
             Connection::Mysql(conn) => outbox.migrate_async(conn).await.map(drop).map_err(|error| error.to_string()),
             Connection::Sqlite(conn) => outbox.migrate_async(conn).await.map(drop).map_err(|error| error.to_string()),
         };

@@ -147,19 +147,19 @@ impl State {
         filter: &DeadLetterFilter,
         rows_max: usize,
     ) -> Vec<DeadLetterGroup> {
-        let mut groups: BTreeMap<(Arc<str>, String, Option<String>), (usize, usize)> = BTreeMap::new();
+        let mut groups: BTreeMap<(Arc<str>, String, Option<String>), DeadLetterGroup> = BTreeMap::new();
         for letter in self.dead_letters(&filter.indexed(), None, None, rows_max) {
-            let place =
-                (Arc::clone(&letter.topic), letter.typed_reason().to_string(), last_class(&letter).map(str::to_owned));
-            let (count, read) = groups.entry(place).or_default();
-            *count += usize::from(matches(filter, &letter));
-            *read += 1;
+            let (topic, reason) = (Arc::clone(&letter.topic), letter.typed_reason());
+            let class = last_class(&letter).map(str::to_owned);
+            let group = groups.entry((Arc::clone(&topic), reason.to_string(), class.clone()));
+            let group = group.or_insert_with(|| DeadLetterGroup {
+                matching: DeadLetterCount { topic, reason, class, count: 0 },
+                read: 0,
+            });
+            group.matching.count += usize::from(matches(filter, &letter));
+            group.read += 1;
         }
-        let group = |((topic, reason, class), (count, read))| DeadLetterGroup {
-            matching: DeadLetterCount { topic, reason: reason.as_str().into(), class, count },
-            read,
-        };
-        groups.into_iter().map(group).collect()
+        groups.into_values().collect()
     }
 
     pub(in crate::store::memory) fn dead_letter_keys(&self, messages: &[MessageId]) -> Vec<MessageKey> {

@@ -2,8 +2,8 @@ use std::time::{Duration, SystemTime};
 
 use crate::message::{Headers, MessageId};
 use crate::store::{
-    AdminStore, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, DeadLetterGroup, DeadLetterReason, Held, InsertOptions,
-    Locking,
+    AdminStore, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, DeadLetterGroup, DeadLetterReason, Held,
+    InsertOptions, Locking,
 };
 use crate::testing::store::StoreUnderTest;
 use crate::testing::store::support::*;

@@ -2,8 +2,8 @@ use std::time::Duration;
 
 use diesel_outbox::MessageId;
 use diesel_outbox::admin::{
-    AdminError, AuditFilter, BlockedKey, BoundedCount, DeadLetter, DeadLetterCount, DeadLetterFilter, LiveCount,
-    LiveFilter, LiveMessage, LiveState, TopicStatus,
+    AdminError, AuditFilter, BlockedKey, BoundedCount, DeadLetter, DeadLetterCount, DeadLetterFilter, DeadLetterReason,
+    LiveCount, LiveFilter, LiveMessage, LiveState, TopicStatus,
 };
 use diesel_outbox::relay::LaneStatus;
 use serde::Serialize;
@@ -149,14 +149,17 @@ impl Topic {
     }
 }
 
-/// The reason words of the library. What somebody else has written there may be anything.
-fn reason_word(word: &str) -> &'static str {
-    ["refused", "attempts", "poisoned"].into_iter().find(|known| *known == word).unwrap_or("another")
+/// What somebody else has written as a reason may be anything.
+fn known_reason(reason: DeadLetterReason) -> DeadLetterReason {
+    match reason {
+        DeadLetterReason::Other(_) => DeadLetterReason::Other("another".into()),
+        known => known,
+    }
 }
 
 fn with_known_words(mut counts: Vec<DeadLetterCount>) -> Vec<DeadLetterCount> {
     for count in &mut counts {
-        reason_word(&count.reason).clone_into(&mut count.reason);
+        count.reason = known_reason(count.reason.clone());
     }
     counts
 }
@@ -191,7 +194,7 @@ fn letter(letter: &DeadLetter) -> Failing {
         attempts: letter.attempts,
         failures: letter.failures,
         created_at: instant(letter.created_at),
-        dead: Some((instant(letter.dead_at), reason_word(letter.reason_word()).to_owned())),
+        dead: Some((instant(letter.dead_at), known_reason(letter.typed_reason()).to_string())),
         errors: letter.errors.iter().map(|note| (note.at.clone(), note.class.clone())).collect(),
     }
 }

@@ -154,7 +154,7 @@ impl Shop {
     pub(super) async fn sent(&self, message: &Message) -> MessageId {
         let key = self.row(self.enqueue(message).await).await;
         let keep = Keep { days: 30, awaits_processing: true };
-        let history = self.store.history().expect("a history");
+        let history = self.store.history();
         let settled = history.settle_into_history(&[HistoryRow { key, keep }], Locking::Wait).await.expect("settle");
         assert_eq!(settled, [key]);
         key.message_id
@@ -163,7 +163,7 @@ impl Shop {
     /// A relay that owns the lanes of the payments for an hour, and fails this one.
     pub(super) async fn failed_in_lane(&self, key: &str, message: MessageId, error: &str) {
         let (topic, node) = (Arc::<str>::from("payments"), NodeId::new());
-        let lanes = self.store.lanes().expect("lanes");
+        let lanes = self.store.lanes();
         lanes.prepare_lanes(&[LaneCount { topic: Arc::clone(&topic), lanes: LANES }]).await.expect("prepare");
         let hour = Duration::from_secs(3_600);
         let spec = LaneBalanceSpec {
