@@ -81,7 +81,7 @@ fn bound(binds: &str) -> Vec<Bound> {
         Value::Array(bytes) => Bound::Blob(bytes.iter().map(byte).collect()),
         Value::Number(number) => Bound::Integer(number.as_i64().expect("an integer")),
         Value::String(text) => Bound::Text(text.clone()),
-        other => panic!("{other} in {binds}"),
+        other => panic!("{other} in {binds:?}"),
     };
     binds.iter().map(bound).collect()
 }
