@@ -65,6 +65,15 @@ pub trait AdminStore: fmt::Debug + Send + Sync {
     /// One live message. Reads the table in bounded steps by its primary key, if no index has message ids.
     async fn find_live(&self, message: MessageId) -> Result<Option<LiveMessage>, StoreError>;
 
+    /// Looks for a live message: by an index of ids if there is one, else in `rows_max` rows, after the row `after`. Returns it, or after
+    /// which row to go on.
+    async fn search_live(
+        &self,
+        message: MessageId,
+        after: Option<i64>,
+        rows_max: usize,
+    ) -> Result<(Option<LiveMessage>, Option<i64>), StoreError>;
+
     /// The same by its row id, which may have been another message's.
     async fn find_live_row(&self, row: RowKey) -> Result<Option<LiveMessage>, StoreError>;
 

@@ -24,8 +24,8 @@ pub(crate) const PAGE_ROWS: usize = 50;
 /// Dead letters that the list's groups are counted from: tens of milliseconds.
 pub(crate) const GROUPED_MAX: usize = 10_000;
 
-/// Dead letters that a preview counts: more than anybody tells apart, in a second or two.
-pub(crate) const PREVIEWED_MAX: usize = 200_000;
+/// Dead letters that a preview counts: more than anybody tells apart, in less time than anybody notices.
+pub(crate) const PREVIEWED_MAX: usize = 20_000;
 
 /// Sent messages that are counted per topic.
 pub(crate) const SENT_COUNTED_MAX: usize = 10_000;

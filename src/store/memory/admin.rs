@@ -56,6 +56,15 @@ impl AdminStore for MemoryStore {
         self.call(Call::ReadLive, |state| state.find_live(message)).await
     }
 
+    async fn search_live(
+        &self,
+        message: MessageId,
+        _: Option<i64>,
+        _: usize,
+    ) -> Result<(Option<LiveMessage>, Option<i64>), StoreError> {
+        Ok((self.find_live(message).await?, None))
+    }
+
     async fn find_live_row(&self, row: RowKey) -> Result<Option<LiveMessage>, StoreError> {
         let found = self.call(Call::ReadLive, |state| state.find_live(row.message_id)).await?;
         Ok(found.filter(|message| message.id == row.id))

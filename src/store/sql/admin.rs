@@ -67,6 +67,18 @@ impl<DB: Database, P: ConnectionPool<DB>> AdminStore for SqlStore<DB, P> {
         self.find_live_message(message).await
     }
 
+    async fn search_live(
+        &self,
+        message: MessageId,
+        after: Option<i64>,
+        rows_max: usize,
+    ) -> Result<(Option<LiveMessage>, Option<i64>), StoreError> {
+        match self.search_row_id(message, after, rows_max).await? {
+            (Some(id), next) => Ok((self.read_live_row(id, message).await?, next)),
+            (None, next) => Ok((None, next)),
+        }
+    }
+
     async fn find_live_row(&self, row: RowKey) -> Result<Option<LiveMessage>, StoreError> {
         self.read_live_row(row.id, row.message_id).await
     }

@@ -24,6 +24,8 @@ struct Dialect {
     epoch: &'static str,
     key: &'static str,
     text: fn(&str) -> String,
+    /// What is done first, so that the rest goes fast.
+    prepare: &'static str,
     /// Makes JSON of a text in a CASE.
     json: &'static str,
     analyze: &'static str,
@@ -36,6 +38,7 @@ const POSTGRES: Dialect = Dialect {
     epoch: "'epoch'",
     key: "key",
     text: |number| format!("({number})::text"),
+    prepare: "ALTER TABLE {m} SET UNLOGGED; ALTER TABLE {d} SET UNLOGGED",
     json: "::jsonb",
     analyze: "ANALYZE {m}; ANALYZE {d}",
 };
@@ -47,6 +50,7 @@ const MARIADB: Dialect = Dialect {
     epoch: "'1970-01-01 00:00:00'",
     key: "`key`",
     text: |number| format!("CAST({number} AS CHAR)"),
+    prepare: "SELECT 1",
     json: "",
     analyze: "ANALYZE TABLE {m}; ANALYZE TABLE {d}",
 };
@@ -58,6 +62,7 @@ const SQLITE: Dialect = Dialect {
     epoch: "0",
     key: "key",
     text: |number| format!("CAST({number} AS text)"),
+    prepare: "SELECT 1",
     json: "",
     analyze: "ANALYZE",
 };
@@ -78,6 +83,7 @@ pub(crate) async fn fill(database: &Database) {
         Kind::Sqlite => SQLITE,
     };
     let statements = [
+        dialect.prepare.to_owned(),
         dialect.orders(),
         dialect.payments(),
         dialect.reminders(),

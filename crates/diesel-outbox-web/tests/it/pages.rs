@@ -18,7 +18,7 @@ const BYTES_MAX: usize = 8 << 20;
 pub(crate) async fn all(database: &Database) -> Vec<String> {
     let admin = database.admin();
     let mut paths: Vec<String> = FIXED.iter().map(|path| (*path).to_owned()).collect();
-    for (topic, state) in [("orders", LiveState::Retrying), ("payments", LiveState::InLane)] {
+    for (topic, state) in [("orders", LiveState::Leased), ("payments", LiveState::InLane)] {
         let filter = LiveFilter::of(topic).state(state);
         let page = admin.live_messages(&filter, None, 50).await.expect("live messages");
         let (message, next) = (page.messages.last().expect("a message"), page.next.expect("there are more"));
@@ -78,12 +78,24 @@ const FIXED: &[&str] = &[
 /// Requests a page; returns how long it took.
 pub(crate) async fn request(app: &Router, path: &str) -> Duration {
     let began = Instant::now();
+    body(app, path).await;
+    began.elapsed()
+}
+
+/// Where a page leads on.
+pub(crate) async fn next_of(app: &Router, path: &str) -> Option<String> {
+    let body = body(app, path).await;
+    let link = body.split("rel=\"next\" href=\"").nth(1)?.split('"').next()?;
+    Some(link.replace("&amp;", "&"))
+}
+
+async fn body(app: &Router, path: &str) -> String {
     let request = Request::get(path).body(Body::empty()).expect("a request");
     let response = app.clone().oneshot(request).await.expect("a response");
     let status = response.status();
     let body = to_bytes(response.into_body(), BYTES_MAX).await.expect("a page");
-    let took = began.elapsed();
+    let body = String::from_utf8(body.to_vec()).expect("text");
     let is_nowhere = status == StatusCode::NOT_FOUND && path.starts_with("/message?id=");
-    assert!(status == StatusCode::OK || is_nowhere, "{path}: {status}: {}", String::from_utf8_lossy(&body));
-    took
+    assert!(status == StatusCode::OK || is_nowhere, "{path}: {status}: {body}");
+    body
 }
