@@ -6,6 +6,12 @@ use std::time::Duration;
 /// part of the 5 s that a statement may take, also from a disk.
 pub const LIVE_ROWS_READ_MAX: usize = 10_000;
 
+/// Rows that one search for a message by its id reads at most, where no index has it: ten statements, and less than somebody waits for.
+pub const LIVE_SEARCHED_MAX: usize = 100_000;
+
+/// [`LIVE_ROWS_READ_MAX`] for dead letters.
+pub const DEAD_LETTER_ROWS_READ_MAX: usize = 10_000;
+
 /// Where the count of a topic's live messages in one state stops: a person acts no differently on more, and reading so many rows takes
 /// tens of milliseconds.
 pub const LIVE_COUNT_MAX: usize = 10_000;

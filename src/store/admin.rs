@@ -65,6 +65,15 @@ pub trait AdminStore: fmt::Debug + Send + Sync {
     /// One live message. Reads the table in bounded steps by its primary key, if no index has message ids.
     async fn find_live(&self, message: MessageId) -> Result<Option<LiveMessage>, StoreError>;
 
+    /// Looks for a live message: by an index of ids if there is one, else in `rows_max` rows, after the row `after`. Returns it, or after
+    /// which row to go on.
+    async fn search_live(
+        &self,
+        message: MessageId,
+        after: Option<i64>,
+        rows_max: usize,
+    ) -> Result<(Option<LiveMessage>, Option<i64>), StoreError>;
+
     /// The same by its row id, which may have been another message's.
     async fn find_live_row(&self, row: RowKey) -> Result<Option<LiveMessage>, StoreError>;
 
@@ -89,15 +98,25 @@ pub trait AdminStore: fmt::Debug + Send + Sync {
     /// The first topics that have live messages, by name.
     async fn live_topics(&self, topics_max: usize) -> Result<Vec<Arc<str>>, StoreError>;
 
-    /// Dead letters after `after`, at most `rows_max`, by topic, time of death and message id.
+    /// Dead letters after `after` and up to `until`, at most `rows_max`, by topic, time of death and message id.
     async fn dead_letters(
         &self,
         filter: &DeadLetterFilter,
         after: Option<&DeadLetterCursor>,
+        until: Option<&DeadLetterCursor>,
         rows_max: usize,
     ) -> Result<Vec<DeadLetter>, StoreError>;
 
-    /// Like [`dead_letters`](Self::dead_letters), but only their positions.
+    /// The position of the dead letter at which a search would have read `rows` of those that the [index](DeadLetterFilter::indexed)
+    /// finds; `None` if there are fewer.
+    async fn dead_letter_scan_end(
+        &self,
+        filter: &DeadLetterFilter,
+        after: Option<&DeadLetterCursor>,
+        rows: usize,
+    ) -> Result<Option<DeadLetterCursor>, StoreError>;
+
+    /// Like [`dead_letters`](Self::dead_letters) to the end, but only their positions.
     async fn dead_letter_cursors(
         &self,
         filter: &DeadLetterFilter,
@@ -114,8 +133,8 @@ pub trait AdminStore: fmt::Debug + Send + Sync {
     /// Counts dead letters by topic and reason word. Reads all of them, without payloads.
     async fn count_dead_letters(&self) -> Result<Vec<DeadLetterCount>, StoreError>;
 
-    /// Counts dead letters by topic, reason word and class of the last noted failure. Reads those of the filter's topic and period,
-    /// at most `rows_max`, and reports of each group how many were read and how many of them meet the other conditions, too.
+    /// Counts dead letters by topic, reason word and class of the last noted failure. Reads those that the
+    /// [index](DeadLetterFilter::indexed) finds, at most `rows_max`, and reports of each group how many were read and how many of them meet the other conditions, too.
     async fn group_dead_letters(
         &self,
         filter: &DeadLetterFilter,

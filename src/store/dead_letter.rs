@@ -178,6 +178,24 @@ impl DeadLetterFilter {
         self.dead_from.zip(self.dead_before).is_some_and(|(from, before)| from >= before)
     }
 
+    /// The conditions that an index serves: a topic, and of a topic a period. The others are checked row by row.
+    pub(crate) fn indexed(&self) -> Self {
+        match &self.topic {
+            Some(topic) => Self {
+                topic: Some(Arc::clone(topic)),
+                dead_from: self.dead_from,
+                dead_before: self.dead_before,
+                ..Self::default()
+            },
+            None => Self::default(),
+        }
+    }
+
+    /// Whether the index serves all conditions.
+    pub(crate) fn is_indexed(&self) -> bool {
+        Self { is_everything: false, ..self.clone() } == self.indexed()
+    }
+
     /// Only of this topic.
     #[must_use]
     pub fn topic(mut self, topic: impl Into<Arc<str>>) -> Self {

@@ -97,12 +97,17 @@ pub(crate) fn unknown_topic(topic: &str, known: &[TopicStatus]) -> Error {
     Error::failed(format!("there is no topic {topic:?}: use one of {known:?}"))
 }
 
-/// The handle that acts for the one who was given, or else for the user of the operating system.
+/// The one who acts: who was given, or else the user of the operating system.
+pub(crate) fn actor(options: &Options) -> Option<String> {
+    options.actor.clone().or_else(|| whoami::username().ok())
+}
+
+/// The handle that acts for them.
 fn attributed(admin: Admin, options: &Options) -> Admin {
-    let admin = match &options.actor {
+    let admin = match actor(options) {
         Some(actor) => admin.acting_as(actor),
         // Without a name, what is done is recorded as nobody's.
-        None => whoami::username().map_or(admin.clone(), |user| admin.acting_as(user)),
+        None => admin,
     };
     match &options.reason {
         Some(reason) => admin.because(reason),

@@ -11,6 +11,7 @@ use diesel_outbox::store::OutboxStore;
 
 use crate::access::{Access, Decide};
 use crate::state::State;
+use crate::verify::VerifyReports;
 use crate::{routes, stream};
 
 /// Builds the dashboard's router.
@@ -42,6 +43,7 @@ pub struct Dashboard {
     origins: Vec<String>,
     prefix: Option<Arc<str>>,
     relays: Vec<RelayHandle>,
+    reports: VerifyReports,
 }
 
 impl Dashboard {
@@ -57,19 +59,35 @@ impl Dashboard {
         store: impl OutboxStore,
         access: impl Fn(&Parts) -> Option<Access> + Send + Sync + 'static,
     ) -> Self {
+        Self::with_admin(outbox, outbox.admin(store), access)
+    }
+
+    /// The same with a handle that is there already. It takes its connections from that handle's store.
+    pub fn with_admin(
+        outbox: &Outbox,
+        admin: Admin,
+        access: impl Fn(&Parts) -> Option<Access> + Send + Sync + 'static,
+    ) -> Self {
         Self {
             outbox: outbox.clone(),
-            admin: outbox.admin(store).require_audit(),
+            admin: admin.require_audit(),
             access: Box::new(access),
             origins: Vec::new(),
             prefix: None,
             relays: Vec::new(),
+            reports: VerifyReports::default(),
         }
     }
 
     /// Shows a relay of this process: its state, its transports, its rates. Call it once for each.
     pub fn relay(mut self, relay: RelayHandle) -> Self {
         self.relays.push(relay);
+        self
+    }
+
+    /// Shows the reports of verifications that are pushed here.
+    pub fn verify_reports(mut self, reports: &VerifyReports) -> Self {
+        self.reports = reports.clone();
         self
     }
 
@@ -101,8 +119,8 @@ impl Dashboard {
     ///
     /// On a tokio runtime it begins at once to sample the backlog for its plots, twice a minute; elsewhere with the first request.
     pub fn router(self) -> Router {
-        let Self { outbox, admin, access, origins, prefix, relays } = self;
-        let shared = Arc::new(State::new(outbox, admin, access, origins, prefix, relays));
+        let Self { outbox, admin, access, origins, prefix, relays, reports } = self;
+        let shared = Arc::new(State::new(outbox, admin, access, origins, prefix, relays, reports));
         stream::sampler::start(&shared);
         routes::router(shared)
     }

@@ -31,8 +31,11 @@ mod state;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod topics;
+mod verify;
 mod visit;
 
 pub use access::{Access, Right, Rights};
 pub use dashboard::Dashboard;
 pub use health::HealthRoutes;
+pub use verify::{NotAReport, VerifyReports};

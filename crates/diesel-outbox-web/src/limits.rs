@@ -15,14 +15,17 @@ pub(crate) const JOBS_RUNNING_MAX: usize = 2;
 /// Bulk acts that are remembered, the running ones included: what somebody may look back at. The audit has them all.
 pub(crate) const JOBS_KEPT_MAX: usize = 50;
 
+/// Reports of verifications that are remembered: what somebody may look back at.
+pub(crate) const VERIFY_REPORTS_MAX: usize = 50;
+
 /// Rows of a page. A live message comes with its payload, which may have a megabyte.
 pub(crate) const PAGE_ROWS: usize = 50;
 
 /// Dead letters that the list's groups are counted from: tens of milliseconds.
 pub(crate) const GROUPED_MAX: usize = 10_000;
 
-/// Dead letters that a preview counts: more than anybody tells apart, in a second or two.
-pub(crate) const PREVIEWED_MAX: usize = 200_000;
+/// Dead letters that a preview counts: more than anybody tells apart, in less time than anybody notices.
+pub(crate) const PREVIEWED_MAX: usize = 20_000;
 
 /// Sent messages that are counted per topic.
 pub(crate) const SENT_COUNTED_MAX: usize = 10_000;

@@ -45,6 +45,8 @@ pub(crate) const ROUTES: &[Route] = &[
     page("/message/edit", &[View, Payloads, Edit], || get(pages::edit::show)),
     light("/jobs", || get(pages::jobs::list)),
     light("/job", || get(pages::jobs::show)),
+    light("/verify", || get(pages::verify::list)),
+    light("/verify/report", || get(pages::verify::show)),
     light("/events", || get(stream::events)),
     light(assets::STYLE, || get(assets::style)),
     light(assets::SCRIPT, || get(assets::script)),

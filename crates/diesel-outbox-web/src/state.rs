@@ -11,6 +11,7 @@ use crate::access::Decide;
 use crate::jobs::Jobs;
 use crate::limits::{DATABASE_REQUESTS_MAX, STREAMS_MAX};
 use crate::samples::Samples;
+use crate::verify::VerifyReports;
 use crate::visit::Visit;
 
 pub(crate) type Shared = Arc<State>;
@@ -24,6 +25,7 @@ pub(crate) struct State {
     /// The path under which browsers see the dashboard, if it is not the one at which the router is nested.
     pub(crate) prefix: Option<Arc<str>>,
     pub(crate) relays: Vec<RelayHandle>,
+    pub(crate) reports: VerifyReports,
     pub(crate) jobs: Jobs,
     pub(crate) samples: Samples,
     /// Bounds the requests that use the database, and so the connections.
@@ -40,6 +42,7 @@ impl State {
         origins: Vec<String>,
         prefix: Option<Arc<str>>,
         relays: Vec<RelayHandle>,
+        reports: VerifyReports,
     ) -> Self {
         Self {
             outbox,
@@ -48,6 +51,7 @@ impl State {
             origins,
             prefix,
             relays,
+            reports,
             jobs: Jobs::default(),
             samples: Samples::default(),
             turns: Semaphore::new(DATABASE_REQUESTS_MAX),
@@ -67,10 +71,5 @@ impl State {
 
     pub(crate) fn statuses(&self) -> Vec<RelayStatus> {
         self.relays.iter().map(RelayHandle::status).collect()
-    }
-
-    /// The names of the configured topics.
-    pub(crate) fn topics(&self) -> impl Iterator<Item = &str> {
-        self.outbox.topics().iter().map(diesel_outbox::Topic::name)
     }
 }

@@ -56,6 +56,15 @@ impl AdminStore for MemoryStore {
         self.call(Call::ReadLive, |state| state.find_live(message)).await
     }
 
+    async fn search_live(
+        &self,
+        message: MessageId,
+        _: Option<i64>,
+        _: usize,
+    ) -> Result<(Option<LiveMessage>, Option<i64>), StoreError> {
+        Ok((self.find_live(message).await?, None))
+    }
+
     async fn find_live_row(&self, row: RowKey) -> Result<Option<LiveMessage>, StoreError> {
         let found = self.call(Call::ReadLive, |state| state.find_live(row.message_id)).await?;
         Ok(found.filter(|message| message.id == row.id))
@@ -91,9 +100,21 @@ impl AdminStore for MemoryStore {
         &self,
         filter: &DeadLetterFilter,
         after: Option<&DeadLetterCursor>,
+        until: Option<&DeadLetterCursor>,
         rows_max: usize,
     ) -> Result<Vec<DeadLetter>, StoreError> {
-        self.call(Call::ReadDeadLetters, |state| state.dead_letters(filter, after, rows_max)).await
+        self.call(Call::ReadDeadLetters, |state| state.dead_letters(filter, after, until, rows_max)).await
+    }
+
+    async fn dead_letter_scan_end(
+        &self,
+        filter: &DeadLetterFilter,
+        after: Option<&DeadLetterCursor>,
+        rows: usize,
+    ) -> Result<Option<DeadLetterCursor>, StoreError> {
+        let read = |state: &mut State| state.dead_letters(&filter.indexed(), after, None, rows);
+        let letters = self.call(Call::ReadDeadLetters, read).await?;
+        Ok(letters.last().filter(|_| letters.len() == rows).map(DeadLetter::cursor))
     }
 
     async fn dead_letter_cursors(
@@ -102,7 +123,7 @@ impl AdminStore for MemoryStore {
         after: Option<&DeadLetterCursor>,
         rows_max: usize,
     ) -> Result<Vec<DeadLetterCursor>, StoreError> {
-        let letters = self.call(Call::ReadDeadLetters, |state| state.dead_letters(filter, after, rows_max)).await?;
+        let letters = self.call(Call::ReadDeadLetters, |state| state.dead_letters(filter, after, None, rows_max)).await?;
         Ok(letters.iter().map(DeadLetter::cursor).collect())
     }
 

@@ -67,6 +67,18 @@ impl<DB: Database, P: ConnectionPool<DB>> AdminStore for SqlStore<DB, P> {
         self.find_live_message(message).await
     }
 
+    async fn search_live(
+        &self,
+        message: MessageId,
+        after: Option<i64>,
+        rows_max: usize,
+    ) -> Result<(Option<LiveMessage>, Option<i64>), StoreError> {
+        match self.search_row_id(message, after, rows_max).await? {
+            (Some(id), next) => Ok((self.read_live_row(id, message).await?, next)),
+            (None, next) => Ok((None, next)),
+        }
+    }
+
     async fn find_live_row(&self, row: RowKey) -> Result<Option<LiveMessage>, StoreError> {
         self.read_live_row(row.id, row.message_id).await
     }
@@ -101,9 +113,23 @@ impl<DB: Database, P: ConnectionPool<DB>> AdminStore for SqlStore<DB, P> {
         &self,
         filter: &DeadLetterFilter,
         after: Option<&DeadLetterCursor>,
+        until: Option<&DeadLetterCursor>,
         rows_max: usize,
     ) -> Result<Vec<DeadLetter>, StoreError> {
-        self.find(&self.sql.dead_letters.select, Search::new(filter, after), rows_max).await
+        let searches = Search::of_dead_letters(filter, after, until);
+        self.find_in_order(&self.sql.dead_letters.select, searches, rows_max).await
+    }
+
+    async fn dead_letter_scan_end(
+        &self,
+        filter: &DeadLetterFilter,
+        after: Option<&DeadLetterCursor>,
+        rows: usize,
+    ) -> Result<Option<DeadLetterCursor>, StoreError> {
+        let searches = Search::of_dead_letters(&filter.indexed(), after, None);
+        let read: Vec<DeadLetterCursor> =
+            self.find_in_order(&self.sql.dead_letters.select_cursors, searches, rows).await?;
+        Ok(read.last().filter(|_| read.len() == rows).cloned())
     }
 
     async fn dead_letter_cursors(
@@ -112,7 +138,8 @@ impl<DB: Database, P: ConnectionPool<DB>> AdminStore for SqlStore<DB, P> {
         after: Option<&DeadLetterCursor>,
         rows_max: usize,
     ) -> Result<Vec<DeadLetterCursor>, StoreError> {
-        self.find(&self.sql.dead_letters.select_cursors, Search::new(filter, after), rows_max).await
+        let searches = Search::of_dead_letters(filter, after, None);
+        self.find_in_order(&self.sql.dead_letters.select_cursors, searches, rows_max).await
     }
 
     async fn find_dead_letter(&self, message: MessageId) -> Result<Option<DeadLetter>, StoreError> {
@@ -267,5 +294,25 @@ impl<DB: Database, P: ConnectionPool<DB>> SqlStore<DB, P> {
     {
         let rows: Vec<Read<T>> = self.executor.load(search.statement(columns, rows_max)).await?;
         Ok(rows.into_iter().map(|row| row.0).collect())
+    }
+
+    /// What some searches find, one after the other, each in the order of its index.
+    async fn find_in_order<T>(
+        &self,
+        columns: &StatementSql,
+        searches: Vec<Search<DB>>,
+        rows_max: usize,
+    ) -> Result<Vec<T>, StoreError>
+    where
+        T: FromRow + Send + 'static,
+    {
+        let mut found: Vec<T> = Vec::new();
+        for search in searches {
+            found.extend(self.ordered::<T>(search.statement(columns, rows_max - found.len())).await?);
+            if found.len() >= rows_max {
+                break;
+            }
+        }
+        Ok(found)
     }
 }

@@ -67,24 +67,36 @@ impl<DB: Database, P: ConnectionPool<DB>> SqlStore<DB, P> {
         Ok(self.ordered(Statement::new(&self.sql.live_pages.one, binds)).await?.into_iter().next())
     }
 
-    /// The row id of a live message. Without an index on message ids, the table is read in steps by row id: one statement for all of
-    /// it would hold back the cleaning of the table until its end.
+    /// The row id of a live message.
     pub(crate) async fn row_id(&self, message: MessageId) -> Result<Option<i64>, StoreError> {
+        Ok(self.search_row_id(message, None, usize::MAX).await?.0)
+    }
+
+    /// The row id of a live message, or after which row to go on. Without an index on message ids, the table is read in steps by row id:
+    /// one statement for all of it would hold back the cleaning of the table until its end.
+    pub(crate) async fn search_row_id(
+        &self,
+        message: MessageId,
+        after: Option<i64>,
+        rows_max: usize,
+    ) -> Result<(Option<i64>, Option<i64>), StoreError> {
         let (sql, id) = (&self.sql.live_pages, || DB::id(message.as_uuid()));
         let indexed: Vec<i64> = self.ordered(Statement::new(&sql.indexed_id, [id()])).await?;
         if !indexed.is_empty() || sql.id_step.steps().is_empty() {
-            return Ok(indexed.into_iter().next());
+            return Ok((indexed.into_iter().next(), None));
         }
-        let mut after = i64::MIN;
-        loop {
+        let (mut after, mut read) = (after.unwrap_or(i64::MIN), 0);
+        while read < rows_max {
             let binds: Vec<BindOf<DB>> = vec![id(), Bind::Number(after), Bind::limit(LIVE_ROWS_READ_MAX)];
             let step: Vec<IdStep> = self.ordered(Statement::new(&sql.id_step, binds)).await?;
             match step.into_iter().next() {
-                Some(IdStep { found: Some(found), .. }) => return Ok(Some(found)),
+                Some(IdStep { found: Some(found), .. }) => return Ok((Some(found), None)),
                 Some(IdStep { last: Some(last), found: None }) => after = last,
-                Some(IdStep { last: None, found: None }) | None => return Ok(None),
+                Some(IdStep { last: None, found: None }) | None => return Ok((None, None)),
             }
+            read += LIVE_ROWS_READ_MAX;
         }
+        Ok((None, Some(after)))
     }
 
     pub(crate) async fn find_next_lane(&self, topic: &Arc<str>, from: u16) -> Result<Option<u16>, StoreError> {

@@ -27,14 +27,45 @@ impl<DB: Binds> Search<DB> {
         Self { conditions: Vec::new(), binds: Vec::new(), order }
     }
 
-    pub(crate) fn new(filter: &DeadLetterFilter, after: Option<&DeadLetterCursor>) -> Self {
-        let mut search = Self::ordered_by(DEAD_LETTERS);
-        search.push_range(filter);
-        search.push_others(filter);
-        if let Some(after) = after {
-            search.push_after(after);
+    /// The searches that find the dead letters after a position and up to another one, one after the other: a single one would read
+    /// those of the topic before it, too.
+    pub(crate) fn of_dead_letters(
+        filter: &DeadLetterFilter,
+        after: Option<&DeadLetterCursor>,
+        until: Option<&DeadLetterCursor>,
+    ) -> Vec<Self> {
+        let search = || {
+            let mut search = Self::ordered_by(DEAD_LETTERS);
+            search.push_range(filter);
+            search.push_others(filter);
+            search
+        };
+        match (after, until) {
+            (None, None) => vec![search()],
+            (Some(after), None) => vec![
+                search().at_once(after, Some(after), None),
+                search().topic("=", after).died(">", after),
+                search().topic(">", after),
+            ],
+            (None, Some(until)) => vec![
+                search().topic("<", until),
+                search().topic("=", until).died("<", until),
+                search().at_once(until, None, Some(until)),
+            ],
+            (Some(after), Some(until)) if after.topic != until.topic => vec![
+                search().at_once(after, Some(after), None),
+                search().topic("=", after).died(">", after),
+                search().topic(">", after).topic("<", until),
+                search().topic("=", until).died("<", until),
+                search().at_once(until, None, Some(until)),
+            ],
+            (Some(after), Some(until)) if after.dead_at != until.dead_at => vec![
+                search().at_once(after, Some(after), None),
+                search().topic("=", after).died(">", after).died("<", until),
+                search().at_once(until, None, Some(until)),
+            ],
+            (Some(after), Some(until)) => vec![search().at_once(after, Some(after), Some(until))],
         }
-        search
     }
 
     /// The statement that counts what the filter finds, in groups.
@@ -55,12 +86,17 @@ impl<DB: Binds> Search<DB> {
 
     /// What an index serves.
     fn push_range(&mut self, filter: &DeadLetterFilter) {
-        self.push_texts([("topic", &filter.topic)]);
-        self.push_period("dead_at", filter.dead_from.as_ref(), filter.dead_before.as_ref());
+        if filter.topic.is_some() {
+            self.push_texts([("topic", &filter.topic)]);
+            self.push_period("dead_at", filter.dead_from.as_ref(), filter.dead_before.as_ref());
+        }
     }
 
     /// What is checked row by row.
     fn push_others(&mut self, filter: &DeadLetterFilter) {
+        if filter.topic.is_none() {
+            self.push_period("dead_at", filter.dead_from.as_ref(), filter.dead_before.as_ref());
+        }
         self.push_texts([("kind", &filter.kind), (DB::KEY, &filter.key), (DB::LAST_CLASS, &filter.class)]);
         if let Some(word) = filter.reason.as_ref().map(DeadLetterReason::as_str) {
             let chars = word.chars().count() + 1;
@@ -116,16 +152,33 @@ impl<DB: Binds> Search<DB> {
         }
     }
 
-    /// Spelled out, because MySQL uses no index to compare rows; the first part finds the position in it.
-    fn push_after(&mut self, after: &DeadLetterCursor) {
-        let DeadLetterCursor { topic, dead_at, message_id } = after;
-        let from = self.text(topic);
-        let (beyond, same) = (self.text(topic), self.text(topic));
-        let (later, then) = (self.instant(*dead_at), self.instant(*dead_at));
-        let id = self.message_id(*message_id);
-        self.conditions.push(format!(
-            "topic >= {from} AND (topic > {beyond} OR (topic = {same} AND (dead_at > {later} OR (dead_at = {then} AND message_id > {id}))))"
-        ));
+    fn topic(mut self, comparison: &str, cursor: &DeadLetterCursor) -> Self {
+        let topic = self.text(&cursor.topic);
+        self.conditions.push(format!("topic {comparison} {topic}"));
+        self
+    }
+
+    fn died(mut self, comparison: &str, cursor: &DeadLetterCursor) -> Self {
+        let dead_at = self.instant(cursor.dead_at);
+        self.conditions.push(format!("dead_at {comparison} {dead_at}"));
+        self
+    }
+
+    /// Of the topic and the moment of a position.
+    fn at_once(
+        self,
+        at: &DeadLetterCursor,
+        after: Option<&DeadLetterCursor>,
+        until: Option<&DeadLetterCursor>,
+    ) -> Self {
+        let mut search = self.topic("=", at).died("=", at);
+        for (comparison, cursor) in [(">", after), ("<=", until)] {
+            if let Some(cursor) = cursor {
+                let id = search.message_id(cursor.message_id);
+                search.conditions.push(format!("message_id {comparison} {id}"));
+            }
+        }
+        search
     }
 
     /// The statement that begins with `columns`, which includes the FROM.

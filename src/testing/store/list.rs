@@ -134,6 +134,7 @@ macro_rules! __store_cases {
             failed_key_has_its_neighbours,
             dead_letter_has_the_whole_message,
             dead_letters_come_in_pages,
+            dead_letters_are_found_up_to_the_end_of_a_scan,
             dead_letters_are_found_by_filter,
             dead_letters_are_counted,
             dead_letters_are_grouped,

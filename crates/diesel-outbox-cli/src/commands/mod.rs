@@ -17,6 +17,8 @@ mod support_bundle;
 mod tail;
 mod topics;
 mod verify;
+#[cfg(feature = "web")]
+mod web;
 
 use clap::Subcommand;
 use diesel_outbox::TableNames;
@@ -35,6 +37,8 @@ use self::support_bundle::SupportBundleArgs;
 use self::tail::TailArgs;
 use self::topics::TopicsArgs;
 use self::verify::VerifyArgs;
+#[cfg(feature = "web")]
+use self::web::WebArgs;
 use crate::application::Application;
 use crate::arguments::Options;
 use crate::error::Error;
@@ -76,6 +80,9 @@ pub(crate) enum Command {
     Audit(AuditArgs),
     /// Follow what happens: the backlog, new dead letters, pauses, and who does what
     Tail(TailArgs),
+    /// Serve the dashboard, until Ctrl-C
+    #[cfg(feature = "web")]
+    Web(WebArgs),
     /// Write a file for a report of a problem: no payloads, keys, headers, error texts or passwords
     SupportBundle(SupportBundleArgs),
     /// Print the completions for a shell
@@ -123,6 +130,8 @@ async fn run_on_tables(session: &Session, command: Command) -> Result<Exit, Erro
         Command::Verify(args) => args.run(session).await,
         Command::Audit(args) => args.run(session).await,
         Command::Tail(args) => args.run(session).await,
+        #[cfg(feature = "web")]
+        Command::Web(args) => args.run(session).await,
         Command::SupportBundle(args) => args.run(session).await,
         Command::Completions(_) | Command::Migrate(_) | Command::Check(_) => unreachable!("they need no tables"),
     }

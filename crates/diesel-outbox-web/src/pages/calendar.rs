@@ -7,12 +7,13 @@ use serde::Deserialize;
 
 use super::Answer;
 use super::layout::{Refresh, page};
+use super::messages::no_topic;
 use super::parts::filter::{choice, given};
 use super::parts::plot::bar;
 use super::parts::time::{day, hour};
-use crate::failure::Failure;
 use crate::limits::{CALENDAR_DAYS, CALENDAR_HOURS};
 use crate::state::Shared;
+use crate::topics::names;
 use crate::visit::Visit;
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -24,8 +25,9 @@ pub(crate) struct Asked {
 }
 
 pub(crate) async fn show(visit: Visit, State(shared): State<Shared>, asked: Query<Asked>) -> Answer {
-    let Some(topic) = given(&asked.topic).or_else(|| shared.topics().next()) else {
-        return Err(Failure::not_found("No topic is configured."));
+    let topics = shared.topics().await?;
+    let Some(topic) = given(&asked.topic).or_else(|| names(&topics).next()) else {
+        return Err(no_topic());
     };
     let now = shared.reader().now().await?;
     let (hours, days) = (hours(now), days(now));
@@ -33,7 +35,7 @@ pub(crate) async fn show(visit: Visit, State(shared): State<Shared>, asked: Quer
     let by_day = shared.reader().count_due(topic, &days).await?;
     let content = html! {
         form.filter method="get" action=(visit.to("/calendar")) {
-            (choice("Topic", "topic", None, shared.topics().map(|name| (name, name)), Some(topic)))
+            (choice("Topic", "topic", None, names(&topics).map(|name| (name, name)), Some(topic)))
             button.plain { "Show" }
         }
         p.quiet {

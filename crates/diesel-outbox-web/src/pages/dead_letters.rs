@@ -14,6 +14,7 @@ use crate::access::Right;
 use crate::failure::Failure;
 use crate::limits::{GROUPED_MAX, PAGE_ROWS};
 use crate::state::Shared;
+use crate::topics::{KnownTopic, names};
 use crate::visit::{Link, Visit};
 
 /// A filter, as it is in a query and in hidden fields.
@@ -98,28 +99,28 @@ pub(crate) async fn show(visit: Visit, State(shared): State<Shared>, asked: Quer
         }
         None => None,
     };
-    let admin = shared.reader();
+    let (admin, topics) = (shared.reader(), shared.topics().await?);
     let (total, groups) = admin.group_dead_letters(&filter, GROUPED_MAX).await?;
     let found = admin.dead_letters(&filter, after.as_ref(), PAGE_ROWS).await?;
     let now = admin.now().await?;
     let more = found.next.as_ref().map(|next| asked.link(&visit, "/dead-letters").with("after", next.to_token()));
     let content = html! {
-        (form(&visit, &shared, &asked))
+        (form(&visit, &topics, &asked))
         @if total.count == 0 && !total.more { p.quiet { "Nothing matches: there is no dead letter of " (asked.in_words()) "." } }
         @else {
             h2 { (total) " by topic, reason and class of the last failure" }
             (groups_table(&visit, &asked, &groups))
             (bulk_acts(&visit, &asked, total))
             h2 { "One by one" }
-            (table(&visit, &found, now))
+            (table(&visit, &found, now, more.is_some()))
             (next(more))
         }
     };
     Ok(page(&visit, "Dead letters", Refresh::ByEvents, content))
 }
 
-fn form(visit: &Visit, shared: &Shared, asked: &Asked) -> Markup {
-    let topics = shared.topics().map(|name| (name, name));
+fn form(visit: &Visit, topics: &[KnownTopic], asked: &Asked) -> Markup {
+    let topics = names(topics).map(|name| (name, name));
     let reasons = [("refused", "refused"), ("attempts", "attempts"), ("poisoned", "poisoned")];
     html! {
         form.filter method="get" action=(visit.to("/dead-letters")) {
@@ -178,8 +179,9 @@ fn bulk_acts(visit: &Visit, asked: &Asked, total: BoundedCount) -> Markup {
     }
 }
 
-fn table(visit: &Visit, found: &DeadLetterPage, now: SystemTime) -> Markup {
+fn table(visit: &Visit, found: &DeadLetterPage, now: SystemTime, has_more: bool) -> Markup {
     html! {
+        @if found.dead_letters.is_empty() && has_more { p.quiet { "None on this page; there are more rows to look through." } }
         table.stack {
             thead { tr { th { "Message" } th { "Topic" } th { "Key" } th { "Kind" } th { "Died" } th { "Reason" } } }
             tbody {

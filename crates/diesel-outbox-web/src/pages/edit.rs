@@ -10,6 +10,7 @@ use super::parts::filter::choice;
 use crate::edited::{Edited, editable};
 use crate::failure::Failure;
 use crate::state::Shared;
+use crate::topics::{KnownTopic, names};
 use crate::visit::Visit;
 
 #[derive(Debug, Deserialize)]
@@ -19,16 +20,17 @@ pub(crate) struct Asked {
 
 pub(crate) async fn show(visit: Visit, State(shared): State<Shared>, asked: Query<Asked>) -> Answer {
     let letter = shared.reader().dead_letter(parse_id(&asked.id)?).await?;
+    let topics = shared.topics().await?;
     let edited = editable(&letter).map_err(Failure::conflict)?;
     let content = html! {
         p { "The edited message replaces the dead letter under a new message id. Nothing is changed before you have seen the difference." }
-        (form(&visit, &shared, &letter, &edited))
+        (form(&visit, &topics, &letter, &edited))
     };
     Ok(page(&visit, "Edit and redrive", Refresh::Never, content))
 }
 
-fn form(visit: &Visit, shared: &Shared, letter: &DeadLetter, edited: &Edited) -> Markup {
-    let topics = shared.topics().map(|name| (name, name));
+fn form(visit: &Visit, topics: &[KnownTopic], letter: &DeadLetter, edited: &Edited) -> Markup {
+    let topics = names(topics).map(|name| (name, name));
     html! {
         form method="post" action=(visit.to("/message/diff")) {
             input type="hidden" name="id" value=(letter.message_id);

@@ -1,7 +1,6 @@
 use std::time::SystemTime;
 
 use axum::extract::{Query, State};
-use diesel_outbox::Topic;
 use diesel_outbox::admin::{AdminError, SentCursor, SentPage, UnprocessedFilter};
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -25,7 +24,8 @@ pub(crate) struct Asked {
 
 /// By id, by key, or without a key what no consumer has confirmed.
 pub(crate) async fn show(visit: Visit, State(shared): State<Shared>, asked: Query<Asked>) -> Answer {
-    let kept: Vec<&str> = shared.outbox.topics().iter().filter(|topic| topic.keeps_sent()).map(Topic::name).collect();
+    let topics = shared.topics().await?;
+    let kept: Vec<&str> = topics.iter().filter(|topic| topic.keeps_sent).map(|topic| &*topic.name).collect();
     let Some(topic) = given(&asked.topic).or(kept.first().copied()) else {
         let nothing =
             html! { p.quiet { "No topic keeps its sent messages. " code { "Topic::keep_sent_days" } " does that." } };

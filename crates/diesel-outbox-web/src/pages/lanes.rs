@@ -1,7 +1,6 @@
 use std::collections::BTreeMap;
 
 use axum::extract::{Query, State};
-use diesel_outbox::Topic;
 use diesel_outbox::admin::{BlockedKeyPage, LiveCursor};
 use diesel_outbox::relay::LaneStatus;
 use maud::{Markup, html};
@@ -23,8 +22,8 @@ pub(crate) struct Asked {
 }
 
 pub(crate) async fn show(visit: Visit, State(shared): State<Shared>, asked: Query<Asked>) -> Answer {
-    let ordered: Vec<&str> =
-        shared.outbox.topics().iter().filter(|topic| topic.is_ordered()).map(Topic::name).collect();
+    let topics = shared.topics().await?;
+    let ordered: Vec<&str> = topics.iter().filter(|topic| topic.is_ordered).map(|topic| &*topic.name).collect();
     let Some(topic) = given(&asked.topic).or(ordered.first().copied()) else {
         let nothing = html! { p.quiet { "No topic is ordered by key, so there are no lanes." } };
         return Ok(page(&visit, "Lanes", Refresh::Never, nothing));

@@ -18,6 +18,7 @@ const MENU: &[(&str, &str, Right)] = &[
     ("/dead-letters", "Dead letters", Right::View),
     ("/history", "History", Right::View),
     ("/jobs", "Bulk acts", Right::View),
+    ("/verify", "Verify", Right::View),
     ("/audit", "Audit", Right::Audit),
 ];
 

@@ -23,6 +23,8 @@ pub(crate) struct Asked {
     id: String,
     /// The row where a list has seen it: it is found there without a search.
     row: Option<i64>,
+    /// The row up to which the live messages were searched.
+    after: Option<i64>,
 }
 
 /// A message, wherever it is.
@@ -30,22 +32,23 @@ enum Found {
     Live(Box<LiveMessage>),
     Dead(Box<DeadLetter>),
     Sent(Box<SentMessage>),
+    /// Not among the rows that were searched so far: there are more after this one.
+    Beyond(i64),
 }
 
 pub(crate) async fn show(visit: Visit, State(shared): State<Shared>, asked: Query<Asked>) -> Answer {
     let id = parse_id(&asked.id)?;
     let admin = shared.reader();
-    let found = find(admin, id, asked.row).await?;
+    let found = find(admin, id, &asked).await?;
     let now = admin.now().await?;
-    let content = html! {
-        @match &found {
-            Found::Live(message) => (live(&visit, message, now)),
-            Found::Dead(letter) => (dead(&visit, letter, now)),
-            Found::Sent(message) => (sent(&visit, message, now)),
-        }
-        (found.content().show(&visit, admin))
+    let (content, refresh) = match &found {
+        Found::Live(message) => (live(&visit, message, now), Refresh::ByEvents),
+        Found::Dead(letter) => (dead(&visit, letter, now), Refresh::ByEvents),
+        Found::Sent(message) => (sent(&visit, message, now), Refresh::ByEvents),
+        Found::Beyond(row) => (beyond(&visit, id, *row), Refresh::Never),
     };
-    Ok(page(&visit, &format!("Message {id}"), Refresh::ByEvents, content))
+    let content = html! { (content) @if let Some(of) = found.content() { (of.show(&visit, admin)) } };
+    Ok(page(&visit, &format!("Message {id}"), refresh, content))
 }
 
 pub(crate) fn parse_id(text: &str) -> Result<MessageId, Failure> {
@@ -55,8 +58,8 @@ pub(crate) fn parse_id(text: &str) -> Result<MessageId, Failure> {
 }
 
 /// The dead letters and the history have an index of message ids. The live messages have one only on MySQL, so they come last.
-async fn find(admin: &Admin, id: MessageId, row: Option<i64>) -> Result<Found, Failure> {
-    if let Some(row) = row {
+async fn find(admin: &Admin, id: MessageId, asked: &Asked) -> Result<Found, Failure> {
+    if let Some(row) = asked.row {
         match admin.live_message_in_row(row, id).await {
             Err(AdminError::NotLive { .. }) => {}
             message => return Ok(Found::Live(Box::new(message?))),
@@ -70,21 +73,32 @@ async fn find(admin: &Admin, id: MessageId, row: Option<i64>) -> Result<Found, F
     if let Ok(message) = admin.sent(id).await {
         return Ok(Found::Sent(Box::new(message)));
     }
-    match admin.live_message(id).await {
-        Err(AdminError::NotLive { .. }) => Err(Failure::not_found(format!(
+    match admin.search_live_message(id, asked.after).await? {
+        (Some(message), _) => Ok(Found::Live(Box::new(message))),
+        (None, Some(row)) => Ok(Found::Beyond(row)),
+        (None, None) => Err(Failure::not_found(format!(
             "There is no message {id}: it was sent and its topic keeps no history, it was cancelled or purged, or its transaction did not commit."
         ))),
-        message => Ok(Found::Live(Box::new(message?))),
     }
 }
 
 impl Found {
-    fn content(&self) -> Content<'_> {
+    fn content(&self) -> Option<Content<'_>> {
         match self {
-            Self::Live(of) => content(&of.topic, &of.kind, &of.headers_json, of.payload.as_deref()),
-            Self::Dead(of) => content(&of.topic, &of.kind, &of.headers_json, of.payload.as_deref()),
-            Self::Sent(of) => content(&of.topic, &of.kind, &of.headers_json, of.payload.as_deref()),
+            Self::Live(of) => Some(content(&of.topic, &of.kind, &of.headers_json, of.payload.as_deref())),
+            Self::Dead(of) => Some(content(&of.topic, &of.kind, &of.headers_json, of.payload.as_deref())),
+            Self::Sent(of) => Some(content(&of.topic, &of.kind, &of.headers_json, of.payload.as_deref())),
+            Self::Beyond(_) => None,
         }
+    }
+}
+
+/// A list of messages links to the row, and needs no search.
+fn beyond(visit: &Visit, id: MessageId, row: i64) -> Markup {
+    let link = visit.to("/message").with("id", id.to_string()).with("after", row.to_string());
+    html! {
+        p { "It is no dead letter, is not in the history, and is not among the live messages that were searched. There are more, and this database has no index of their ids." }
+        p { a rel="next" href=(link) { "Search on" } }
     }
 }
 

@@ -13,6 +13,7 @@ use crate::access::Right;
 use crate::failure::Failure;
 use crate::limits::PAGE_ROWS;
 use crate::state::Shared;
+use crate::topics::{KnownTopic, names};
 use crate::visit::{Link, Visit};
 
 #[derive(Debug, Deserialize)]
@@ -41,8 +42,9 @@ pub(crate) fn state_name(state: LiveState) -> &'static str {
 }
 
 pub(crate) async fn show(visit: Visit, State(shared): State<Shared>, asked: Query<Asked>) -> Answer {
-    let Some(topic) = given(&asked.topic).or_else(|| shared.topics().next()) else {
-        return Err(Failure::not_found("No topic is configured."));
+    let topics = shared.topics().await?;
+    let Some(topic) = given(&asked.topic).or_else(|| names(&topics).next()) else {
+        return Err(no_topic());
     };
     let filter = asked.filter(topic, &visit)?;
     let after = match given(&asked.after) {
@@ -57,7 +59,7 @@ pub(crate) async fn show(visit: Visit, State(shared): State<Shared>, asked: Quer
     let now = admin.now().await?;
     let more = found.next.map(|next| asked.link(&visit, topic).with("after", next.to_token()));
     let content = html! {
-        (form(&visit, &shared, &asked, topic))
+        (form(&visit, &topics, &asked, topic))
         (counts(&visit, topic, &count))
         (table(&visit, &found, now, more.is_some()))
         (next(more))
@@ -103,9 +105,14 @@ impl Asked {
     }
 }
 
-fn form(visit: &Visit, shared: &Shared, asked: &Asked, topic: &str) -> Markup {
+/// The page of a topic, where there is none.
+pub(crate) fn no_topic() -> Failure {
+    Failure::not_found("No topic is configured, and the tables hold nothing of any.")
+}
+
+fn form(visit: &Visit, topics: &[KnownTopic], asked: &Asked, topic: &str) -> Markup {
     // A topic that is no longer configured may have messages, too.
-    let mut names: Vec<&str> = shared.topics().collect();
+    let mut names: Vec<&str> = names(topics).collect();
     if !names.contains(&topic) {
         names.push(topic);
     }

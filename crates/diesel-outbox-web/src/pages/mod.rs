@@ -14,6 +14,7 @@ pub(crate) mod overview;
 pub(crate) mod parts;
 pub(crate) mod preview;
 pub(crate) mod topics;
+pub(crate) mod verify;
 
 use axum::response::Response;
 

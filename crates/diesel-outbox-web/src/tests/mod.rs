@@ -8,3 +8,4 @@ mod pages;
 mod prefix;
 mod rights;
 mod site;
+mod verify;

@@ -12,7 +12,7 @@ use self::page::{Page, Scripts};
 use self::shop::Shop;
 
 /// The pages that the documentation shows.
-const PICTURES: [&str; 3] = ["/overview", "/dead-letters", "/topics"];
+const PICTURES: [&str; 1] = ["/dead-letters"];
 
 async fn every_act(shop: Shop, scripts: Scripts) {
     let Some(driver) = shared_or_skip(ServerKind::Chromium) else { return };
@@ -83,7 +83,7 @@ async fn an_open_page_refreshes_itself() {
     page.close().await;
 }
 
-/// With `OUTBOX_PICTURES` set to a folder, the pages are saved there for the documentation.
+/// With `OUTBOX_PICTURES` set to a folder, from the root of the repository, the pages are saved there for the documentation.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pages_look_as_the_documentation_shows_them() {
     let Some(driver) = shared_or_skip(ServerKind::Chromium) else { return };
@@ -104,7 +104,8 @@ async fn pages_look_as_the_documentation_shows_them() {
         assert!(picture.starts_with(b"\x89PNG"));
         if let Some(folder) = std::env::var_os("OUTBOX_PICTURES") {
             let name = format!("dashboard-{}.png", path.trim_start_matches('/'));
-            std::fs::write(std::path::Path::new(&folder).join(name), picture).expect("save the picture");
+            let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+            std::fs::write(root.join(folder).join(name), picture).expect("save the picture");
         }
     }
     page.assert_clean().await;

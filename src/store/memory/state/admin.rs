@@ -108,6 +108,7 @@ impl State {
         &self,
         filter: &DeadLetterFilter,
         after: Option<&DeadLetterCursor>,
+        until: Option<&DeadLetterCursor>,
         rows_max: usize,
     ) -> Vec<DeadLetter> {
         let mut found: Vec<DeadLetter> =
@@ -117,6 +118,10 @@ impl State {
         if let Some(after) = after {
             let after = place(&after.topic, after.dead_at, after.message_id);
             found.retain(|letter| place(&letter.topic, letter.dead_at, letter.message_id) > after);
+        }
+        if let Some(until) = until {
+            let until = place(&until.topic, until.dead_at, until.message_id);
+            found.retain(|letter| place(&letter.topic, letter.dead_at, letter.message_id) <= until);
         }
         found.truncate(rows_max);
         found
@@ -143,10 +148,8 @@ impl State {
         filter: &DeadLetterFilter,
         rows_max: usize,
     ) -> Vec<DeadLetterGroup> {
-        let mut range = filter.clone();
-        (range.kind, range.key, range.reason, range.class) = (None, None, None, None);
         let mut groups: BTreeMap<(Arc<str>, String, Option<String>), DeadLetterGroup> = BTreeMap::new();
-        for letter in self.dead_letters(&range, None, rows_max) {
+        for letter in self.dead_letters(&filter.indexed(), None, None, rows_max) {
             let (topic, reason) = (Arc::clone(&letter.topic), letter.typed_reason());
             let class = last_class(&letter).map(str::to_owned);
             let group = groups.entry((Arc::clone(&topic), reason.to_string(), class.clone()));

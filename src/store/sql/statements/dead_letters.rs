@@ -65,18 +65,18 @@ statements! {
     /// Counts what a search reads by topic, reason word and class, and how many of it meet further conditions.
     groups {
         postgres: "
-            WITH r AS (SELECT topic, reason, kind, key, errors FROM outbox_dead_letters WHERE {range} ORDER BY topic, dead_at LIMIT {rows_max})
+            WITH r AS (SELECT topic, reason, kind, key, errors, dead_at FROM outbox_dead_letters WHERE {range} ORDER BY topic, dead_at LIMIT {rows_max})
             SELECT topic, word, class, sum(hit), count(*) FROM (
               SELECT topic, split_part(reason, ':', 1) AS word, {last_class} AS class, CASE WHEN {conditions} THEN 1 ELSE 0 END AS hit FROM r
             ) g GROUP BY topic, word, class ORDER BY topic, word, class";
         mysql: "
-            WITH r AS (SELECT topic, reason, kind, `key`, errors FROM outbox_dead_letters WHERE {range} ORDER BY topic, dead_at LIMIT {rows_max})
+            WITH r AS (SELECT topic, reason, kind, `key`, errors, dead_at FROM outbox_dead_letters WHERE {range} ORDER BY topic, dead_at LIMIT {rows_max})
             SELECT topic, word, class, CAST(SUM(hit) AS SIGNED), COUNT(*) FROM (
               SELECT topic, SUBSTRING_INDEX(reason, ':', 1) AS word, {last_class} AS class, CASE WHEN {conditions} THEN 1 ELSE 0 END AS hit
               FROM r
             ) g GROUP BY topic, word, class ORDER BY topic, word, class";
         sqlite: "
-            WITH r AS (SELECT topic, reason, kind, key, errors FROM outbox_dead_letters WHERE {range} ORDER BY topic, dead_at LIMIT {rows_max})
+            WITH r AS (SELECT topic, reason, kind, key, errors, dead_at FROM outbox_dead_letters WHERE {range} ORDER BY topic, dead_at LIMIT {rows_max})
             SELECT topic, word, class, sum(hit), count(*) FROM (
               SELECT topic, substr(reason, 1, instr(reason || ':', ':') - 1) AS word, {last_class} AS class,
                 CASE WHEN {conditions} THEN 1 ELSE 0 END AS hit

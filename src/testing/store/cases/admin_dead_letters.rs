@@ -10,7 +10,7 @@ use crate::testing::store::support::*;
 
 /// Ids of the dead letters that a filter finds, in their order.
 async fn found(admin: &dyn AdminStore, filter: DeadLetterFilter) -> Vec<MessageId> {
-    let letters = admin.dead_letters(&filter, None, 100).await.expect("dead letters");
+    let letters = admin.dead_letters(&filter, None, None, 100).await.expect("dead letters");
     let cursors = admin.dead_letter_cursors(&filter, None, 100).await.expect("dead-letter cursors");
     let found: Vec<MessageId> = letters.iter().map(|letter| letter.message_id).collect();
     assert_eq!(letters.iter().map(|letter| letter.cursor()).collect::<Vec<_>>(), cursors, "both return the same");
@@ -57,7 +57,7 @@ pub async fn dead_letters_come_in_pages(under_test: &dyn StoreUnderTest) {
     let (mut seen, mut after, everything): (Vec<_>, Option<DeadLetterCursor>, _) =
         (Vec::new(), None, DeadLetterFilter::new());
     loop {
-        let page = admin.dead_letters(&everything, after.as_ref(), 2).await.expect("dead letters");
+        let page = admin.dead_letters(&everything, after.as_ref(), None, 2).await.expect("dead letters");
         assert!(page.len() <= 2);
         let Some(last) = page.last() else { break };
         after = Some(last.cursor());
@@ -69,6 +69,34 @@ pub async fn dead_letters_come_in_pages(under_test: &dyn StoreUnderTest) {
     ids.sort_unstable();
     dead.sort_unstable();
     assert_eq!(ids, dead);
+}
+
+/// A search may end at any position: within a topic, and in a later one. A scan ends where it has read enough of what the index finds.
+pub async fn dead_letters_are_found_up_to_the_end_of_a_scan(under_test: &dyn StoreUnderTest) {
+    let Some(admin) = under_test.store().admin() else { return };
+    for topic in ["invoices", TOPIC, "reminders"] {
+        for key in ["1", "2", "1"] {
+            insert_dead_letter(under_test, topic, key, "attempts").await;
+        }
+    }
+    let (all, key) = (DeadLetterFilter::new(), DeadLetterFilter::new().key("1"));
+    let positions = admin.dead_letter_cursors(&all, None, 100).await.expect("dead-letter cursors");
+    let befores = std::iter::once(None).chain(positions.iter().map(Some));
+    for (skipped, after) in befores.enumerate() {
+        for rows in 1..=positions.len() {
+            let end = admin.dead_letter_scan_end(&key, after, rows).await.expect("the end");
+            assert_eq!(end.as_ref(), positions[skipped..].get(rows - 1), "{rows} after {after:?}");
+            let Some(until) = &end else { continue };
+            let found = admin.dead_letters(&all, after, Some(until), 100).await.expect("dead letters");
+            let found: Vec<DeadLetterCursor> = found.iter().map(|letter| letter.cursor()).collect();
+            assert_eq!(found, positions[skipped..skipped + rows], "{rows} after {after:?}");
+            let of_key = admin.dead_letters(&key, after, Some(until), 100).await.expect("dead letters");
+            let of_key: Vec<DeadLetterCursor> = of_key.iter().map(|letter| letter.cursor()).collect();
+            assert!(of_key.iter().all(|cursor| found.contains(cursor)) && of_key.len() <= found.len());
+        }
+    }
+    let end = admin.dead_letter_scan_end(&all.topic(TOPIC), None, 3).await.expect("the end");
+    assert_eq!(end.as_ref(), positions.get(if TOPIC < "reminders" { 5 } else { 8 }), "of the topic alone");
 }
 
 /// Each condition of a filter is applied, and a dead letter must meet all of them.

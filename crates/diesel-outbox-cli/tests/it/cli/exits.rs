@@ -58,6 +58,7 @@ fn help_and_version_end_with_0() {
         "migrate",
         "audit",
         "tail",
+        "web",
         "support-bundle",
         "completions",
         "Exit codes",

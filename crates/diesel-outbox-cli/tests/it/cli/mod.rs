@@ -14,3 +14,4 @@ mod terminal;
 mod transcript;
 mod transcripts;
 mod verify;
+mod web;
