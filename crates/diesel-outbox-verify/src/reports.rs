@@ -38,14 +38,13 @@ pub(crate) async fn compare_with_reports(
         has_history,
     };
     let (mut after, mut size) = (None, PageSize::default());
-    while has_history {
+    let mut is_more = has_history;
+    while is_more {
         let (messages, next) = rows.sent(after, &mut size).await?;
         messages.iter().for_each(|message| outcome.push(message, sent_before));
         progress(Progress { phase: Phase::Rows, done: outcome.compared.sent, of: None });
+        is_more = next.is_some();
         after = next;
-        if after.is_none() {
-            break;
-        }
     }
     outcome.check(rows).await?;
     Ok(outcome)

@@ -152,7 +152,8 @@ mod tests {
 
     fn outcome(counts: Value, cannot_tell: Value) -> Outcome {
         let reports = VerifyReports::default();
-        let report = json!({ "topic": "orders", "until": "2026-11-26T08:00:00Z", "counts": counts, "cannot_tell": cannot_tell });
+        let report =
+            json!({ "topic": "orders", "until": "2026-11-26T08:00:00Z", "counts": counts, "cannot_tell": cannot_tell });
         reports.push(&report).expect("a report");
         reports.all()[0].outcome()
     }

@@ -123,7 +123,8 @@ impl AdminStore for MemoryStore {
         after: Option<&DeadLetterCursor>,
         rows_max: usize,
     ) -> Result<Vec<DeadLetterCursor>, StoreError> {
-        let letters = self.call(Call::ReadDeadLetters, |state| state.dead_letters(filter, after, None, rows_max)).await?;
+        let letters =
+            self.call(Call::ReadDeadLetters, |state| state.dead_letters(filter, after, None, rows_max)).await?;
         Ok(letters.iter().map(DeadLetter::cursor).collect())
     }
 

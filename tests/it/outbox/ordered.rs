@@ -166,7 +166,7 @@ where
             while !is_waiting(&mut side) {
                 assert!(std::time::Instant::now() < end, "no transaction waits for the key");
                 // InnoDB keeps what it shows of its locks for as long as it is asked again within 0.1 s.
-                thread::sleep(Duration::from_millis(200));
+                thread::park_timeout(Duration::from_millis(200));
             }
             Ok::<_, diesel::result::Error>(second)
         })

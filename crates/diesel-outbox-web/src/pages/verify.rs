@@ -2,7 +2,6 @@ use axum::extract::{Query, State};
 use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::Value;
-use std::time::SystemTime;
 
 use super::Answer;
 use super::layout::{Refresh, page};
@@ -20,7 +19,7 @@ pub(crate) struct Asked {
 
 /// The reports that the application has handed over.
 pub(crate) async fn list(visit: Visit, State(shared): State<Shared>) -> Answer {
-    let (reports, now) = (shared.reports.all(), SystemTime::now());
+    let (reports, now) = (shared.reports.all(), shared.reader().now().await?);
     let content = html! {
         p.quiet { "Comparisons of topics with the tables, as the application hands them to this dashboard: the latest, since it started." }
         @if reports.is_empty() { p.quiet { "None yet." } } @else {
@@ -45,8 +44,9 @@ pub(crate) async fn list(visit: Visit, State(shared): State<Shared>) -> Answer {
 pub(crate) async fn show(visit: Visit, State(shared): State<Shared>, asked: Query<Asked>) -> Answer {
     let report = asked.id.parse().ok().and_then(|id| shared.reports.find(id));
     let report = report.ok_or_else(|| Failure::not_found("There is no such report; only the latest are kept."))?;
+    let now = shared.reader().now().await?;
     let content = html! {
-        p { "The topic " code { (report.topic) } ", compared until " (instant(report.until(), SystemTime::now())) ": " (outcome(&report)) "." }
+        p { "The topic " code { (report.topic) } ", compared until " (instant(report.until(), now)) ": " (outcome(&report)) "." }
         table {
             thead { tr { th { "Verdict" } th.number { "Messages" } } }
             tbody { @for (verdict, count) in &report.counts { tr { td { (verdict) } td.number { (count) } } } }

@@ -9,7 +9,9 @@ use diesel::r2d2::{ConnectionManager, CustomizeConnection, Pool};
 use diesel::sql_types::BigInt;
 use diesel::{QueryableByName, SqliteConnection, sql_query};
 use diesel_async::sync_connection_wrapper::SyncConnectionWrapper;
-use diesel_async::{AsyncConnection as _, AsyncMysqlConnection, AsyncPgConnection, RunQueryDsl as _, SimpleAsyncConnection as _};
+use diesel_async::{
+    AsyncConnection as _, AsyncMysqlConnection, AsyncPgConnection, RunQueryDsl as _, SimpleAsyncConnection as _,
+};
 use diesel_outbox::admin::Admin;
 use diesel_outbox::relay::Relay;
 use diesel_outbox::store::{MysqlStore, PostgresStore, SQLITE_SET_UP, SqliteStore};

@@ -56,7 +56,9 @@ const MARIADB: Dialect = Dialect {
 };
 
 const SQLITE: Dialect = Dialect {
-    rows: |count| format!("(WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < {count}) SELECT n FROM r)"),
+    rows: |count| {
+        format!("(WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < {count}) SELECT n FROM r)")
+    },
     message_id: "randomblob(16)",
     instant: |millis| format!("CAST((julianday('now') - 2440587.5) * 86400000 AS integer) + ({millis})"),
     epoch: "0",

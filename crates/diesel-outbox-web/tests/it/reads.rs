@@ -24,7 +24,8 @@ pub(crate) async fn so_far(database: &Database) -> i64 {
                 + database.number(&format!("{by_scan} {of_tables}")).await
         }
         Kind::Mariadb => {
-            let sql = "SELECT CAST(COALESCE(SUM(ROWS_READ), 0) AS SIGNED) AS number FROM information_schema.TABLE_STATISTICS";
+            let sql =
+                "SELECT CAST(COALESCE(SUM(ROWS_READ), 0) AS SIGNED) AS number FROM information_schema.TABLE_STATISTICS";
             database.number(&format!("{sql} WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME IN ('{m}', '{d}')")).await
         }
         Kind::Sqlite => 0,

@@ -115,10 +115,14 @@ mod tests {
 
     #[test]
     fn hosts_are_addresses_and_the_configured_names() {
-        for own in ["127.0.0.1:8090", "10.0.0.5", "[::1]:8090", "localhost:8090", "ops.example.com", "ops.example.com:443"] {
+        for own in
+            ["127.0.0.1:8090", "10.0.0.5", "[::1]:8090", "localhost:8090", "ops.example.com", "ops.example.com:443"]
+        {
             assert!(gate().is_own_host(&headers(HOST, &[own])), "{own}");
         }
-        for other in ["evil.example.com", "ops.example.com.evil.com", "127.0.0.1.evil.com:8090", "localhost.evil.com", ""] {
+        for other in
+            ["evil.example.com", "ops.example.com.evil.com", "127.0.0.1.evil.com:8090", "localhost.evil.com", ""]
+        {
             assert!(!gate().is_own_host(&headers(HOST, &[other])), "{other}");
         }
         assert!(!gate().is_own_host(&headers(HOST, &["localhost", "evil.example.com"])), "two of them");

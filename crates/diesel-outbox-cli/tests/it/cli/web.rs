@@ -69,7 +69,9 @@ impl Web {
         let others = headers.iter().filter(|(name, _)| *name != "host");
         let others: String = others.map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         let length = body.len();
-        let head = format!("{method} {path} HTTP/1.1\r\nhost: {host}\r\n{others}connection: close\r\ncontent-length: {length}\r\n\r\n");
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nhost: {host}\r\n{others}connection: close\r\ncontent-length: {length}\r\n\r\n"
+        );
         stream.write_all((head + body).as_bytes()).expect("send");
         let mut text = String::new();
         stream.read_to_string(&mut text).expect("a response");
@@ -128,7 +130,9 @@ async fn needs_its_token(kind: Kind) {
     let mut web = Web::start(&shop, &[], None);
     let (_, token) = web.place.split_once("/?token=").expect("a token is printed");
     let right = format!("outbox_{}={token}", web.port());
-    for (path, cookie) in [("/overview", ""), ("/overview", "outbox_{port}=wrong"), ("/?token=wrong", &right), ("/nowhere", "")] {
+    for (path, cookie) in
+        [("/overview", ""), ("/overview", "outbox_{port}=wrong"), ("/?token=wrong", &right), ("/nowhere", "")]
+    {
         let refused = web.get(path, cookie);
         assert_eq!(refused.status, 403, "{path}, {cookie}: {}", refused.text);
         assert!(refused.text.contains("needs its token") && !refused.text.contains(token), "{}", refused.text);
@@ -200,7 +204,9 @@ async fn changes_need_rights_and_come_from_its_own_pages_on_sqlite() {
 async fn only_its_own_host_names_are_answered_on_sqlite() {
     let shop = Shop::fresh(Kind::Sqlite).await.expect("a file");
     let web = Web::start(&shop, &["--allow-anyone", "--rights", "all"], None);
-    for (host, status) in [("evil.example.com", 421), ("127.0.0.1.evil.com", 421), ("localhost", 200), (&*web.address, 200)] {
+    for (host, status) in
+        [("evil.example.com", 421), ("127.0.0.1.evil.com", 421), ("localhost", 200), (&*web.address, 200)]
+    {
         assert_eq!(web.send("GET", "/overview", &[("host", host)], "").status, status, "{host}");
     }
     let behind = Web::start(&shop, &["--allow-anyone", "--origin", "https://ops.example.com"], None);
