@@ -40,7 +40,7 @@ impl When {
     pub(crate) fn at(self, now: SystemTime) -> SystemTime {
         match self {
             Self::At(at) => at,
-            Self::Ago(ago) => now.checked_sub(ago).unwrap_or(SystemTime::UNIX_EPOCH),
+            Self::Ago(ago) => now.checked_sub(ago).unwrap_or(SystemTime::UNIX_EPOCH).max(SystemTime::UNIX_EPOCH),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use diesel_outbox::internals::store::InsertOptions;
 
-use super::shop::{HOUR, SECOND, Shop, only_doubt, verdicts};
+use super::shop::{HOUR, SECOND, Shop, in_millis, only_doubt, verdicts};
 use crate::{Compaction, Doubt, OpenTransaction, Partition};
 
 #[tokio::test]
@@ -38,7 +38,7 @@ async fn a_record_older_than_the_history_is_no_phantom() {
     let [Doubt::HistoryRetention { records: 1, since: Some(since) }] = report.cannot_tell[..] else {
         panic!("{report:?}")
     };
-    assert_eq!(since, shop.topic.partitions[0][1].at);
+    assert_eq!(since, in_millis(shop.topic.partitions[0][1].at));
 }
 
 #[tokio::test]

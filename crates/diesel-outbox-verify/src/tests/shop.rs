@@ -197,3 +197,10 @@ pub(super) fn only_doubt(report: &Report) -> &Doubt {
     assert!(!report.is_clean());
     doubt
 }
+
+/// As precise as what verify keeps.
+pub(crate) fn in_millis(at: SystemTime) -> SystemTime {
+    let since = at.duration_since(SystemTime::UNIX_EPOCH).expect("a time after 1970");
+    SystemTime::UNIX_EPOCH
+        + Duration::from_millis(u64::try_from(since.as_millis()).expect("a time before the year 500 million"))
+}

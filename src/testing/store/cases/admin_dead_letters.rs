@@ -81,8 +81,8 @@ pub async fn dead_letters_are_found_up_to_the_end_of_a_scan(under_test: &dyn Sto
     }
     let (all, key) = (DeadLetterFilter::new(), DeadLetterFilter::new().key("1"));
     let positions = admin.dead_letter_cursors(&all, None, 100).await.expect("dead-letter cursors");
-    let befores = std::iter::once(None).chain(positions.iter().map(Some));
-    for (skipped, after) in befores.enumerate() {
+    let starts = std::iter::once(None).chain(positions.iter().map(Some));
+    for (skipped, after) in starts.enumerate() {
         for rows in 1..=positions.len() {
             let end = admin.dead_letter_scan_end(&key, after, rows).await.expect("the end");
             assert_eq!(end.as_ref(), positions[skipped..].get(rows - 1), "{rows} after {after:?}");
