@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use diesel_outbox::metrics::{ALL, Metric, MetricKind};
 
-/// The most words of README.md, and of it and the users' pages together. The dashboard, the command line, traces and verify
-/// came with a page each after the first limit of 22,000.
+/// The most words of README.md, and of it and the users' pages together. The dashboard, the command line, traces and verify came with a
+/// page each after the first limit of 22,000.
 const README_WORDS_MAX: usize = 1_200;
 const USER_WORDS_MAX: usize = 24_000;
 
