@@ -192,7 +192,7 @@ mod tests {
     fn everything_comes_back_in_order_however_small_the_buffer() {
         let mut expected: Vec<u64> = shuffled(1_000).collect();
         expected.sort_unstable();
-        for (entries_max, runs_max, written) in [(10_000, 64, 0), (1_000, 64, 1), (100, 64, 10), (7, 5, 142 + 34)] {
+        for (entries_max, runs_max, written) in [(10_000, 64, 0), (1_000, 64, 1), (100, 64, 10), (7, 5, 142 + 35)] {
             let mut sorter = sorter(entries_max, runs_max);
             shuffled(1_000).for_each(|number| sorter.push(number).expect("pushed"));
             assert!(sorter.runs.len() <= runs_max && sorter.buffer.len() < entries_max);

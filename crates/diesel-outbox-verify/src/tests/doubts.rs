@@ -3,6 +3,7 @@
 use diesel_outbox::internals::store::InsertOptions;
 
 use super::shop::{HOUR, SECOND, Shop, only_doubt, verdicts};
+use crate::entry::Millis;
 use crate::{Compaction, Doubt, OpenTransaction, Partition};
 
 #[tokio::test]
@@ -38,7 +39,7 @@ async fn a_record_older_than_the_history_is_no_phantom() {
     let [Doubt::HistoryRetention { records: 1, since: Some(since) }] = report.cannot_tell[..] else {
         panic!("{report:?}")
     };
-    assert_eq!(since, shop.topic.partitions[0][1].at);
+    assert_eq!(Millis::of(since), Millis::of(shop.topic.partitions[0][1].at));
 }
 
 #[tokio::test]
