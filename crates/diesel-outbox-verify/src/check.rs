@@ -125,7 +125,7 @@ impl Check<'_> {
             // Of a dead letter, only the record knows it.
             let deliver_at = found.place.deliver_at.map_or(record.deliver_at, Millis::of);
             if record.at.plus(EARLY_MIN) < deliver_at {
-                found.place.deliver_at = deliver_at.at();
+                found.place.deliver_at = found.place.deliver_at.or(deliver_at.at());
                 findings.push(Finding::Early { row: found.place, record: self.place(&record) });
             }
         }

@@ -21,7 +21,7 @@ async fn wrong_arguments_end_with_2_on_sqlite() {
         &["verify", "--topic", "orders"],
         &["verify", "--kafka", "127.0.0.1:1"],
         &["verify", "--topic", "orders", "--kafka", "127.0.0.1:1", "--processed-within", "1m"],
-        &["verify", "--topic", "orders", "--processed-within", "1m", "--until", "2000-01-01"],
+        &["verify", "--topic", "orders", "--processed-within", "1m", "--since", "2000-01-02", "--until", "2000-01-01"],
         &["migrate", "sql", "0000outbox99"],
         &["status", "--statement-timeout", "soon"],
         &["status", "--prefix", "Robert'); DROP"],
