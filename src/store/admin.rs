@@ -107,8 +107,8 @@ pub trait AdminStore: fmt::Debug + Send + Sync {
         rows_max: usize,
     ) -> Result<Vec<DeadLetter>, StoreError>;
 
-    /// The position of the dead letter at which a search would have read `rows` of those that the [index](DeadLetterFilter::indexed)
-    /// finds; `None` if there are fewer.
+    /// The position of the dead letter at which a search would have read `rows` of those that the index finds; `None` if there are
+    /// fewer.
     async fn dead_letter_scan_end(
         &self,
         filter: &DeadLetterFilter,
@@ -133,8 +133,8 @@ pub trait AdminStore: fmt::Debug + Send + Sync {
     /// Counts dead letters by topic and reason word. Reads all of them, without payloads.
     async fn count_dead_letters(&self) -> Result<Vec<DeadLetterCount>, StoreError>;
 
-    /// Counts dead letters by topic, reason word and class of the last noted failure. Reads those that the
-    /// [index](DeadLetterFilter::indexed) finds, at most `rows_max`, and reports of each group how many were read and how many of them meet the other conditions, too.
+    /// Counts dead letters by topic, reason word and class of the last noted failure. Reads those that the index finds, at most
+    /// `rows_max`, and reports of each group how many were read and how many of them meet the other conditions, too.
     async fn group_dead_letters(
         &self,
         filter: &DeadLetterFilter,
