@@ -1,5 +1,6 @@
 //! Opens the database, whichever it is.
 
+#[cfg(feature = "sqlite")]
 use std::path::Path;
 use std::time::Duration;
 
@@ -56,6 +57,7 @@ pub(crate) fn admin(outbox: &Outbox, address: &Address, options: &Options) -> Re
     }
 }
 
+#[cfg(feature = "sqlite")]
 pub(crate) fn path_text(path: &Path) -> Result<&str, Error> {
     path.to_str().ok_or_else(|| Error::usage(format!("the path {} is not UTF-8", path.display())))
 }

@@ -51,6 +51,9 @@
 //! | 4 | `check` or `verify` found nothing wrong, but could not look at everything |
 #![forbid(unsafe_code)]
 
+#[cfg(not(any(feature = "postgres", feature = "mysql", feature = "sqlite")))]
+compile_error!("diesel-outbox-cli needs a database: enable its feature postgres, mysql or sqlite");
+
 mod address;
 mod application;
 mod arguments;

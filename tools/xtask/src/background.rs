@@ -71,8 +71,7 @@ impl Steps<'_> {
             }
             jobs.push(Job::check("features: dashboard", cargo(features::DASHBOARD)));
             for choice in features::CLI_CHOICES {
-                let suite =
-                    format!("features of the command line: {}", if choice.is_empty() { "none" } else { choice });
+                let suite = format!("features of the command line: {choice}");
                 jobs.push(Job::check(&suite, cargo(&features::check_cli(choice))));
             }
             jobs.push(Job::check("features: injected bugs", cargo(features::INJECTED_BUGS)));

@@ -24,8 +24,9 @@ pub(crate) const CHOICES: &[&str] = &[
     "sqlite,mobc,r2d2",
 ];
 
-/// The same for the command line: without a database, a broker or the dashboard, and with each alone.
-pub(crate) const CLI_CHOICES: &[&str] = &["", "postgres", "mysql", "sqlite", "kafka", "rocketmq", "web"];
+/// The same for the command line, which needs a database: each alone, then with a broker or the dashboard.
+pub(crate) const CLI_CHOICES: &[&str] =
+    &["postgres", "mysql", "sqlite", "sqlite,kafka", "sqlite,rocketmq", "sqlite,web"];
 
 /// The arguments that check one set. Clippy, because its `-D warnings` applies to the library alone; with `RUSTFLAGS` every
 /// dependency would be rebuilt.

@@ -67,14 +67,13 @@ impl MigrationConnection {
     }
 
     async fn set_up(&mut self, lock_wait: Duration) -> Result<(), Error> {
-        let millis = lock_wait.as_millis().max(1);
         let settings: String = match self {
             #[cfg(feature = "postgres")]
-            Self::Postgres(_) => format!("SET lock_timeout = {millis}"),
+            Self::Postgres(_) => format!("SET lock_timeout = {}", lock_wait.as_millis().max(1)),
             #[cfg(feature = "mysql")]
             Self::Mysql(_) => format!("SET SESSION lock_wait_timeout = {}", lock_wait.as_secs().max(1)),
             #[cfg(feature = "sqlite")]
-            Self::Sqlite(_) => format!("PRAGMA busy_timeout = {millis}"),
+            Self::Sqlite(_) => format!("PRAGMA busy_timeout = {}", lock_wait.as_millis().max(1)),
         };
         let set = on_each!(self, conn => conn.batch_execute(&settings).await);
         set.map_err(|error| MigrateError::from(error).into())
