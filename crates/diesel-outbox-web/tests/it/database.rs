@@ -40,6 +40,7 @@ pub(crate) struct Database {
     pub(crate) url: String,
     pub(crate) names: TableNames,
     pub(crate) outbox: Outbox,
+    control: tokio::sync::Mutex<Control>,
     folder: Option<tempfile::TempDir>,
 }
 
@@ -49,23 +50,34 @@ struct Number {
     number: i64,
 }
 
-/// Does something over a connection of each kind.
-macro_rules! over_connection {
-    ($database:expr, $conn:ident => $done:expr) => {
-        match $database.kind {
-            Kind::Postgres => {
-                let mut $conn = AsyncPgConnection::establish(&$database.url).await.expect("connect");
-                $done
-            }
-            Kind::Mariadb => {
-                let mut $conn = AsyncMysqlConnection::establish(&$database.url).await.expect("connect");
-                $done
-            }
+/// The connection of the test itself: to log in takes longer than most statements.
+enum Control {
+    Postgres(AsyncPgConnection),
+    Mysql(AsyncMysqlConnection),
+    Sqlite(Sqlite),
+}
+
+impl Control {
+    async fn open(kind: Kind, url: &str) -> Self {
+        match kind {
+            Kind::Postgres => Self::Postgres(AsyncPgConnection::establish(url).await.expect("connect")),
+            Kind::Mariadb => Self::Mysql(AsyncMysqlConnection::establish(url).await.expect("connect")),
             Kind::Sqlite => {
-                let mut $conn = Sqlite::establish(&$database.url).await.expect("open");
-                $conn.batch_execute(SQLITE_SET_UP).await.expect("set up");
-                $done
+                let mut conn = Sqlite::establish(url).await.expect("open");
+                conn.batch_execute(SQLITE_SET_UP).await.expect("set up");
+                Self::Sqlite(conn)
             }
+        }
+    }
+}
+
+/// Does something over this connection.
+macro_rules! over_control {
+    ($control:expr, $conn:ident => $done:expr) => {
+        match $control {
+            Control::Postgres($conn) => $done,
+            Control::Mysql($conn) => $done,
+            Control::Sqlite($conn) => $done,
         }
     };
 }
@@ -116,21 +128,22 @@ impl Database {
         };
         let unique = MessageId::new().as_uuid().simple().to_string();
         let names = TableNames::default().prefix(format!("l{}_", &unique[20..])).expect("a prefix");
-        let database = Self { kind, url, outbox: outbox(&names), names, folder };
-        over_connection!(database, conn => database.outbox.migrate_async(&mut conn).await.expect("migrate"));
-        Some(database)
+        let (outbox, mut control) = (outbox(&names), Control::open(kind, &url).await);
+        over_control!(&mut control, conn => outbox.migrate_async(conn).await.map(drop).expect("migrate"));
+        Some(Self { kind, url, outbox, names, control: control.into(), folder })
     }
 
     /// `{m}` and `{d}` stand for the tables of live messages and of dead letters.
     pub(crate) async fn run(&self, sql: &str) {
         let sql = sql.replace("{m}", &self.names.messages()).replace("{d}", &self.names.dead_letters());
-        over_connection!(self, conn => conn.batch_execute(&sql).await.unwrap_or_else(|error| panic!("{sql}: {error}")));
+        let done = over_control!(&mut *self.control.lock().await, conn => conn.batch_execute(&sql).await);
+        done.unwrap_or_else(|error| panic!("{sql}: {error}"));
     }
 
     /// The first column, which is called `number`.
     pub(crate) async fn number(&self, sql: &str) -> i64 {
         let sql = sql.replace("{m}", &self.names.messages()).replace("{d}", &self.names.dead_letters());
-        let rows = over_connection!(self, conn => sql_query(&sql).load::<Number>(&mut conn).await);
+        let rows = over_control!(&mut *self.control.lock().await, conn => sql_query(&sql).load::<Number>(conn).await);
         rows.unwrap_or_else(|error| panic!("{sql}: {error}"))[0].number
     }
 

@@ -9,9 +9,9 @@ use crate::fill::{LIVE, fill};
 use crate::pages::{all, next_of, request};
 use crate::reads;
 
-/// Rows that one page reads at most: the blocked keys of a page, which read 1,000 on either side of 50 messages, and the counts around
-/// them. The tables have ten times as many.
-const ROWS_MAX: i64 = 150_000;
+/// Rows that one page reads at most: a calendar counts 10,000 in each of its 27 periods, which is the most that any page reads. The
+/// tables have four times as many.
+const ROWS_MAX: i64 = 275_000;
 
 /// Rows of one search by a message id.
 const SEARCHED_MAX: i64 = 100_000;
@@ -60,6 +60,8 @@ async fn search_to_its_end(database: &Database) {
 /// A dashboard for each page, whose sessions report at their end.
 async fn counted(database: &Database, paths: &[String]) -> Vec<(String, i64)> {
     reads::start(database).await;
+    // What was read before is not a page's.
+    reads::wait_for_sessions(database).await;
     let mut excess = Vec::new();
     for path in paths {
         let before = reads::so_far(database).await;

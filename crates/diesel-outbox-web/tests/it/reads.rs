@@ -17,11 +17,11 @@ pub(crate) async fn so_far(database: &Database) -> i64 {
     let (m, d) = (database.names.messages(), database.names.dead_letters());
     match database.kind {
         Kind::Postgres => {
-            let by_index = "SELECT coalesce(sum(idx_tup_read), 0)::bigint AS number FROM pg_stat_user_indexes";
-            let by_scan = "SELECT coalesce(sum(seq_tup_read), 0)::bigint AS number FROM pg_stat_user_tables";
+            let by_index = "SELECT sum(idx_tup_read) FROM pg_stat_user_indexes";
+            let by_scan = "SELECT sum(seq_tup_read) FROM pg_stat_user_tables";
             let of_tables = format!("WHERE relname IN ('{m}', '{d}')");
-            database.number(&format!("{by_index} {of_tables}")).await
-                + database.number(&format!("{by_scan} {of_tables}")).await
+            let sql = format!("SELECT (({by_index} {of_tables}) + ({by_scan} {of_tables}))::bigint AS number");
+            database.number(&sql).await
         }
         Kind::Mariadb => {
             let sql =
