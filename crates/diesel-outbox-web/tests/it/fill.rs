@@ -24,6 +24,8 @@ struct Dialect {
     epoch: &'static str,
     key: &'static str,
     text: fn(&str) -> String,
+    /// Makes bytes of a text.
+    bytes: fn(&str) -> String,
     /// What is done first, so that the rest goes fast.
     prepare: &'static str,
     /// Makes JSON of a text in a CASE.
@@ -38,6 +40,7 @@ const POSTGRES: Dialect = Dialect {
     epoch: "'epoch'",
     key: "key",
     text: |number| format!("({number})::text"),
+    bytes: str::to_owned,
     prepare: "ALTER TABLE {m} SET UNLOGGED; ALTER TABLE {d} SET UNLOGGED",
     json: "::jsonb",
     analyze: "ANALYZE {m}; ANALYZE {d}",
@@ -50,6 +53,7 @@ const MARIADB: Dialect = Dialect {
     epoch: "'1970-01-01 00:00:00'",
     key: "`key`",
     text: |number| format!("CAST({number} AS CHAR)"),
+    bytes: str::to_owned,
     prepare: "SELECT 1",
     json: "",
     analyze: "ANALYZE TABLE {m}; ANALYZE TABLE {d}",
@@ -64,6 +68,7 @@ const SQLITE: Dialect = Dialect {
     epoch: "0",
     key: "key",
     text: |number| format!("CAST({number} AS text)"),
+    bytes: |text| format!("CAST({text} AS blob)"),
     prepare: "SELECT 1",
     json: "",
     analyze: "ANALYZE",
@@ -112,12 +117,13 @@ impl Dialect {
         let later = (self.instant)(&format!("{HOUR} + n * 2000"));
         format!(
             "INSERT INTO {{m}} (message_id, topic, {key}, kind, headers, payload, due_at, deliver_at, epoch, attempts, failures, errors) \
-             SELECT {id}, 'orders', {number}, 'placed', {HEADERS}, {PAYLOAD}, \
+             SELECT {id}, 'orders', {number}, 'placed', {HEADERS}, {payload}, \
                CASE n % 4 WHEN 0 THEN {due} WHEN 1 THEN {leased} ELSE {later} END, \
                CASE n % 4 WHEN 2 THEN {later} END, CASE n % 4 WHEN 1 THEN 1 WHEN 3 THEN 3 ELSE 0 END, \
                CASE n % 4 WHEN 3 THEN 2 ELSE 0 END, CASE n % 4 WHEN 3 THEN 2 ELSE 0 END, \
                CASE n % 4 WHEN 3 THEN {ERRORS}{json} ELSE '[]'{json} END FROM {rows}",
             id = self.id("0"),
+            payload = (self.bytes)(PAYLOAD),
             number = (self.text)("n % 1000"),
             due = (self.instant)(&format!("n - {ORDERS} - {HOUR}")),
             leased = (self.instant)("600000"),
@@ -129,10 +135,11 @@ impl Dialect {
         let Self { key, epoch, json, .. } = self;
         format!(
             "INSERT INTO {{m}} (message_id, topic, {key}, kind, headers, payload, lane, due_at, failures, errors) \
-             SELECT {id}, 'payments', {number}, 'paid', {HEADERS}, {PAYLOAD}, n % {LANES}, {epoch}, \
+             SELECT {id}, 'payments', {number}, 'paid', {HEADERS}, {payload}, n % {LANES}, {epoch}, \
                CASE WHEN n <= {FAILED} THEN 1 ELSE 0 END, CASE WHEN n <= {FAILED} THEN {ERRORS}{json} ELSE '[]'{json} END \
              FROM {rows}",
             id = self.id("1"),
+            payload = (self.bytes)(PAYLOAD),
             number = (self.text)("n % 1000"),
             rows = (self.rows)(PAYMENTS),
         )
@@ -143,8 +150,9 @@ impl Dialect {
         let later = (self.instant)("n * 10000");
         format!(
             "INSERT INTO {{m}} (message_id, topic, {key}, kind, headers, payload, due_at, deliver_at) \
-             SELECT {id}, 'reminders', {number}, 'reminder', {HEADERS}, {PAYLOAD}, {later}, {later} FROM {rows}",
+             SELECT {id}, 'reminders', {number}, 'reminder', {HEADERS}, {payload}, {later}, {later} FROM {rows}",
             id = self.id("2"),
+            payload = (self.bytes)(PAYLOAD),
             number = (self.text)("n"),
             rows = (self.rows)(REMINDERS),
         )
@@ -157,9 +165,10 @@ impl Dialect {
         format!(
             "INSERT INTO {{d}} (id, message_id, topic, lane, {key}, kind, headers, payload, due_at, epoch, attempts, failures, errors, \
                created_at, reason, dead_at) \
-             SELECT 10000000 + n, {id}, '{topic}', {lane}, {number}, 'placed', {HEADERS}, {PAYLOAD}, {now}, 0, 5, 5, {ERRORS}{json}, \
+             SELECT 10000000 + n, {id}, '{topic}', {lane}, {number}, 'placed', {HEADERS}, {payload}, {now}, 0, 5, 5, {ERRORS}{json}, \
                {now}, '{reason}', {died} FROM {rows}",
             id = self.id(space),
+            payload = (self.bytes)(PAYLOAD),
             number = (self.text)("n % 1000"),
             now = (self.instant)("0"),
             died = (self.instant)(&format!("(n - {count}) * 10 - 1000")),
