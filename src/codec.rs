@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 /// Encodes an event as a payload.
 ///
@@ -94,6 +95,11 @@ impl<T: AsRef<[u8]> + ?Sized> Codec<T> for Raw {
 /// ```
 #[derive(Debug)]
 pub struct CodecError(Box<dyn std::error::Error + Send + Sync>);
+
+/// The event in a stored payload that [`Json`] wrote. A tombstone is read as `null`.
+pub(crate) fn decode_json<T: DeserializeOwned>(payload: Option<&[u8]>) -> Result<T, CodecError> {
+    serde_json::from_slice(payload.unwrap_or(b"null")).map_err(CodecError::new)
+}
 
 impl CodecError {
     /// Wraps a codec's own error.

@@ -9,10 +9,13 @@ macro_rules! guides {
             ///
             /// [bench-results]: https://github.com/diesel-outbox/diesel-outbox/blob/main/docs/internals/performance.md
             /// [changelog]: crate::guide::changelog
+            /// [command-line]: crate::guide::command_line
             /// [copies]: crate::guide::guarantees#recognise-copies
+            /// [dashboard]: crate::guide::dashboard
             /// [dead-letters]: crate::guide::dead_letters
             /// [delayed]: crate::guide::delayed
             /// [design]: https://github.com/diesel-outbox/diesel-outbox/blob/main/docs/internals/design.md
+            /// [events]: crate::guide::events
             /// [faq]: crate::guide::faq
             /// [getting-started]: crate::guide::getting_started
             /// [guarantees]: crate::guide::guarantees
@@ -27,9 +30,11 @@ macro_rules! guides {
             /// [pgbouncer]: crate::guide::pgbouncer
             /// [rocketmq]: crate::guide::rocketmq
             /// [testing-your-application]: crate::guide::testing_your_application
+            /// [tracing]: crate::guide::tracing
             /// [transports]: crate::guide::transports
             /// [tuning]: crate::guide::tuning
             /// [upgrading]: crate::guide::upgrading
+            /// [verify]: crate::guide::verify
             #[doc = concat!("\n", include_str!($file))]
             pub mod $name {}
         )+
@@ -39,10 +44,16 @@ macro_rules! guides {
 guides! {
     /// What changed from version to version.
     changelog = "../CHANGELOG.md";
+    /// The program `outbox`: look into an outbox and operate it, from a shell or by a subcommand of the application.
+    command_line = "../docs/command-line.md";
+    /// The web page for operators, and how to nest it in an application.
+    dashboard = "../docs/dashboard.md";
     /// Why a message was not delivered, and how to redrive, correct or delete it.
     dead_letters = "../docs/dead-letters.md";
     /// How to send a message later, and how to cancel it.
     delayed = "../docs/delayed.md";
+    /// Every log event: its id, level, fields, and what to do.
+    events = "../docs/events.md";
     /// What to do about each symptom, error and log line.
     faq = "../docs/faq.md";
     /// From `cargo add` to a message in Kafka, on each database.
@@ -67,12 +78,16 @@ guides! {
     rocketmq = "../docs/rocketmq.md";
     /// How to test your application, and your own transport.
     testing_your_application = "../docs/testing-your-application.md";
+    /// OpenTelemetry traces, from the enqueue to the consumers.
+    tracing = "../docs/tracing.md";
     /// How to choose a transport, and what each failure does.
     transports = "../docs/transports.md";
     /// What the outbox costs, how to size it, and which setting to change for which effect.
     tuning = "../docs/tuning.md";
     /// How to upgrade and go back, and how to change the table while relays run.
     upgrading = "../docs/upgrading.md";
+    /// How to prove that the tables and a topic agree, and what to do where they do not.
+    verify = "../docs/verify.md";
 }
 
 #[cfg(doctest)]

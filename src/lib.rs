@@ -60,15 +60,17 @@
 //! | use your own instrumentation | [`CommitHook`] |
 //! | create the tables | [`Outbox::migrate`], [`migrations`], [`TableNames`] |
 //! | run a relay | [`relay`], [`Limits`], [`store`], [`transport`]; for several databases [`relay::Relays`] |
+//! | add headers to every message | [`EnqueueInterceptor`]; OpenTelemetry traces: [tracing](guide::tracing) |
 //! | monitor | [`metrics`], [`relay::RelayStatus`], [`relay::Backlog`], logs through `tracing` |
-//! | cancel, redrive, pause, look up | [`admin::Admin`] |
+//! | cancel, redrive, pause, look up | [`admin::Admin`]; on a web page with the [dashboard](guide::dashboard) |
 //! | test | [`TestOutbox`], [`transport::MemoryTransport`], [`store::MemoryStore`], [`testing`] |
 //!
 //! The [guides](guide) are the pages of the repository: [getting started](guide::getting_started),
 //! [transports](guide::transports) with [Kafka](guide::kafka), [RocketMQ](guide::rocketmq) and [HTTP](guide::http),
 //! [ordering](guide::ordering), [delayed messages](guide::delayed), [dead letters](guide::dead_letters),
-//! [history](guide::history), [operations](guide::operations), [pgbouncer](guide::pgbouncer), [tuning](guide::tuning), [testing
-//! your application](guide::testing_your_application), [guarantees](guide::guarantees), [migrating](guide::migrating),
+//! [history](guide::history), [operations](guide::operations), [dashboard](guide::dashboard), [command line](guide::command_line),
+//! [tracing](guide::tracing), [pgbouncer](guide::pgbouncer), [tuning](guide::tuning), [testing your
+//! application](guide::testing_your_application), [guarantees](guide::guarantees), [migrating](guide::migrating),
 //! [upgrading](guide::upgrading), [FAQ and errors](guide::faq), [changelog](guide::changelog).
 //!
 //! # Guarantees
@@ -122,6 +124,7 @@ mod crash_points;
 #[doc(hidden)]
 pub mod crash_points;
 mod enqueue;
+pub mod events;
 #[cfg(any(doc, doctest))]
 pub mod guide;
 mod hook;
@@ -166,7 +169,7 @@ pub use enqueue::AsyncMarkBackend;
 pub use enqueue::AsyncOutboxBackend;
 #[cfg(feature = "rocketmq")]
 pub use enqueue::MarkBackend;
-pub use enqueue::{EnqueueError, HeaderProblem, OutboxBackend};
+pub use enqueue::{EnqueueError, EnqueueInterceptor, HeaderProblem, InterceptedMessage, OutboxBackend};
 pub use hook::CommitHook;
 pub use lane::{NodeId, lane_of};
 pub use limits::Limits;

@@ -134,6 +134,7 @@ metrics! {
     BREAKER_OPEN = "outbox_breaker_open", Gauge, Count, [transport], "1 while the transport counts as down, else 0, by `transport`.";
     TOPIC_BACKED_OFF = "outbox_topic_backed_off", Gauge, Count, [topic, transport], "1 while the broker refuses the topic, else 0, by `topic`.";
     TOPIC_PAUSED = "outbox_topic_paused", Gauge, Count, [topic, transport], "1 while the topic is paused, else 0, by `topic`.";
+    LANES = "outbox_lanes", Gauge, Count, [topic, transport], "Lanes that an ordered topic has, by `topic`.";
     LANES_OWNED = "outbox_lanes_owned", Gauge, Count, [topic, transport], "Lanes of an ordered topic that this node owns, by `topic`.";
     LANES_ASLEEP = "outbox_lanes_asleep", Gauge, Count, [topic, transport], "1 while this node leaves the topic's lanes to others because its broker or database fails, else 0, by `topic`.";
     LANE_LOST = "outbox_lane_lost_total", Counter, Count, [topic, transport], "Lanes whose lease expired, by `topic`: a duplicate may follow.";

@@ -84,20 +84,44 @@ impl<DB: EmbeddedMigrations> MigrationSource<DB> for Migrations {
 }
 
 impl Migrations {
-    /// The same as texts.
-    pub(crate) fn scripts<DB: EmbeddedMigrations>(names: &TableNames) -> impl Iterator<Item = Script> {
-        DB::FILES.iter().map(|files| {
-            let name = OutboxMigrationName::of(files, names);
-            Script { name: name.to_string(), version: name.version, up: rename_tables(files.up, names, DB::INDEXES) }
-        })
+    /// The migrations as texts, in their order: for tools, and to be copied into the application's own.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sqlite")] {
+    /// use diesel::sqlite::Sqlite;
+    /// use diesel_outbox::migrations::MIGRATIONS;
+    /// let scripts = MIGRATIONS.scripts::<Sqlite>();
+    /// assert_eq!(scripts[0].name, "0000outbox01_messages");
+    /// assert!(scripts[0].up.contains("CREATE TABLE outbox_messages"));
+    /// # }
+    /// ```
+    pub fn scripts<DB: EmbeddedMigrations>(&self) -> Vec<MigrationScript> {
+        let names = self.names.clone().unwrap_or_default();
+        let script = |files: &MigrationFiles| {
+            let name = OutboxMigrationName::of(files, &names);
+            MigrationScript {
+                name: name.to_string(),
+                version: name.version,
+                up: rename_tables(files.up, &names, DB::INDEXES),
+                down: rename_tables(files.down, &names, DB::INDEXES),
+            }
+        };
+        DB::FILES.iter().map(script).collect()
     }
 }
 
-/// A migration of one outbox.
-pub(crate) struct Script {
-    pub(crate) name: String,
-    pub(crate) version: String,
-    pub(crate) up: String,
+/// A migration of one outbox, as text. From [`Migrations::scripts`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MigrationScript {
+    /// Its name: the version and a title.
+    pub name: String,
+    /// Its version, as Diesel's table `__diesel_schema_migrations` records it.
+    pub version: String,
+    /// The SQL that creates.
+    pub up: String,
+    /// The SQL that removes what `up` has created, with all that is in it.
+    pub down: String,
 }
 
 /// A database that this crate has migrations for.
@@ -118,6 +142,9 @@ pub struct Steps {
     pub(crate) in_transaction: bool,
     /// A query that locks, and one that unlocks; the first returns `1` where it has.
     pub(crate) lock: Option<[&'static str; 2]>,
+    /// A query that returns a row if Diesel's table of migrations is there.
+    #[cfg_attr(not(feature = "async"), expect(dead_code, reason = "only diesel-async connections revert"))]
+    pub(crate) recorded: &'static str,
     /// Before the transaction.
     pub(crate) before: &'static [&'static str],
     /// First in the transaction, where that is not inside another one.
@@ -130,6 +157,7 @@ pub struct Steps {
 const POSTGRES: Steps = Steps {
     in_transaction: true,
     lock: None,
+    recorded: "SELECT relname::text FROM pg_class WHERE oid = to_regclass('__diesel_schema_migrations')",
     before: &[],
     // A snapshot from before the lock would not show what the last holder did.
     outermost: &["SET TRANSACTION ISOLATION LEVEL READ COMMITTED"],
@@ -144,6 +172,8 @@ const MYSQL: Steps = Steps {
         "SELECT CAST(GET_LOCK(CONCAT('diesel-outbox ', MD5(DATABASE())), 60) AS char)",
         "SELECT CAST(RELEASE_LOCK(CONCAT('diesel-outbox ', MD5(DATABASE()))) AS char)",
     ]),
+    recorded: "SELECT table_name FROM information_schema.tables \
+               WHERE table_schema = DATABASE() AND table_name = '__diesel_schema_migrations'",
     before: &[CREATE_MIGRATIONS_TABLE],
     outermost: &[],
     first: &[],
@@ -153,6 +183,7 @@ const MYSQL: Steps = Steps {
 const SQLITE: Steps = Steps {
     in_transaction: true,
     lock: None,
+    recorded: "SELECT name FROM sqlite_master WHERE type = 'table' AND name = '__diesel_schema_migrations'",
     before: &[CREATE_MIGRATIONS_TABLE],
     outermost: &[],
     // A write comes first and waits for other writers; one behind a read would fail.

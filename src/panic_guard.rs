@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use futures_util::FutureExt as _;
 
+use crate::events::log_event;
 use crate::metrics;
 
 /// Calls it; `None` where it panicked, which is counted and logged. The panic's own message went where the process's panics go.
@@ -17,11 +18,7 @@ pub(crate) async fn catch_panic_async<T>(call: &'static str, about: &str, run: i
 }
 
 fn note(call: &'static str, about: &str) {
-    tracing::error!(
-        call,
-        about,
-        "a call into code that is not the relay's panicked: the relay goes on without its answer"
-    );
+    log_event!(CALL_PANICKED, call, about);
     ::metrics::counter!(metrics::CALL_PANICKED, "call" => call).increment(1);
 }
 

@@ -47,13 +47,19 @@ impl Repeated {
     }
 }
 
-/// Logs a failure as a warning if it is news, and otherwise as DEBUG.
+/// Logs a failure with its event if it is news, and otherwise as DEBUG.
 macro_rules! warn_once_a_minute {
-    ($repeated:expr, $error:expr, $($event:tt)+) => {
+    ($event:ident, $repeated:expr, $error:expr $(, $($field:tt)+)?) => {
         if $repeated.is_news(&$error) {
-            ::tracing::warn!(error = %$error, $($event)+)
+            $crate::events::log_event!($event, error = %$error $(, $($field)+)?)
         } else {
-            ::tracing::debug!(error = %$error, $($event)+)
+            ::tracing::debug!(
+                event = $crate::events::$event.id,
+                error = %$error,
+                $($($field)+,)?
+                "{}",
+                $crate::events::$event.text
+            )
         }
     };
 }

@@ -253,6 +253,16 @@ impl Topic {
         &self.via
     }
 
+    /// Whether its messages are sent in order by key.
+    pub fn is_ordered(&self) -> bool {
+        self.lane_count().is_some()
+    }
+
+    /// Whether its sent messages are kept in the history.
+    pub fn keeps_sent(&self) -> bool {
+        self.keep().is_some()
+    }
+
     pub(crate) fn staleness_duration(&self) -> Duration {
         self.staleness
     }

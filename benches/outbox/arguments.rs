@@ -12,6 +12,7 @@ use crate::relay_process::Role;
 pub(crate) enum Row {
     Business,
     History,
+    Traces,
     ByHand,
     Network,
     Drain,
@@ -35,9 +36,10 @@ pub(crate) enum Row {
 }
 
 impl Row {
-    const ALL: [(&str, Self); 22] = [
+    const ALL: [(&str, Self); 23] = [
         ("business", Self::Business),
         ("history", Self::History),
+        ("traces", Self::Traces),
         ("by-hand", Self::ByHand),
         ("network", Self::Network),
         ("drain", Self::Drain),

@@ -15,6 +15,7 @@ use crate::cpu::{CpuMeter, CpuShare};
 use crate::database;
 use crate::recorder::Recorder;
 use crate::stats::mean;
+use crate::traces;
 
 /// The application's clients.
 pub(crate) const CONNECTIONS: usize = 8;
@@ -45,6 +46,10 @@ pub(crate) enum RelayTo {
     /// No relay runs.
     Nowhere,
     Memory,
+    /// Memory, with traces, but no provider of them.
+    MemoryWithoutProvider,
+    /// Memory, with traces that are recorded, and dropped by the exporter.
+    MemoryTraced,
     Kafka,
     /// Kafka, with sent messages kept in the history.
     KafkaAndKept,
@@ -54,7 +59,7 @@ pub(crate) enum RelayTo {
 const BEHIND_MAX: Duration = Duration::from_secs(1);
 
 /// For each kind of enqueue.
-const WARM_UP: Duration = Duration::from_secs(5);
+pub(crate) const WARM_UP: Duration = Duration::from_secs(5);
 
 /// One kind of leg.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,6 +82,8 @@ impl Load {
     pub(crate) fn name(self) -> &'static str {
         match (self.enqueue, self.relay_to) {
             (Enqueue::Never, _) => "without outbox",
+            (_, RelayTo::MemoryWithoutProvider) => "memory, traces without provider",
+            (_, RelayTo::MemoryTraced) => "memory, traced",
             (Enqueue::Hook, RelayTo::Nowhere) => "hook, no relay",
             (Enqueue::Hook, RelayTo::Memory) => "hook, memory",
             (Enqueue::Hook, RelayTo::Kafka) => "hook, Kafka",
@@ -142,10 +149,16 @@ pub(crate) async fn run_in_emptied(
 ) -> Result<(Throughput, CpuShare)> {
     recorder.reset();
     let is_kept = load.relay_to == RelayTo::KafkaAndKept;
-    let outbox = if is_kept { application::outbox_with_history(TOPIC)? } else { application::outbox(&[TOPIC])? };
+    let mut outbox = if is_kept { application::outbox_with_history(TOPIC)? } else { application::outbox(&[TOPIC])? };
     let relay = match load.relay_to {
         RelayTo::Nowhere => None,
         RelayTo::Memory => Some(application::start_relay(&outbox, url, MemoryTransport::new()).await?),
+        RelayTo::MemoryWithoutProvider | RelayTo::MemoryTraced => {
+            let records = load.relay_to == RelayTo::MemoryTraced;
+            let (traced, transport) = traces::traced_application(TOPIC, records)?;
+            outbox = traced;
+            Some(application::start_relay(&outbox, url, transport).await?)
+        }
         RelayTo::Kafka | RelayTo::KafkaAndKept => {
             Some(application::start_relay(&outbox, url, application::kafka(&env.kafka)?).await?)
         }

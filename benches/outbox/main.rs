@@ -27,6 +27,7 @@ mod report;
 mod rows;
 mod stats;
 mod timed;
+mod traces;
 
 use anyhow::Result;
 use tracing_subscriber::EnvFilter;
@@ -84,6 +85,7 @@ async fn figures(plan: &Plan, env: &BenchEnv, recorder: &Recorder, leg_log: &mut
         Row::Takeover => rows::takeover::run(plan, env, leg_log).await,
         Row::Recovery => rows::recovery::run(plan, env, recorder, leg_log).await,
         Row::Claim => rows::claim::run(plan, env, recorder, leg_log).await,
+        Row::Traces => rows::traces::run(plan, env, recorder, leg_log).await,
         Row::Relays => rows::relays::run(plan, env, recorder, leg_log).await,
         Row::Cost => rows::cost::run(plan, env, recorder, leg_log).await,
         Row::Memory => rows::memory::run(plan, env, leg_log).await,

@@ -9,7 +9,7 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use diesel_outbox::MessageId;
 use diesel_outbox::admin::{AdminError, DeadLetterFilter};
-use diesel_outbox::relay::RelayHealth;
+use diesel_outbox_web::HealthRoutes;
 use serde_json::{Value, json};
 
 use crate::orders::{OrderPlaced, PlaceError, place};
@@ -17,14 +17,15 @@ use crate::service::Service;
 
 /// Keep all but `/orders` on a port that only operators reach, or behind a login.
 pub(crate) fn router(service: Service) -> Router {
+    // A database or Kafka that is down leaves the service ready: no other process could do more, and events wait.
+    let health = HealthRoutes::new(service.relay.clone()).router();
     Router::new()
         .route("/orders", post(place_order))
-        .route("/livez", get(livez))
-        .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
         .route("/admin/dead-letters", get(dead_letters))
         .route("/admin/dead-letters/{message_id}/redrive", post(redrive))
         .with_state(service)
+        .merge(health)
 }
 
 async fn place_order(
@@ -35,23 +36,6 @@ async fn place_order(
         service.pool.get().await.map_err(|error| Refusal(StatusCode::SERVICE_UNAVAILABLE, error.to_string()))?;
     let message_id = place(&mut conn, &service.outbox, &placed).await?;
     Ok((StatusCode::CREATED, Json(json!({ "order_id": placed.order_id, "message_id": message_id.to_string() }))))
-}
-
-/// Whether the process is to go on. Where it is not, the orchestrator restarts it.
-async fn livez(State(service): State<Service>) -> (StatusCode, Json<RelayHealth>) {
-    let health = service.relay.health();
-    answer(health.live, health)
-}
-
-/// Whether it is to get requests. A database or Kafka that is down does not count: no other process could do more, and events wait.
-/// The answer has `degraded` then.
-async fn readyz(State(service): State<Service>) -> (StatusCode, Json<RelayHealth>) {
-    let health = service.relay.health();
-    answer(health.ready, health)
-}
-
-fn answer(is_well: bool, health: RelayHealth) -> (StatusCode, Json<RelayHealth>) {
-    (if is_well { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, Json(health))
 }
 
 /// For Prometheus. The relay sets the gauges of what waits and of what is dead by itself.

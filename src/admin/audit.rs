@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{Admin, AdminError, AuditCursor, AuditEntry, AuditFilter};
+use crate::events::log_event;
 use crate::limits::AUDIT_ACTOR_CHARS_MAX;
 use crate::message::MessageId;
 use crate::store::stored::truncated_text;
@@ -59,6 +60,29 @@ impl Admin {
     #[must_use = "this handle has the reason, the other one does not"]
     pub fn because(&self, reason: impl AsRef<str>) -> Self {
         Self { reason: Some(truncated_text(reason.as_ref()).into()), ..self.clone() }
+    }
+
+    /// The same handle, but changes are refused while they cannot be recorded, as with
+    /// [`OutboxBuilder::require_audit`](crate::OutboxBuilder::require_audit).
+    #[must_use = "this handle refuses, the other one does not"]
+    pub fn require_audit(&self) -> Self {
+        Self { is_audit_required: true, ..self.clone() }
+    }
+
+    /// Records that somebody stopped an operation of several transactions, by dropping its future: `action` is the method, such as
+    /// `purge_all`. The entry of the operation itself has no end and says how far it came.
+    ///
+    /// # Errors
+    /// A database error.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, it may or may not be recorded.
+    pub async fn record_stop(&self, action: &str) -> Result<(), AdminError> {
+        let record = self.record_with("stop", &json!({ "action": action })).await?;
+        if let Some((store, record)) = self.store.audit().zip(record) {
+            store.note(&record).await?;
+        }
+        Ok(())
     }
 
     /// A page of the audit, the latest first: at most `entries_max`, after `after`.
@@ -149,7 +173,7 @@ impl Admin {
     }
 
     async fn begin_record(&self, action: &'static str) -> Result<Option<AuditRecord>, AdminError> {
-        let is_required = self.outbox.audit_policy().is_required;
+        let is_required = self.is_audit_required || self.outbox.audit_policy().is_required;
         let Some(store) = self.store.audit() else {
             return if is_required { Err(AdminError::Unsupported) } else { Ok(None) };
         };
@@ -173,7 +197,7 @@ impl Admin {
             Ok(()) => Ok(true),
             Err(StoreError::Schema(problem @ SchemaProblem::NotMigrated { .. })) if !is_required => {
                 if !self.is_audit_missing.swap(true, Ordering::Relaxed) {
-                    tracing::warn!("what is done through Admin is not recorded: {problem}");
+                    log_event!(AUDIT_MISSING, %problem);
                 }
                 Ok(false)
             }

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use super::redrive_rate::RedriveRate;
-use super::{Admin, AdminError};
-use crate::limits::REDRIVE_ROWS_MAX;
+use super::{Admin, AdminError, BoundedCount};
+use crate::limits::{DEAD_LETTER_ROWS_READ_MAX, POSITIONS_READ_MAX, REDRIVE_ROWS_MAX};
 use crate::message::MessageId;
 use crate::metrics;
 use crate::store::{
@@ -15,7 +15,7 @@ use crate::store::{
 pub struct DeadLetterPage {
     /// The dead letters, by topic, time of death and message id.
     pub dead_letters: Vec<DeadLetter>,
-    /// Where the next page begins; `None` on the last page.
+    /// Where the next page begins; `None` on the last page. A page with few dead letters, or none, may have a next one, too.
     pub next: Option<DeadLetterCursor>,
 }
 
@@ -25,6 +25,9 @@ const CLOCK_TICK: Duration = Duration::from_millis(1);
 /// Dead letters.
 impl Admin {
     /// A page of dead letters with their payloads: at most `dead_letters_max`, after `after`.
+    ///
+    /// It reads an index. If that does not serve the filter, which it does for a topic and its period, it checks 10,000 rows at most
+    /// and returns what it has found among them, perhaps nothing: go on as long as there is a [`next`](DeadLetterPage::next).
     ///
     /// A page begins after a dead letter, not at an offset. Additions and removals meanwhile neither skip nor repeat one.
     ///
@@ -64,9 +67,14 @@ impl Admin {
             return Err(AdminError::EmptyPage);
         }
         check_possible(filter)?;
-        let dead_letters = self.admin_store()?.dead_letters(filter, after, dead_letters_max).await?;
+        let store = self.admin_store()?;
+        let until = match filter.is_indexed() {
+            true => None,
+            false => store.dead_letter_scan_end(filter, after, DEAD_LETTER_ROWS_READ_MAX).await?,
+        };
+        let dead_letters = store.dead_letters(filter, after, until.as_ref(), dead_letters_max).await?;
         let is_full = dead_letters.len() == dead_letters_max;
-        let next = dead_letters.last().filter(|_| is_full).map(DeadLetter::cursor);
+        let next = dead_letters.last().filter(|_| is_full).map(DeadLetter::cursor).or(until);
         Ok(DeadLetterPage { dead_letters, next })
     }
 
@@ -90,6 +98,33 @@ impl Admin {
     /// Cancelling it changes nothing.
     pub async fn count_dead_letters(&self) -> Result<Vec<DeadLetterCount>, AdminError> {
         Ok(self.admin_store()?.count_dead_letters().await?)
+    }
+
+    /// Counts the dead letters that match the filter, up to `count_max`. Reads their positions only, no payloads.
+    ///
+    /// # Errors
+    /// [`ImpossibleFilter`](AdminError::ImpossibleFilter), or a database error.
+    ///
+    /// # Cancel safety
+    /// Cancelling it changes nothing.
+    pub async fn count_dead_letters_of(
+        &self,
+        filter: &DeadLetterFilter,
+        count_max: usize,
+    ) -> Result<BoundedCount, AdminError> {
+        check_possible(filter)?;
+        let store = self.admin_store()?;
+        let (mut after, mut count) = (None, 0);
+        while count < count_max {
+            let rows_max = (count_max - count).min(POSITIONS_READ_MAX);
+            let cursors = store.dead_letter_cursors(filter, after.as_ref(), rows_max).await?;
+            count += cursors.len();
+            if cursors.len() < rows_max {
+                return Ok(BoundedCount { count, more: false });
+            }
+            after = cursors.into_iter().next_back();
+        }
+        Ok(BoundedCount { count, more: true })
     }
 
     /// Sends one dead letter again, under the same message id. Its attempts and failures start at 0.
@@ -261,4 +296,31 @@ pub(super) async fn limit_to_now(
     let end = store.now().await? + CLOCK_TICK;
     let end = filter.dead_before.map_or(end, |before| before.min(end));
     Ok(filter.clone().dead_before(end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::Envelope;
+    use crate::outbox::Outbox;
+    use crate::store::{Held, InsertOptions, MemoryStore, NewDeadLetter, Store as _};
+    use crate::topic::Topic;
+
+    /// What no index serves is looked for in bounded steps.
+    #[tokio::test]
+    async fn a_page_may_be_empty_and_have_a_next_one() {
+        let store = MemoryStore::new();
+        let dead = (0..=DEAD_LETTER_ROWS_READ_MAX).map(|_| {
+            let envelope = Envelope::new(MessageId::new(), "orders".into(), std::time::SystemTime::UNIX_EPOCH);
+            let key = store.insert(envelope, InsertOptions::default());
+            NewDeadLetter { held: Held { key, epoch: 0 }, reason: "refused: no".into() }
+        });
+        store.dead_letter(&dead.collect::<Vec<_>>()).await.unwrap();
+        let admin = Outbox::builder().topic(Topic::new("orders")).build().unwrap().admin(store.clone());
+        let none = DeadLetterFilter::new().kind("no such kind");
+        let first = admin.dead_letters(&none, None, 10).await.unwrap();
+        assert!(first.dead_letters.is_empty() && first.next.is_some());
+        let last = admin.dead_letters(&none, first.next.as_ref(), 10).await.unwrap();
+        assert!(last.dead_letters.is_empty() && last.next.is_none());
+    }
 }

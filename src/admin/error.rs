@@ -31,8 +31,8 @@ pub enum AdminError {
         /// The message.
         message_id: MessageId,
     },
-    /// The topic is not configured in this outbox, and has no live messages.
-    #[error("topic {topic:?} is not configured and has no live messages: use one of {known:?}")]
+    /// The topic is not configured in this outbox, and the tables hold nothing of it.
+    #[error("topic {topic:?} is not configured, and the tables have no messages of it: use one of {known:?}")]
     NoSuchTopic {
         /// The topic.
         topic: String,

@@ -5,7 +5,8 @@ use serde::Serialize;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::{Admin, AdminError, RedriveRate};
+use super::{Admin, AdminError, BoundedCount, RedriveRate};
+use crate::limits::POSITIONS_READ_MAX;
 use crate::message::MessageId;
 use crate::metrics;
 use crate::serialize::seconds_or_none;
@@ -50,7 +51,8 @@ pub struct UnprocessedFilter {
 }
 
 impl UnprocessedFilter {
-    /// Messages of a topic with [`processed_within`](crate::Topic::processed_within).
+    /// Messages of a topic with [`processed_within`](crate::Topic::processed_within). Of a topic that is not configured in this outbox
+    /// you also give the age ([`older_than`](Self::older_than)).
     pub fn of(topic: impl Into<Arc<str>>) -> Self {
         Self { topic: topic.into(), age_min: None }
     }
@@ -205,6 +207,32 @@ impl Admin {
         Ok(SentPage::of(messages, messages_max))
     }
 
+    /// Counts the messages that [`unprocessed`](Self::unprocessed) finds, up to `count_max`. Reads their positions only, no payloads.
+    ///
+    /// # Errors
+    /// [`ReportsNotExpected`](AdminError::ReportsNotExpected), or a database error.
+    ///
+    /// # Cancel safety
+    /// Cancelling it changes nothing.
+    pub async fn count_unprocessed(
+        &self,
+        filter: &UnprocessedFilter,
+        count_max: usize,
+    ) -> Result<BoundedCount, AdminError> {
+        let (store, age_min) = (self.store.history(), self.age_min(filter)?);
+        let (mut after, mut count) = (None, 0);
+        while count < count_max {
+            let rows_max = (count_max - count).min(POSITIONS_READ_MAX);
+            let cursors = store.unprocessed_cursors(&filter.topic, age_min, after.as_ref(), rows_max).await?;
+            count += cursors.len();
+            if cursors.len() < rows_max {
+                return Ok(BoundedCount { count, more: false });
+            }
+            after = cursors.into_iter().next_back();
+        }
+        Ok(BoundedCount { count, more: true })
+    }
+
     /// Sends a message from the history again, unless its consumer has reported it as processed. It keeps its message id, so a
     /// consumer that did see it recognizes it. It leaves the history until it is sent.
     ///
@@ -277,7 +305,11 @@ impl Admin {
 
     fn age_min(&self, filter: &UnprocessedFilter) -> Result<Duration, AdminError> {
         let topic = self.outbox.topics().iter().find(|topic| topic.name() == &*filter.topic);
-        let window = topic.and_then(|topic| topic.retention().processed_within);
+        let window = match topic {
+            Some(topic) => topic.retention().processed_within,
+            // A tool that does not know the topics gives the age.
+            None => filter.age_min,
+        };
         let window = window.ok_or_else(|| AdminError::ReportsNotExpected { topic: Arc::clone(&filter.topic) })?;
         Ok(filter.age_min.unwrap_or(window))
     }

@@ -3,9 +3,9 @@ use std::sync::Arc;
 use super::live_walk::{LiveWalk, WalkedLanes};
 use super::{Admin, AdminError, LiveCount, LiveCursor, LiveFilter, LiveMessage, LiveState};
 use crate::lane::lane_of;
-use crate::limits::{LIVE_COUNT_MAX, LIVE_TOPICS_SHOWN_MAX};
+use crate::limits::{LIVE_COUNT_MAX, LIVE_SEARCHED_MAX, LIVE_TOPICS_SHOWN_MAX};
 use crate::message::MessageId;
-use crate::store::{AdminStore, CancelOutcome, StoreError};
+use crate::store::{AdminStore, RowKey, StoreError};
 use crate::topic::Topic;
 
 /// A page of live messages. From [`Admin::live_messages`].
@@ -100,6 +100,40 @@ impl Admin {
         Ok(found)
     }
 
+    /// Looks for a live message among 100,000 rows, after the row `after`. Returns it if it is there; otherwise after which row to go on,
+    /// if there are more. For pages that must answer soon, however large the table is. By an index, as on MySQL, it is found at once.
+    ///
+    /// # Errors
+    /// A database error.
+    ///
+    /// # Cancel safety
+    /// Cancelling it changes nothing.
+    pub async fn search_live_message(
+        &self,
+        message_id: MessageId,
+        after: Option<i64>,
+    ) -> Result<(Option<LiveMessage>, Option<i64>), AdminError> {
+        let store = self.admin_store()?;
+        let (mut found, next) = store.search_live(message_id, after, LIVE_SEARCHED_MAX).await?;
+        self.fill_owners(store, found.as_mut_slice()).await?;
+        Ok((found, next))
+    }
+
+    /// The same as [`live_message`](Self::live_message), if it is still in the row where a page has shown it ([`LiveMessage::id`]): without a search, in a table of any size.
+    ///
+    /// # Errors
+    /// [`NotLive`](AdminError::NotLive) if it is not live, or in another row, or a database error.
+    ///
+    /// # Cancel safety
+    /// Cancelling it changes nothing.
+    pub async fn live_message_in_row(&self, row: i64, message_id: MessageId) -> Result<LiveMessage, AdminError> {
+        let store = self.admin_store()?;
+        let found = store.find_live_row(RowKey { id: row, message_id }).await?;
+        let mut found = found.ok_or(AdminError::NotLive { message_id })?;
+        self.fill_owners(store, std::slice::from_mut(&mut found)).await?;
+        Ok(found)
+    }
+
     /// Counts a topic's live messages by state. It reads at most 10,000 rows that are due, 10,000 that are due later and 10,000 in
     /// lanes; with more, the counts say `at least`.
     ///
@@ -156,14 +190,8 @@ impl Admin {
     /// If the future is dropped, the message may or may not be removed. Call again.
     pub async fn cancel_waiting(&self, message_id: MessageId) -> Result<(), AdminError> {
         let (store, record) = (self.admin_store()?, self.record_one("cancel_waiting", message_id).await?);
-        match store.cancel_waiting(message_id, self.lease_duration, record.as_ref()).await? {
-            CancelOutcome::Cancelled { topic } => {
-                super::count_cancelled(topic);
-                Ok(())
-            }
-            CancelOutcome::AlreadyClaimed => Err(AdminError::AlreadyClaimed { message_id }),
-            CancelOutcome::NotFound => Err(AdminError::NotWaiting { message_id }),
-        }
+        let outcome = store.cancel_waiting(message_id, self.lease_duration, record.as_ref()).await?;
+        super::note_cancel(outcome, message_id, AdminError::NotWaiting { message_id })
     }
 
     /// The lanes that may hold what a filter selects: that of its key, if the topic is configured and ordered.

@@ -146,9 +146,5 @@ impl<'a> LiveWalk<'a> {
 
 /// Before the first row of a range.
 fn beginning(range: LiveRange) -> LivePosition {
-    let lane = match range {
-        LiveRange::Lane(lane) => i32::from(lane),
-        LiveRange::Unordered | LiveRange::Due | LiveRange::Later => -1,
-    };
-    LivePosition { lane, due_at: i64::MIN, id: i64::MIN }
+    LivePosition { lane: range.lane_column(), due_at: i64::MIN, id: i64::MIN }
 }

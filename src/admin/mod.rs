@@ -4,19 +4,23 @@ mod audit;
 mod blocked;
 mod blocking;
 mod canary;
+mod checks;
 mod dead_letters;
 mod error;
 mod history;
 mod lanes;
 mod live;
 mod live_walk;
+mod overview;
 mod pauses;
 mod payload;
 mod redrive_canary;
 mod redrive_rate;
 mod retry;
+mod sent_scan;
 #[cfg(test)]
 mod tests;
+mod topics;
 
 pub use audit::AuditPage;
 pub use blocked::{BlockedKey, BlockedKeyPage};
@@ -29,6 +33,8 @@ pub use live::LivePage;
 pub use payload::PayloadText;
 pub use redrive_rate::RedriveRate;
 pub use retry::RetryOutcome;
+pub use sent_scan::{SentScanCursor, SentScanPage};
+pub use topics::TopicStatus;
 
 pub use crate::store::admin::{PausedTopic, SendNowOutcome};
 pub use crate::store::audit::{AuditCursor, AuditEntry, AuditFilter};
@@ -48,9 +54,9 @@ use crate::metrics;
 use crate::outbox::Outbox;
 use crate::store::{AdminStore, AuditRecord, CancelOutcome, OutboxStore, Store, shared};
 
-/// Manages the messages of an outbox: lists live ones, cancels those that nobody holds, sends waiting ones now, pauses topics, lists,
-/// redrives and purges dead letters, and looks up and resends messages in the history, and takes the reports of consumers. Records who did it
-/// ([`acting_as`](Self::acting_as)). Made by [`Outbox::admin`].
+/// Manages the messages of an outbox. It lists live ones, cancels those that nobody holds, sends waiting ones now, and pauses topics. It
+/// lists, redrives and purges dead letters. It looks up and resends messages in the history, and takes the reports of consumers. It
+/// records who did it ([`acting_as`](Self::acting_as)). Made by [`Outbox::admin`].
 ///
 /// A cheap handle: clones share the store. It needs no relay in this process, and is safe to use while relays run anywhere.
 ///
@@ -83,6 +89,8 @@ pub struct Admin {
     /// Who acts, and why.
     actor: Option<Arc<str>>,
     reason: Option<Arc<str>>,
+    /// Whether changes are refused that cannot be recorded, whatever the outbox says.
+    is_audit_required: bool,
     /// Whether the log says already that nothing is recorded.
     is_audit_missing: Arc<AtomicBool>,
 }
@@ -100,6 +108,7 @@ impl Outbox {
             lease_duration,
             actor: None,
             reason: None,
+            is_audit_required: false,
             is_audit_missing: Arc::default(),
         }
     }
@@ -119,14 +128,8 @@ impl Admin {
     /// If the future is dropped, the message may or may not be cancelled. Call again.
     pub async fn cancel(&self, message_id: MessageId) -> Result<(), AdminError> {
         let (store, record) = (self.admin_store()?, self.record_one("cancel", message_id).await?);
-        match store.cancel(message_id, record.as_ref()).await? {
-            CancelOutcome::Cancelled { topic } => {
-                count_cancelled(topic);
-                Ok(())
-            }
-            CancelOutcome::AlreadyClaimed => Err(AdminError::AlreadyClaimed { message_id }),
-            CancelOutcome::NotFound => Err(AdminError::NotDelayed { message_id }),
-        }
+        let outcome = store.cancel(message_id, record.as_ref()).await?;
+        note_cancel(outcome, message_id, AdminError::NotDelayed { message_id })
     }
 
     /// The longest [`lease_duration`](crate::Limits::lease_duration) of the relays, if it is not the default. A relay may hold any
@@ -137,7 +140,8 @@ impl Admin {
         self
     }
 
-    /// Sends a message now that waits for its delivery time or its next attempt.
+    /// Sends a message now that waits for its delivery time or its next attempt. The delivery time of a delayed message becomes the
+    /// present, also in its header.
     ///
     /// A message that would be tried within a lease (30 s) anyway is left as it is ([`SendNowOutcome::Soon`]): a relay may hold it,
     /// and taking it would send it twice. Messages of ordered topics are not found: the lane's owner retries the first message of a
@@ -179,8 +183,16 @@ impl Admin {
     }
 }
 
-fn count_cancelled(topic: Arc<str>) {
-    ::metrics::counter!(metrics::CANCELLED, "topic" => topic).increment(1);
+/// Counts a message that was cancelled. `not_found` is the error where there was none.
+fn note_cancel(outcome: CancelOutcome, message_id: MessageId, not_found: AdminError) -> Result<(), AdminError> {
+    match outcome {
+        CancelOutcome::Cancelled { topic } => {
+            ::metrics::counter!(metrics::CANCELLED, "topic" => topic).increment(1);
+            Ok(())
+        }
+        CancelOutcome::AlreadyClaimed => Err(AdminError::AlreadyClaimed { message_id }),
+        CancelOutcome::NotFound => Err(not_found),
+    }
 }
 
 impl fmt::Debug for Admin {

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::{Admin, AdminError, PausedTopic};
+use crate::topic::Topic;
 
 /// Pauses.
 impl Admin {
@@ -28,20 +29,30 @@ impl Admin {
     /// ```
     ///
     /// # Errors
-    /// [`UnknownTopic`](AdminError::UnknownTopic), or a database error, such as that the migration `0000outbox04_paused_topics` was
+    /// [`UnknownTopic`](AdminError::UnknownTopic), [`NoSuchTopic`](AdminError::NoSuchTopic) in an outbox without topics, or a database error, such as that the migration `0000outbox04_paused_topics` was
     /// not run.
     ///
     /// # Cancel safety
     /// If the future is dropped, the topic may or may not be paused. Call again.
     pub async fn pause(&self, topic: &str) -> Result<(), AdminError> {
-        let Some(known) = self.outbox.topics().iter().find(|known| known.name() == topic) else {
-            let configured = self.outbox.topics().iter().map(|topic| topic.name().to_owned()).collect();
-            return Err(AdminError::UnknownTopic { topic: topic.to_owned(), configured });
-        };
+        let topic = self.topic_to_pause(topic).await?;
         let (store, record) = (self.admin_store()?, self.record_with("pause", &json!({ "topic": topic })).await?);
-        store.pause(&known.shared_name(), record.as_ref()).await?;
+        store.pause(&topic, record.as_ref()).await?;
         self.wake();
         Ok(())
+    }
+
+    /// A topic that is configured, or one of the database's if [none is](crate::OutboxBuilder::allow_no_topics).
+    async fn topic_to_pause(&self, topic: &str) -> Result<Arc<str>, AdminError> {
+        let configured = self.outbox.topics();
+        if configured.is_empty() {
+            return self.known_topic(topic).await;
+        }
+        let known = configured.iter().find(|known| known.name() == topic).map(Topic::shared_name);
+        known.ok_or_else(|| AdminError::UnknownTopic {
+            topic: topic.to_owned(),
+            configured: configured.iter().map(|topic| topic.name().to_owned()).collect(),
+        })
     }
 
     /// Ends a topic's pause. Relays continue with it at their next poll, the one of this process at once. Also works for a topic

@@ -54,8 +54,13 @@ impl Admin {
     /// # }).unwrap();
     /// ```
     pub fn payload_text<'a>(&self, letter: &'a DeadLetter) -> PayloadText<'a> {
-        let Some(bytes) = &letter.payload else { return PayloadText::Tombstone };
-        match self.outbox.payload_text(&letter.topic, &letter.kind, bytes) {
+        self.decode(&letter.topic, &letter.kind, letter.payload.as_deref())
+    }
+
+    /// The same for the payload of any message: of a live or of a sent one.
+    pub fn decode<'a>(&self, topic: &str, kind: &str, payload: Option<&'a [u8]>) -> PayloadText<'a> {
+        let Some(bytes) = payload else { return PayloadText::Tombstone };
+        match self.outbox.payload_text(topic, kind, bytes) {
             None => PayloadText::Unregistered { bytes },
             Some(Ok(text)) => PayloadText::Text(text),
             Some(Err(error)) => PayloadText::Unreadable { bytes, error },

@@ -11,7 +11,7 @@ use crate::limits::{
     CANARY_POLL_INTERVAL_MAX, CANARY_POLL_INTERVAL_MIN, CANARY_REPORTED_MAX, DELAY_MAX, REDRIVE_ROWS_MAX,
 };
 use crate::message::MessageId;
-use crate::store::{AdminStore, AuditRecord, RowRef, SchemaProblem, StoreError};
+use crate::store::{AdminStore, AuditRecord, RowRef};
 
 /// Canary redrives.
 impl Admin {
@@ -207,7 +207,7 @@ impl<'a> CanaryRun<'a> {
     async fn paused(&self) -> Result<Vec<Arc<str>>, AdminError> {
         let topics: BTreeSet<&Arc<str>> = self.pending.iter().map(|pending| &pending.topic).collect();
         let paused = match self.store.paused().await {
-            Err(StoreError::Schema(SchemaProblem::NotMigrated { .. })) => Vec::new(),
+            Err(error) if error.is_not_migrated() => Vec::new(),
             paused => paused?,
         };
         Ok(paused.into_iter().map(|paused| paused.topic).filter(|topic| topics.contains(topic)).collect())

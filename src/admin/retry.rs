@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::{Admin, AdminError, SendNowOutcome};
+use crate::events::log_event;
 use crate::message::{Delivery, MessageId, OutboxMessage};
 use crate::metrics;
 use crate::store::AuditRecord;
@@ -114,7 +115,7 @@ impl Admin {
             if !self.admin_store()?.replace(message_id, &by, lane, record.as_ref()).await? {
                 return Err(AdminError::NotDeadLetter { message_id });
             }
-            tracing::info!(%message_id, new_id = %by.message_id, topic = &*by.topic, "a dead letter was edited and redriven");
+            log_event!(DEAD_LETTER_EDITED, %message_id, new_id = %by.message_id, topic = &*by.topic);
             ::metrics::counter!(metrics::REDRIVEN).increment(1);
             self.wake();
             Ok(by.message_id)

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use super::error::{EnqueueError, HeaderProblem};
+use super::interceptor::{EnqueueInterceptor, InterceptedMessage, intercept};
 use crate::clock::system_now;
 use crate::lane::{fnv1a, lane_of};
 use crate::limits::{DELAY_MAX, HEADER_NAME_BYTES_MAX, HEADER_NAME_SHOWN_CHARS_MAX, KEY_BYTES_MAX, KIND_CHARS_MAX};
@@ -41,15 +42,18 @@ pub(crate) struct Encoded {
 }
 
 impl Encoded {
-    /// Encodes `event` for one of `topics`, which are sorted by name, and checks it.
-    pub(crate) fn new<M: OutboxMessage + ?Sized>(topics: &[Topic], event: &M) -> Result<Self, EnqueueError> {
+    /// Encodes `event` for one of `topics`, which are sorted by name, shows it to the interceptors, and checks it.
+    pub(crate) fn new<M: OutboxMessage + ?Sized>(
+        topics: &[Topic],
+        interceptors: &[Arc<dyn EnqueueInterceptor>],
+        event: &M,
+    ) -> Result<Self, EnqueueError> {
         let name = event.topic();
         let topic = find(topics, &name)?;
         let kind = event.kind();
         let key = event.key();
-        let headers = event.headers();
+        let mut headers = event.headers();
         check_text(&name, key.as_deref(), &kind)?;
-        check_headers(&name, &headers)?;
         let codec = |error| EnqueueError::Codec {
             // `enqueue_all` takes references, too.
             type_name: std::any::type_name::<M>().trim_start_matches('&'),
@@ -61,6 +65,18 @@ impl Encoded {
         let delivery = delivery(topic, event.delivery())?;
         let key_lock = key.as_deref().filter(|_| topic.is_serialized_by_key()).map(|key| key_lock(&name, key));
         let payload = event.payload().map_err(codec)?;
+        let message_id = MessageId::new();
+        let mut message = InterceptedMessage {
+            topic: &name,
+            message_id,
+            key: key.as_deref(),
+            kind: &kind,
+            payload_bytes: payload.as_ref().map(Vec::len),
+            delivery,
+            headers: &mut headers,
+        };
+        intercept(interceptors, &mut message)?;
+        check_headers(&name, &headers)?;
         let headers_bytes: usize = headers.iter().map(|(name, value)| name.len() + value.len()).sum();
         let bytes = payload.as_ref().map_or(0, Vec::len) + key.as_deref().map_or(0, str::len) + headers_bytes;
         let bytes_max = topic.message_bytes_limit();
@@ -70,7 +86,7 @@ impl Encoded {
         Ok(Self {
             topic: topic.shared_name(),
             staleness: topic.staleness_duration(),
-            message_id: MessageId::new(),
+            message_id,
             key: key.map(Into::into),
             delivery,
             lane,

@@ -118,6 +118,19 @@ pub enum EnqueueError {
         /// The codec's error.
         error: CodecError,
     },
+    /// An [`EnqueueInterceptor`](crate::EnqueueInterceptor) refused the message, or panicked.
+    #[error(
+        "the interceptor {interceptor} refused the message for topic {topic:?}: {error}; this is about the application's own \
+         interceptor, which was registered with `Outbox::builder().interceptor(..)`"
+    )]
+    Interceptor {
+        /// The message's topic.
+        topic: String,
+        /// The interceptor, as its `Debug` shows it.
+        interceptor: String,
+        /// Its error.
+        error: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// No transaction is open, and the outbox was not built with
     /// [`allow_outside_transaction`](crate::OutboxBuilder::allow_outside_transaction).
     #[error(

@@ -11,6 +11,7 @@ mod backend_async;
 mod backend_sync;
 pub(crate) mod encode;
 mod error;
+mod interceptor;
 #[cfg(feature = "rocketmq")]
 mod mark;
 mod statement;
@@ -19,6 +20,7 @@ mod statement;
 pub use backend_async::AsyncOutboxBackend;
 pub use backend_sync::OutboxBackend;
 pub use error::{EnqueueError, HeaderProblem};
+pub use interceptor::{EnqueueInterceptor, InterceptedMessage};
 #[cfg(all(feature = "rocketmq", feature = "async"))]
 pub use mark::AsyncMarkBackend;
 #[cfg(feature = "rocketmq")]

@@ -16,6 +16,7 @@ use diesel::result::{Error, QueryResult};
 
 use super::pending::{Pending, deliver};
 use super::{CommitHook, Probe};
+use crate::events::log_event;
 use crate::relay::direct::queue::count_left_to_sweeper;
 
 /// What the outbox needs from a connection, sync or async.
@@ -166,10 +167,7 @@ fn is_none(instrumentation: &dyn Instrumentation) -> bool {
 fn warn_without_hook(rows: &[Pending]) {
     static WARNED: Once = Once::new();
     WARNED.call_once(|| {
-        tracing::warn!(
-            "a connection has the application's own instrumentation, so the outbox cannot see its commits: messages wait \
-             for the sweeper. Install both: `conn.set_instrumentation(outbox.commit_hook().chain(mine))`"
-        );
+        log_event!(HOOK_REPLACED);
     });
     rows.iter().filter_map(|row| row.record.as_ref()).for_each(|record| record.to.count_unseen());
     count_left_to_sweeper(rows.iter().filter(|row| row.link.is_some()).count(), "no_hook");

@@ -6,6 +6,12 @@ use std::time::Duration;
 /// part of the 5 s that a statement may take, also from a disk.
 pub const LIVE_ROWS_READ_MAX: usize = 10_000;
 
+/// Rows that one search for a message by its id reads at most, where no index has it: ten statements, and less than somebody waits for.
+pub const LIVE_SEARCHED_MAX: usize = 100_000;
+
+/// [`LIVE_ROWS_READ_MAX`] for dead letters.
+pub const DEAD_LETTER_ROWS_READ_MAX: usize = 10_000;
+
 /// Where the count of a topic's live messages in one state stops: a person acts no differently on more, and reading so many rows takes
 /// tens of milliseconds.
 pub const LIVE_COUNT_MAX: usize = 10_000;
@@ -22,6 +28,13 @@ pub const BLOCKED_KEYS_MAX: usize = 50;
 /// [`LANE_KEY_IN_FLIGHT_MAX`](super::LANE_KEY_IN_FLIGHT_MAX), so the first that failed is found among them unless ten other keys
 /// have as many.
 pub const BLOCKED_KEY_ROWS_READ_MAX: usize = 1_000;
+
+/// Positions of dead letters or sent messages that one statement reads at most while they are counted: a few hundred kilobytes.
+pub const POSITIONS_READ_MAX: usize = 5_000;
+
+/// How far the time in a message id may be from the time at which the database enqueued it: clocks of hosts differ by seconds at most,
+/// and a transaction does not stay open for so long. An hour of other messages more costs a scan little.
+pub const MESSAGE_ID_SKEW_MAX: Duration = Duration::from_secs(3_600);
 
 /// Topics that an error names at most: a list that a person still reads, with a statement for each.
 pub const LIVE_TOPICS_SHOWN_MAX: usize = 100;

@@ -26,6 +26,11 @@ pub struct Envelope {
     pub deliver_at: Option<SystemTime>,
     /// The number of this attempt, from 1.
     pub attempt: u32,
+    /// The lane of an [ordered](crate::Topic::ordered_by_key) topic, if a relay sends the message.
+    pub lane: Option<u16>,
+    /// By which path a relay sends the message, as the label `path` of the [metrics](crate::metrics) names it: `inline`,
+    /// `confirmed`, `swept` or `lane`.
+    pub path: Option<&'static str>,
 }
 
 impl Envelope {
@@ -49,6 +54,8 @@ impl Envelope {
             created_at,
             deliver_at: None,
             attempt: 1,
+            lane: None,
+            path: None,
         }
     }
 

@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::unsent::UnsentCheck;
 use super::{Inner, Outbox, RegisteredType};
+use crate::enqueue::EnqueueInterceptor;
 use crate::limits::KEEP_DAYS_MAX;
 use crate::message::OutboxMessage;
 use crate::naming::TableNames;
@@ -29,10 +30,12 @@ use crate::topic::{Topic, TopicError};
 pub struct OutboxBuilder {
     topics: Vec<Topic>,
     tables: TableNames,
+    is_without_topics: bool,
     outside_transaction: bool,
     transaction_pooling: bool,
     messages: Vec<RegisteredType>,
     audit: AuditPolicy,
+    interceptors: Vec<Arc<dyn EnqueueInterceptor>>,
 }
 
 impl Outbox {
@@ -46,6 +49,23 @@ impl OutboxBuilder {
     /// Adds a topic. A message for any other topic is refused at enqueue.
     pub fn topic(mut self, topic: Topic) -> Self {
         self.topics.push(topic);
+        self
+    }
+
+    /// Allows an outbox without topics, for a tool that does not know those of the application. It can enqueue nothing. Its
+    /// [`Admin`](crate::admin::Admin) takes the topics, and the lanes of ordered ones, from the database.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// # use diesel_outbox::store::MemoryStore;
+    /// use diesel_outbox::Outbox;
+    /// let admin = Outbox::builder().allow_no_topics().build()?.admin(MemoryStore::new());
+    /// assert!(admin.topics().await?.is_empty());
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn allow_no_topics(mut self) -> Self {
+        self.is_without_topics = true;
         self
     }
 
@@ -65,6 +85,13 @@ impl OutboxBuilder {
     /// Sets the schema and the prefix of the tables. The outbox, its relays and their stores use these names.
     pub fn tables(mut self, tables: TableNames) -> Self {
         self.tables = tables;
+        self
+    }
+
+    /// Shows each message to `interceptor` before it is written. It may add headers, or refuse the message. Several are called
+    /// in the order in which they were registered.
+    pub fn interceptor(mut self, interceptor: impl EnqueueInterceptor) -> Self {
+        self.interceptors.push(Arc::new(interceptor));
         self
     }
 
@@ -146,6 +173,7 @@ impl OutboxBuilder {
             transaction_pooling: self.transaction_pooling,
             registered: self.messages,
             audit: self.audit,
+            interceptors: self.interceptors,
             link: Arc::default(),
             unsent: UnsentCheck::default(),
             recorder: OnceLock::new(),
@@ -155,7 +183,7 @@ impl OutboxBuilder {
 
     fn problems(&self) -> Vec<BuildProblem> {
         let mut problems = Vec::new();
-        if self.topics.is_empty() {
+        if self.topics.is_empty() && !self.is_without_topics {
             problems.push(BuildProblem::NoTopic);
         }
         let (mut known, mut twice) = (BTreeSet::new(), BTreeSet::new());

@@ -4,7 +4,7 @@ use diesel::result::QueryResult;
 use super::Outbox;
 use crate::enqueue::OutboxBackend;
 use crate::hook::{Conn, Depth, SyncConn};
-use crate::migrations::{EmbeddedMigrations, MigrateError, Migrations, Script};
+use crate::migrations::{EmbeddedMigrations, MigrateError, MigrationScript, Migrations};
 
 /// Create the tables.
 impl Outbox {
@@ -84,8 +84,8 @@ impl Outbox {
         Ok(names)
     }
 
-    pub(super) fn missing_scripts<B: EmbeddedMigrations>(&self, ran: &[String]) -> Vec<Script> {
-        let scripts = Migrations::scripts::<B>(self.tables());
+    pub(super) fn missing_scripts<B: EmbeddedMigrations>(&self, ran: &[String]) -> Vec<MigrationScript> {
+        let scripts = Migrations::new(self.tables().clone()).scripts::<B>().into_iter();
         scripts.filter(|script| !ran.contains(&script.version)).collect()
     }
 }
@@ -94,8 +94,14 @@ impl Outbox {
 pub(super) const RAN: &str = "SELECT version FROM __diesel_schema_migrations";
 
 /// Says that a migration has run. Versions are made of letters, digits and a hyphen.
-pub(super) fn noted(script: &Script) -> String {
+pub(super) fn noted(script: &MigrationScript) -> String {
     format!("INSERT INTO __diesel_schema_migrations (version) VALUES ('{}')", script.version)
+}
+
+/// Says that a migration has not run.
+#[cfg(feature = "async")]
+pub(super) fn unnoted(script: &MigrationScript) -> String {
+    format!("DELETE FROM __diesel_schema_migrations WHERE version = '{}'", script.version)
 }
 
 /// Whether no transaction is open yet; an error where one is that the migrations would commit.

@@ -16,6 +16,8 @@ mod migrate_async;
 mod pending_commit;
 mod probe;
 mod relay;
+#[cfg(all(feature = "async", any(feature = "postgres", feature = "mysql", feature = "sqlite")))]
+mod revert_async;
 #[cfg(feature = "_test")]
 mod test_hook;
 mod testing;
@@ -41,6 +43,7 @@ use std::sync::{Arc, OnceLock};
 
 use self::unsent::UnsentCheck;
 use crate::codec::CodecError;
+use crate::enqueue::EnqueueInterceptor;
 use crate::hook::{CommitHook, TestRecorder};
 use crate::naming::TableNames;
 use crate::relay::direct::queue::Link;
@@ -88,6 +91,7 @@ struct Inner {
     transaction_pooling: bool,
     registered: Vec<RegisteredType>,
     audit: AuditPolicy,
+    interceptors: Vec<Arc<dyn EnqueueInterceptor>>,
     link: Arc<Link>,
     unsent: UnsentCheck,
     /// Set once by an application's test.

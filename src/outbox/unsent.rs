@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use crate::enqueue::Inserted;
 use crate::enqueue::encode::Encoded;
+use crate::events::log_event;
 use crate::limits::{UNSENT_AFTER, UNSENT_CHECK_INTERVAL};
 use crate::message::Delivery;
 use crate::store::RowRef;
@@ -67,13 +68,7 @@ impl UnsentCheck {
     pub(super) fn found(&self, is_still_there: bool) {
         let Some(sample) = self.state().sample.take() else { return };
         if is_still_there && !self.is_over.swap(true, Ordering::Relaxed) {
-            tracing::warn!(
-                message_id = %sample.row.message_id,
-                topic = sample.topic,
-                waiting = ?sample.enqueued_at.elapsed(),
-                "messages are enqueued, and no relay seems to send them: this process has started none. Start a relay with outbox.relay(), in \
-                 this or another process. If one runs elsewhere, see its log: its broker may be down, or the topic may be paused"
-            );
+            log_event!(NO_RELAY, message_id = %sample.row.message_id, topic = sample.topic, waiting = ?sample.enqueued_at.elapsed());
         }
     }
 

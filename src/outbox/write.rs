@@ -33,7 +33,7 @@ impl Outbox {
     }
 
     pub(crate) fn encode_checked<M: OutboxMessage + ?Sized>(&self, event: &M) -> Result<Encoded, EnqueueError> {
-        Encoded::new(&self.inner.topics, event)
+        Encoded::new(&self.inner.topics, &self.inner.interceptors, event)
     }
 
     pub(super) fn encode_all<M, I>(&self, events: I) -> QueryResult<Vec<Encoded>>

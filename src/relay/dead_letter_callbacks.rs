@@ -12,6 +12,7 @@ use tokio::task::spawn_blocking;
 
 use super::engine::stop::{Stage, Stop};
 use crate::clock::{BootInstant, Clock};
+use crate::events::log_event;
 use crate::limits::{DEAD_LETTER_CALLBACKS_BATCH_MAX, DEAD_LETTER_CALLBACKS_QUEUE_MAX};
 use crate::message::MessageId;
 use crate::metrics;
@@ -227,7 +228,7 @@ impl Callbacks {
             Notification::Alert(alert) => self.alert.iter().for_each(|threshold| (threshold.on_alert)(alert)),
         }));
         if called.is_err() {
-            tracing::error!(?notification, "a dead-letter callback panicked: continuing with the next notification");
+            log_event!(DEAD_LETTER_CALLBACK_PANICKED, ?notification);
         }
         called.is_ok()
     }
@@ -236,13 +237,7 @@ impl Callbacks {
 impl AlertThreshold {
     fn alert(&self, last: DeadLetterEvent) -> DeadLetterAlert {
         let Self { letters_max, window_duration, .. } = *self;
-        tracing::error!(
-            letters_max,
-            ?window_duration,
-            topic = &*last.topic,
-            reason = last.reason,
-            "more messages were dead-lettered than the alert allows"
-        );
+        log_event!(DEAD_LETTER_ALERT, letters_max, ?window_duration, topic = &*last.topic, reason = last.reason);
         ::metrics::counter!(metrics::DEAD_LETTER_ALERTS).increment(1);
         DeadLetterAlert { letters_max, window_duration, last }
     }

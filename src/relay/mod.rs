@@ -53,6 +53,7 @@ use self::api::handle::Shared;
 use self::direct::queue::{ConnectedRelay as _, Link};
 use self::engine::engines::Engines;
 use self::engine::stop::Stage;
+use crate::events::log_event;
 use crate::limits::SHUTDOWN_GRACE;
 use crate::store::StoreError;
 
@@ -187,12 +188,7 @@ impl Relay {
 impl Drop for Relay {
     fn drop(&mut self) {
         if !self.is_shut_down {
-            tracing::warn!(
-                queued = self.engines.queued(),
-                in_flight = self.engines.in_flight(),
-                "a relay was dropped without shutdown: a sweeper sends the remaining messages later, and may send some twice; call shutdown or \
-                 run_until, and await it"
-            );
+            log_event!(RELAY_DROPPED, queued = self.engines.queued(), in_flight = self.engines.in_flight());
             // After a shutdown, another relay of the outbox may have been connected since.
             self.link.disconnect();
         }

@@ -15,7 +15,7 @@ use crate::limits::{PROCESSED_REPORT_AGE_MAX, PRUNE_PAUSE_FACTOR, PRUNE_PAUSE_MI
 use crate::metrics;
 use crate::repeated::{Repeated, warn_once_a_minute};
 use crate::retention::DAY;
-use crate::store::{HistoryStore, SchemaProblem, StoreError};
+use crate::store::{HistoryStore, StoreError};
 
 /// The retentions of all topics in days, without duplicates.
 pub(crate) fn days(engines: &Engines) -> Vec<u32> {
@@ -54,8 +54,7 @@ pub(crate) async fn run_once(engines: &Engines, failures: &Repeated) -> bool {
         log_failure(failures, "history partitions could not be created", store.ensure_partitions(&days).await);
     }
     // Also if no topic keeps history any more: older rows still expire. The tables may never have existed.
-    let is_absent =
-        async || matches!(store.check_history().await, Err(StoreError::Schema(SchemaProblem::NotMigrated { .. })));
+    let is_absent = async || store.check_history().await.is_err_and(|error| error.is_not_migrated());
     if !days.is_empty() || !is_absent().await {
         more |= note(failures, "history", prune(store).await);
         more |= note(
@@ -79,7 +78,7 @@ pub(crate) async fn run_once(engines: &Engines, failures: &Repeated) -> bool {
 /// Leaves alone what is to be kept for ever, and what does not exist.
 async fn prune_audit(engines: &Engines, failures: &Repeated) -> bool {
     let Some((store, days)) = engines.store.audit().zip(engines.audit_days) else { return false };
-    if let Err(StoreError::Schema(SchemaProblem::NotMigrated { .. })) = store.check_audit().await {
+    if store.check_audit().await.is_err_and(|error| error.is_not_migrated()) {
         return false;
     }
     note(failures, "audit", with_more(store.prune_audit(DAY * days, PRUNE_ROWS_MAX).await))
@@ -107,7 +106,7 @@ fn log_failure<T>(failures: &Repeated, what: &'static str, result: Result<T, Sto
         Ok(value) => Some(value),
         Err(error) => {
             ::metrics::counter!(metrics::PRUNE_FAILED).increment(1);
-            warn_once_a_minute!(failures, error, "{what}: trying again");
+            warn_once_a_minute!(PRUNE_FAILED, failures, error, what);
             None
         }
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::events::log_event;
 use crate::injected_bugs::{InjectedBug, is_injected};
 use crate::limits::{LANE_RECHECK, TEMPORARY_WAIT_MAX};
 use crate::metrics;
@@ -96,7 +97,7 @@ async fn write(engine: &Arc<Engine>, batch: Vec<(RowKey, Outcome)>) {
 /// Sets a row aside because writing its outcome panics. A delivered row is settled later and not sent again. A failed
 /// row is due again when its lease ends, and its failure is not noted; in a lane its key tries again after a while.
 fn set_aside(engine: &Arc<Engine>, row: RowKey, outcome: &Outcome) {
-    tracing::error!(?row, "the outcome of a row cannot be written: leaving the row as it is");
+    log_event!(OUTCOME_SET_ASIDE, ?row);
     if matches!(outcome, Outcome::Delivered) {
         return delivered::settle_row_later(engine, row);
     }

@@ -7,13 +7,13 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 use serde::Serialize;
 
-use super::StoreError;
 use super::audit::AuditRecord;
-use super::dead_letter::{DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter};
+use super::dead_letter::{DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, DeadLetterGroup};
 use super::live::{LiveCount, LiveMessage};
 use super::live_scan::{KeyInLane, KeyNeighbours, LiveConditions, LiveScan, LiveScanEnd};
 use super::requeue::{MessageKey, Requeue};
-use super::row::RowRef;
+use super::row::{RowKey, RowRef};
+use super::{SchemaProblem, StoreError};
 use crate::message::{Envelope, MessageId};
 use crate::serialize::instant;
 
@@ -65,6 +65,18 @@ pub trait AdminStore: fmt::Debug + Send + Sync {
     /// One live message. Reads the table in bounded steps by its primary key, if no index has message ids.
     async fn find_live(&self, message: MessageId) -> Result<Option<LiveMessage>, StoreError>;
 
+    /// Looks for a live message: by an index of ids if there is one, else in `rows_max` rows, after the row `after`. Returns it, or after
+    /// which row to go on.
+    async fn search_live(
+        &self,
+        message: MessageId,
+        after: Option<i64>,
+        rows_max: usize,
+    ) -> Result<(Option<LiveMessage>, Option<i64>), StoreError>;
+
+    /// The same by its row id, which may have been another message's.
+    async fn find_live_row(&self, row: RowKey) -> Result<Option<LiveMessage>, StoreError>;
+
     /// The first lane of a topic that has rows, from this one on.
     async fn next_lane(&self, topic: &Arc<str>, from: u16) -> Result<Option<u16>, StoreError>;
 
@@ -74,18 +86,37 @@ pub trait AdminStore: fmt::Debug + Send + Sync {
     /// Counts a topic's live messages by state: `count_max` due ones, as many that are due later, and as many in lanes.
     async fn count_live(&self, topic: &Arc<str>, count_max: usize) -> Result<LiveCount, StoreError>;
 
+    /// Counts a topic's live messages outside of lanes that are due from one moment on and before another, up to `count_max`.
+    async fn count_due(
+        &self,
+        topic: &Arc<str>,
+        from: SystemTime,
+        before: SystemTime,
+        count_max: usize,
+    ) -> Result<usize, StoreError>;
+
     /// The first topics that have live messages, by name.
     async fn live_topics(&self, topics_max: usize) -> Result<Vec<Arc<str>>, StoreError>;
 
-    /// Dead letters after `after`, at most `rows_max`, by topic, time of death and message id.
+    /// Dead letters after `after` and up to `until`, at most `rows_max`, by topic, time of death and message id.
     async fn dead_letters(
         &self,
         filter: &DeadLetterFilter,
         after: Option<&DeadLetterCursor>,
+        until: Option<&DeadLetterCursor>,
         rows_max: usize,
     ) -> Result<Vec<DeadLetter>, StoreError>;
 
-    /// Like [`dead_letters`](Self::dead_letters), but only their positions.
+    /// The position of the dead letter at which a search would have read `rows` of those that the index finds; `None` if there are
+    /// fewer.
+    async fn dead_letter_scan_end(
+        &self,
+        filter: &DeadLetterFilter,
+        after: Option<&DeadLetterCursor>,
+        rows: usize,
+    ) -> Result<Option<DeadLetterCursor>, StoreError>;
+
+    /// Like [`dead_letters`](Self::dead_letters) to the end, but only their positions.
     async fn dead_letter_cursors(
         &self,
         filter: &DeadLetterFilter,
@@ -101,6 +132,14 @@ pub trait AdminStore: fmt::Debug + Send + Sync {
 
     /// Counts dead letters by topic and reason word. Reads all of them, without payloads.
     async fn count_dead_letters(&self) -> Result<Vec<DeadLetterCount>, StoreError>;
+
+    /// Counts dead letters by topic, reason word and class of the last noted failure. Reads those that the index finds, at most
+    /// `rows_max`, and reports of each group how many were read and how many of them meet the other conditions, too.
+    async fn group_dead_letters(
+        &self,
+        filter: &DeadLetterFilter,
+        rows_max: usize,
+    ) -> Result<Vec<DeadLetterGroup>, StoreError>;
 
     /// What determines the lanes of these dead letters. Messages that are not dead letters are left out.
     async fn dead_letter_keys(&self, messages: &[MessageId]) -> Result<Vec<MessageKey>, StoreError>;
@@ -139,6 +178,9 @@ pub trait AdminStore: fmt::Debug + Send + Sync {
 
     /// The paused topics, by name.
     async fn paused(&self) -> Result<Vec<PausedTopic>, StoreError>;
+
+    /// What is wrong with each table, in the order of the migrations.
+    async fn schema_problems(&self) -> Result<Vec<SchemaProblem>, StoreError>;
 }
 
 /// A topic that relays skip.

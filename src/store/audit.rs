@@ -48,6 +48,9 @@ pub trait AuditStore: fmt::Debug + Send + Sync {
     /// [`SchemaProblem::NotMigrated`](super::SchemaProblem::NotMigrated) if the table is missing.
     async fn check_audit(&self) -> Result<(), StoreError>;
 
+    /// Records something that itself changes no message.
+    async fn note(&self, record: &AuditRecord) -> Result<(), StoreError>;
+
     /// Records the end of an operation. If it has changed nothing, it has no entry, and nothing is written.
     async fn end_operation(&self, id: Uuid) -> Result<(), StoreError>;
 

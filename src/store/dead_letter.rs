@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::codec::CodecError;
+use crate::codec::{self, CodecError};
 use crate::message::{HeaderError, Headers, Message, MessageId};
 use crate::serialize;
 use crate::store::DeadLetterReason;
@@ -77,7 +77,7 @@ impl DeadLetter {
     /// # Errors
     /// The payload is not JSON of this type.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, CodecError> {
-        serde_json::from_slice(self.payload.as_deref().unwrap_or(b"null")).map_err(CodecError::new)
+        codec::decode_json(self.payload.as_deref())
     }
 
     /// The same message again, to be edited: for [`Admin::redrive_edited`](crate::admin::Admin::redrive_edited).
@@ -145,6 +145,8 @@ pub struct DeadLetterFilter {
     pub(crate) key: Option<Arc<str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reason: Option<DeadLetterReason>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) class: Option<Arc<str>>,
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "serialize::instant_or_none")]
     pub(crate) dead_from: Option<SystemTime>,
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "serialize::instant_or_none")]
@@ -176,6 +178,24 @@ impl DeadLetterFilter {
         self.dead_from.zip(self.dead_before).is_some_and(|(from, before)| from >= before)
     }
 
+    /// The conditions that an index serves: a topic, and of a topic a period. The others are checked row by row.
+    pub(crate) fn indexed(&self) -> Self {
+        match &self.topic {
+            Some(topic) => Self {
+                topic: Some(Arc::clone(topic)),
+                dead_from: self.dead_from,
+                dead_before: self.dead_before,
+                ..Self::default()
+            },
+            None => Self::default(),
+        }
+    }
+
+    /// Whether the index serves all conditions.
+    pub(crate) fn is_indexed(&self) -> bool {
+        Self { is_everything: false, ..self.clone() } == self.indexed()
+    }
+
     /// Only of this topic.
     #[must_use]
     pub fn topic(mut self, topic: impl Into<Arc<str>>) -> Self {
@@ -201,6 +221,13 @@ impl DeadLetterFilter {
     #[must_use]
     pub fn reason(mut self, reason: impl Into<DeadLetterReason>) -> Self {
         self.reason = Some(reason.into());
+        self
+    }
+
+    /// Only those whose last noted failure has this class ([`FailedAttempt::class`]), such as `record`.
+    #[must_use]
+    pub fn class(mut self, class: impl Into<Arc<str>>) -> Self {
+        self.class = Some(class.into());
         self
     }
 
@@ -235,8 +262,20 @@ pub struct DeadLetterCount {
     pub topic: Arc<str>,
     /// Their reason.
     pub reason: DeadLetterReason,
+    /// The class of their last noted failure, if they are counted by it and have one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
     /// How many.
     pub count: usize,
+}
+
+/// Dead letters of a topic with one reason word and one class, among those that were read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeadLetterGroup {
+    /// Those that match.
+    pub matching: DeadLetterCount,
+    /// How many were read, matching or not.
+    pub read: usize,
 }
 
 #[cfg(test)]
@@ -270,6 +309,7 @@ mod tests {
                 reason: String::new(),
             };
             let sent = SentMessage {
+                id: 1,
                 message_id,
                 topic: "orders".into(),
                 lane: None,
@@ -278,9 +318,11 @@ mod tests {
                 headers_json,
                 payload,
                 created_at: now,
+                deliver_at: None,
                 sent_at: now,
                 attempts: 0,
                 failures: 0,
+                is_requeued: false,
                 awaits_processing: false,
                 processed_at: None,
             };
@@ -324,6 +366,7 @@ mod tests {
         letter.payload = None;
         assert!(serde_json::to_value(&letter).unwrap()["payload"].is_null());
         let sent = SentMessage {
+            id: 7,
             message_id,
             topic: letter.topic,
             lane: None,
@@ -332,14 +375,17 @@ mod tests {
             headers_json: "[]".to_owned(),
             payload: None,
             created_at: at,
+            deliver_at: Some(at),
             sent_at: at,
             attempts: 0,
             failures: 0,
+            is_requeued: false,
             awaits_processing: true,
             processed_at: Some(at),
         };
         let json = serde_json::to_value(&sent).unwrap();
         assert_eq!((&json["sent_at"], &json["processed_at"]), (&time.into(), &time.into()));
+        assert_eq!((&json["id"], &json["deliver_at"]), (&7.into(), &time.into()));
         assert!(serde_json::to_value(SentMessage { processed_at: None, ..sent }).unwrap()["processed_at"].is_null());
     }
 }

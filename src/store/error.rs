@@ -47,6 +47,11 @@ impl StoreError {
         }
     }
 
+    /// Whether a table is missing that a migration of its own creates.
+    pub(crate) fn is_not_migrated(&self) -> bool {
+        matches!(self, Self::Schema(SchemaProblem::NotMigrated { .. }))
+    }
+
     /// Adds the migration that creates the table to the error of a missing table. Other errors stay as they are.
     #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
     pub(crate) fn with_migration(self, migration: &'static str) -> Self {

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::{AuditRecord, Locking, MessageKey, Requeue, RowKey, StoreError};
-use crate::codec::CodecError;
+use crate::codec::{self, CodecError};
 use crate::message::{HeaderError, Headers, MessageId};
 use crate::retention::Keep;
 use crate::serialize;
@@ -81,6 +81,18 @@ pub trait HistoryStore: fmt::Debug + Send + Sync {
         after: Option<&SentCursor>,
         rows_max: usize,
     ) -> Result<Vec<SentCursor>, StoreError>;
+
+    /// The id at which a range of message ids is cut off: that of its `rows_max`th sent message of any topic, if it has so many. Reads
+    /// the index only.
+    async fn sent_scan_end(
+        &self,
+        after: MessageId,
+        until: MessageId,
+        rows_max: usize,
+    ) -> Result<Option<MessageId>, StoreError>;
+
+    /// The messages of a scan, by message id. Reads every row of its range of ids: [`sent_scan_end`](Self::sent_scan_end) bounds it.
+    async fn sent_in_scan(&self, scan: &SentScan) -> Result<Vec<SentMessage>, StoreError>;
 
     /// Counts the messages of a topic, and those of them that await processing and are not processed. Each count stops at `count_max`.
     async fn count_sent(&self, topic: &Arc<str>, count_max: usize) -> Result<SentCount, StoreError>;
@@ -154,6 +166,8 @@ impl ProcessedOutcome {
 #[derive(Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct SentMessage {
+    /// The id that its row had when it was sent. Messages of a lane were sent in the order of these.
+    pub id: i64,
     /// Its message id.
     pub message_id: MessageId,
     /// Its topic.
@@ -173,6 +187,9 @@ pub struct SentMessage {
     /// When it was enqueued, by the database's clock.
     #[serde(serialize_with = "serialize::instant")]
     pub created_at: SystemTime,
+    /// When it was to be sent, if it was delayed.
+    #[serde(serialize_with = "serialize::instant_or_none")]
+    pub deliver_at: Option<SystemTime>,
     /// When its acknowledgement was settled, by the database's clock: usually milliseconds after the broker received it.
     #[serde(serialize_with = "serialize::instant")]
     pub sent_at: SystemTime,
@@ -180,6 +197,9 @@ pub struct SentMessage {
     pub attempts: u32,
     /// Failures before it was sent.
     pub failures: u32,
+    /// On an ordered topic, whether it was sent again, from the dead letters or from the history: its row id is then that of a later row
+    /// than its first one. Elsewhere the tables do not say it, and this is false.
+    pub is_requeued: bool,
     /// Whether its consumer is to report that it processed it.
     pub awaits_processing: bool,
     /// When its consumer reported it, by the database's clock.
@@ -201,7 +221,7 @@ impl SentMessage {
     /// # Errors
     /// The payload is not JSON of this type.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, CodecError> {
-        serde_json::from_slice(self.payload.as_deref().unwrap_or(b"null")).map_err(CodecError::new)
+        codec::decode_json(self.payload.as_deref())
     }
 
     /// The position of this message, after which a next page begins.
@@ -214,6 +234,7 @@ impl SentMessage {
 impl fmt::Debug for SentMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SentMessage")
+            .field("id", &self.id)
             .field("message_id", &self.message_id)
             .field("topic", &self.topic)
             .field("lane", &self.lane)
@@ -222,9 +243,11 @@ impl fmt::Debug for SentMessage {
             .field("headers", &Headers::shown(&self.headers_json))
             .field("payload_bytes", &self.payload.as_ref().map(Vec::len))
             .field("created_at", &self.created_at)
+            .field("deliver_at", &self.deliver_at)
             .field("sent_at", &self.sent_at)
             .field("attempts", &self.attempts)
             .field("failures", &self.failures)
+            .field("is_requeued", &self.is_requeued)
             .field("awaits_processing", &self.awaits_processing)
             .field("processed_at", &self.processed_at)
             .finish()
@@ -244,6 +267,21 @@ impl SentCursor {
     pub(crate) fn first() -> Self {
         Self { sent_at: SystemTime::UNIX_EPOCH, message_id: uuid::Uuid::nil().into() }
     }
+}
+
+/// Sent messages of a topic in a range of message ids.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SentScan {
+    /// The topic.
+    pub topic: Arc<str>,
+    /// Those enqueued from then on.
+    pub from: SystemTime,
+    /// Those enqueued before then.
+    pub before: SystemTime,
+    /// Those after this id.
+    pub after: MessageId,
+    /// Those up to this id.
+    pub until: MessageId,
 }
 
 /// How many sent messages a topic has.

@@ -2,11 +2,15 @@
 
 pub use super::admin::{AdminStore, CancelOutcome, PausedTopic, SendNowOutcome};
 pub use super::audit::{AuditCursor, AuditEntry, AuditFilter, AuditRecord, AuditStore};
-pub use super::dead_letter::{DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, FailedAttempt};
+pub use super::dead_letter::{
+    DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, DeadLetterGroup, FailedAttempt,
+};
 pub use super::dead_letter_reason::DeadLetterReason;
 pub use super::error::TooFewConnections;
 pub use super::half::{Decision, HalfStore};
-pub use super::history::{HistoryRow, HistoryStore, ProcessedOutcome, Pruned, SentCount, SentCursor, SentMessage};
+pub use super::history::{
+    HistoryRow, HistoryStore, ProcessedOutcome, Pruned, SentCount, SentCursor, SentMessage, SentScan,
+};
 pub use super::horizon::Horizon;
 pub use super::interface::{Claim, ClaimHandle, ClaimMode, ClaimSpec, Closed, Store, StoreWarning, TopicBacklog};
 pub use super::lanes::{

@@ -31,6 +31,12 @@ pub trait LaneStore: fmt::Debug + Send + Sync {
     /// Whether any row of a topic is in a lane. Reads the table of messages only.
     async fn has_ordered_rows(&self, topic: &Arc<str>) -> Result<bool, StoreError>;
 
+    /// How many lanes each topic has that is or was ordered, by name.
+    ///
+    /// # Errors
+    /// [`SchemaProblem::Missing`](super::SchemaProblem::Missing) if the table of lanes is missing.
+    async fn lane_counts(&self) -> Result<Vec<LaneCount>, StoreError>;
+
     /// Who owns which lane of a topic, and which nodes share them. Writes nothing.
     async fn read_lanes(&self, topic: &Arc<str>) -> Result<LaneView, StoreError>;
 

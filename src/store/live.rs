@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::dead_letter::FailedAttempt;
-use crate::codec::CodecError;
+use crate::codec::{self, CodecError};
 use crate::lane::NodeId;
 use crate::message::{HeaderError, Headers, MessageId};
 use crate::serialize;
@@ -79,7 +79,7 @@ impl LiveMessage {
     /// # Errors
     /// The payload is not JSON of this type.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, CodecError> {
-        serde_json::from_slice(self.payload.as_deref().unwrap_or(b"null")).map_err(CodecError::new)
+        codec::decode_json(self.payload.as_deref())
     }
 
     /// Its last failure, if it has failed.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::live::{LiveFilter, LivePosition, LiveState};
+use crate::lane::lane_column;
 
 /// A range of the index of a topic's due rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,6 +17,16 @@ pub enum LiveRange {
     Later,
     /// The rows of a lane.
     Lane(u16),
+}
+
+impl LiveRange {
+    /// The lane as the column has it.
+    pub(crate) fn lane_column(self) -> i32 {
+        lane_column(match self {
+            Self::Unordered | Self::Due | Self::Later => None,
+            Self::Lane(lane) => Some(lane),
+        })
+    }
 }
 
 /// Rows of a range: those after one position, up to another.

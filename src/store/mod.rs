@@ -4,6 +4,7 @@
 
 pub(crate) mod admin;
 pub(crate) mod audit;
+mod cursor_token;
 pub(crate) mod dead_letter;
 pub(crate) mod dead_letter_reason;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
@@ -48,6 +49,7 @@ mod sqlite;
 pub(crate) mod stored;
 
 pub use error::{SchemaProblem, StoreError};
+pub use interface::StoreWarning;
 pub use memory::MemoryStore;
 #[cfg(feature = "mysql")]
 pub use mysql::MysqlStore;
@@ -65,16 +67,18 @@ pub use sqlite::{SQLITE_SET_UP, SqliteStore};
 pub(crate) use crate::retention::Keep;
 pub(crate) use admin::{AdminStore, CancelOutcome, PausedTopic, SendNowOutcome};
 pub(crate) use audit::{AuditCursor, AuditEntry, AuditFilter, AuditRecord, AuditStore};
-pub(crate) use dead_letter::{DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, FailedAttempt};
+pub(crate) use dead_letter::{
+    DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, DeadLetterGroup, FailedAttempt,
+};
 pub(crate) use dead_letter_reason::DeadLetterReason;
 pub(crate) use error::TooFewConnections;
 #[allow(unused_imports, reason = "only databases and RocketMQ use them")]
 pub(crate) use half::{Decision, HalfStore};
-pub(crate) use history::{HistoryRow, HistoryStore, ProcessedOutcome, Pruned, SentCount, SentCursor, SentMessage};
-pub(crate) use horizon::Horizon;
-pub(crate) use interface::{
-    Claim, ClaimHandle, ClaimMode, ClaimSpec, Closed, Store, StoreWarning, TopicBacklog, overdue,
+pub(crate) use history::{
+    HistoryRow, HistoryStore, ProcessedOutcome, Pruned, SentCount, SentCursor, SentMessage, SentScan,
 };
+pub(crate) use horizon::Horizon;
+pub(crate) use interface::{Claim, ClaimHandle, ClaimMode, ClaimSpec, Closed, Store, TopicBacklog, overdue};
 pub(crate) use lanes::{
     LaneBalanceSpec, LaneCount, LaneEntry, LaneScan, LaneState, LaneStore, LaneView, OwnedLane, WithFence,
 };

@@ -24,6 +24,19 @@ const TABLES: [&str; 11] = [
     "audit",
 ];
 
+/// The tables that carry a version, and the migration that creates each, in the order of the migrations.
+pub(crate) const CHECKED_TABLES: [(&str, &str); 9] = [
+    ("messages", "0000outbox01_messages"),
+    ("dead_letters", "0000outbox01_messages"),
+    ("lanes", "0000outbox02_lanes"),
+    ("nodes", "0000outbox02_lanes"),
+    ("half_messages", "0000outbox03_half_messages"),
+    ("paused_topics", "0000outbox04_paused_topics"),
+    ("history", "0000outbox05_history"),
+    ("processed_marks", "0000outbox05_history"),
+    ("audit", "0000outbox06_audit"),
+];
+
 /// The version in a table's comment, or in the text of its CREATE TABLE.
 fn version_in(text: &str) -> Option<u32> {
     let (_, behind) = text.split_once(VERSION_PREFIX)?;

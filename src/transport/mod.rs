@@ -108,6 +108,11 @@ pub trait Transport: fmt::Debug + Send + Sync + 'static {
         false
     }
 
+    /// The kind of broker, as OpenTelemetry's attribute `messaging.system` names it: `kafka`, `rocketmq`, or a word of your own.
+    fn system(&self) -> &'static str {
+        "diesel_outbox"
+    }
+
     /// Whether the transport supports [`fence`](Self::fence). Without it, a relay with a [fenced](Topic::fenced) topic does not
     /// start.
     fn supports_fencing(&self) -> bool {

@@ -10,6 +10,7 @@ mod file_index;
 mod import_cycles;
 mod layers;
 mod limit_constants;
+mod logged;
 mod module_tree;
 mod outermost;
 mod public;
@@ -100,6 +101,11 @@ fn the_architecture_page_names_what_is_there() {
 #[test]
 fn limits_are_defined_in_one_module() {
     assert_no_violations(&limit_constants::check(&workspace()));
+}
+
+#[test]
+fn log_events_are_those_of_the_table() {
+    assert_no_violations(&logged::check(&workspace()));
 }
 
 #[test]

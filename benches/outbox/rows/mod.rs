@@ -20,3 +20,4 @@ pub(crate) mod other_databases;
 pub(crate) mod recovery;
 pub(crate) mod relays;
 pub(crate) mod takeover;
+pub(crate) mod traces;

@@ -9,6 +9,7 @@ use tokio::sync::mpsc;
 use tokio::time::sleep;
 
 use crate::crash_points::crash_point;
+use crate::events::log_event;
 use crate::limits::{
     HALF_BATCH_MAX, HALF_ENDED_MAX, HALF_ENDS_AT_ONCE_MAX, HALF_MARK_AGE_MAX, HALF_PRUNE_INTERVAL, HALF_PRUNE_ROWS_MAX,
 };
@@ -87,8 +88,7 @@ impl Worker {
             let Some(broker) = self.broker.upgrade() else { return };
             let ended = std::mem::take(&mut group);
             if let Err(error) = self.end(&*broker, ended).await {
-                let text = "the outcomes of half messages could not be read from the database; their brokers will ask";
-                warn_once_a_minute!(self.failures.read, error, "{text}");
+                warn_once_a_minute!(HALF_OUTCOMES_UNREAD, self.failures.read, error);
             }
         }
     }
@@ -116,8 +116,7 @@ impl Worker {
         let done: Vec<MessageId> = reported.iter().filter(is_reported).map(|(half, _)| half.message_id).collect();
         crash_point!(HALF_FORGETTING);
         if let Err(error) = marks.remove_marks(&done).await {
-            let text = "marks of ended half messages could not be removed; they will be pruned with the old ones";
-            warn_once_a_minute!(self.failures.remove, error, "{text}");
+            warn_once_a_minute!(HALF_MARKS_NOT_REMOVED, self.failures.remove, error);
         }
         reported.into_iter().find_map(|(_, reported)| reported.err()).map_or(Ok(()), Err)
     }
@@ -141,8 +140,7 @@ async fn report_decision(broker: &dyn Broker, half: &mut EndedHalf, decision: De
         }
         Err(error) => {
             let (topic, message_id) = (&half.topic, half.message_id);
-            let text = "the outcome of a half message could not be reported to the broker; it will ask";
-            warn_once_a_minute!(failures, error, %topic, %message_id, "{text}");
+            warn_once_a_minute!(HALF_OUTCOME_UNREPORTED, failures, error, %topic, %message_id);
             false
         }
     }
@@ -160,8 +158,7 @@ pub(super) async fn check(store: &dyn Store, request: CheckRequest, failures: &R
         Ok(Decision::Open) => (None, "unknown"),
         Err(error) => {
             let CheckRequest { topic, message_id } = &request;
-            let text = "a broker asked about a half message, but the database could not be read; it will ask again";
-            warn_once_a_minute!(failures, error, %topic, %message_id, "{text}");
+            warn_once_a_minute!(HALF_CHECK_UNANSWERED, failures, error, %topic, %message_id);
             (None, "unknown")
         }
     };
@@ -176,7 +173,7 @@ pub(super) async fn prune(store: Arc<dyn Store>, lives: mpsc::WeakSender<EndedHa
         match marks.prune_marks(HALF_MARK_AGE_MAX, HALF_PRUNE_ROWS_MAX).await {
             Ok(HALF_PRUNE_ROWS_MAX) => continue,
             Ok(_fewer) => {}
-            Err(error) => tracing::warn!(%error, "old marks of half messages could not be removed; trying again later"),
+            Err(error) => log_event!(HALF_MARKS_NOT_PRUNED, %error),
         }
         sleep(HALF_PRUNE_INTERVAL).await;
     }

@@ -14,6 +14,7 @@ use super::handle::RelayHandle;
 use super::panicked::RelayPanicked;
 use super::shutdown::ShutdownReport;
 use super::start_error::StartError;
+use crate::events::log_event;
 use crate::limits::{BLOCKING_CALLS_MAX, BLOCKING_CHECK_INTERVAL, THREAD_END_TIMEOUT};
 use crate::relay::direct::queue::ConnectedRelay as _;
 use crate::relay::engine::engines::Engines;
@@ -134,7 +135,7 @@ impl BlockingRelay {
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
-            tracing::error!("the relay's thread ended by a panic");
+            log_event!(RELAY_THREAD_PANICKED);
         }
         report
     }

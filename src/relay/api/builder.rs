@@ -11,6 +11,7 @@ use super::startup_checks::{
     reserve_connections,
 };
 use crate::clock::{Clock, SystemClock};
+use crate::events::log_event;
 use crate::lane::NodeId;
 use crate::limits::Limits;
 use crate::metrics;
@@ -43,7 +44,7 @@ use crate::relay::sweep::{poller, sweeper};
 use crate::relay::topics::Topics;
 use crate::relay::{Relay, dead_letter_callbacks, pruner};
 use crate::store::{OutboxStore, Store, StoreError, shared};
-use crate::topic::{DEFAULT_TRANSPORT, Topic};
+use crate::topic::Topic;
 use crate::transport::Transport;
 
 /// Configures and starts a [`Relay`]. From [`Outbox::relay`](crate::Outbox::relay).
@@ -89,18 +90,19 @@ impl RelayBuilder {
     }
 
     /// Sets the transport for topics without [`Topic::via`](crate::Topic::via). Required if there are such topics.
-    pub fn transport(self, transport: impl Transport) -> Self {
-        self.transport_named(DEFAULT_TRANSPORT, transport)
+    pub fn transport(mut self, transport: impl Transport) -> Self {
+        self.transports.set_default(Arc::new(transport));
+        self
     }
 
-    /// Adds a transport under a name, for the topics that name it ([`Topic::via`](crate::Topic::via)). A second one under the
-    /// same name replaces the first.
+    /// Adds a transport under a name, for the topics that name it ([`Topic::via`](crate::Topic::via)). Each name is given
+    /// once; otherwise the relay does not start.
     ///
     /// Each transport has its own queue, workers, breaker, and share of the messages in flight. One that is down or slow does not
     /// delay the others, and the relay starts without those that cannot be reached. Each further transport needs more database
     /// connections: [`Limits::claim_workers`] plus [`Limits::settle_workers`] plus one to confirm.
     pub fn transport_named(mut self, name: impl Into<Arc<str>>, transport: impl Transport) -> Self {
-        self.transports.set(name.into(), Arc::new(transport));
+        self.transports.add(name.into(), Arc::new(transport));
         self
     }
 
@@ -265,7 +267,7 @@ fn outbox_name(gauges: &Gauges, tables: &TableNames) -> Arc<str> {
 async fn find_pauses(engines: &Engines) -> Result<(), StartError> {
     match poller::first_poll(engines).await {
         Err(error) if error.is_retriable() => {
-            tracing::warn!(%error, "nothing is sent until the database says which topics are paused");
+            log_event!(PAUSES_UNKNOWN, %error);
             Ok(())
         }
         polled => polled.map_err(StartError::Store),

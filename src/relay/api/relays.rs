@@ -11,7 +11,6 @@ use futures_util::future::join_all;
 use super::routes::Transports;
 use crate::limits::SHUTDOWN_GRACE;
 use crate::relay::{FlushOutcome, Relay, RelayBuilder, RelayStatus, ShutdownReport, StartError};
-use crate::topic::DEFAULT_TRANSPORT;
 use crate::transport::Transport;
 
 /// Running relays by name, each for its own database. From [`Relays::builder`].
@@ -106,14 +105,15 @@ pub struct RelaysBuilder {
 
 impl RelaysBuilder {
     /// Sets the transport of every relay, for topics without [`Topic::via`](crate::Topic::via).
-    pub fn transport(self, transport: impl Transport) -> Self {
-        self.transport_named(DEFAULT_TRANSPORT, transport)
+    pub fn transport(mut self, transport: impl Transport) -> Self {
+        self.transports.set_default(Arc::new(transport));
+        self
     }
 
     /// Adds a transport under a name to every relay with topics that name it ([`Topic::via`](crate::Topic::via)). If a relay has
     /// its own under this name, that one is used.
     pub fn transport_named(mut self, name: impl Into<Arc<str>>, transport: impl Transport) -> Self {
-        self.transports.set(name.into(), Arc::new(transport));
+        self.transports.add(name.into(), Arc::new(transport));
         self
     }
 

@@ -14,13 +14,18 @@ pub(in crate::relay) struct Route {
     pub(in crate::relay) topics: Vec<Topic>,
 }
 
-/// The transports by name. A later one replaces an earlier one of the same name.
+/// The transports by name.
 #[derive(Debug, Clone, Default)]
 pub(in crate::relay) struct Transports(Vec<(Arc<str>, Arc<dyn Transport>)>);
 
 impl Transports {
-    pub(in crate::relay) fn set(&mut self, name: Arc<str>, transport: Arc<dyn Transport>) {
-        self.0.retain(|(known, _)| *known != name);
+    /// As a setter: a later one replaces an earlier one.
+    pub(in crate::relay) fn set_default(&mut self, transport: Arc<dyn Transport>) {
+        self.0.retain(|(known, _)| **known != *DEFAULT_TRANSPORT);
+        self.add(DEFAULT_TRANSPORT.into(), transport);
+    }
+
+    pub(in crate::relay) fn add(&mut self, name: Arc<str>, transport: Arc<dyn Transport>) {
         self.0.push((name, transport));
     }
 
@@ -40,6 +45,10 @@ impl Transports {
     /// A transport without a topic is an error, not a warning: if `via` was forgotten, its messages would go to another
     /// broker, and could not be taken back.
     pub(in crate::relay) fn route(self, topics: Vec<Topic>) -> Result<Vec<Route>, RoutingProblem> {
+        let is_twice = |name: &Arc<str>| self.0.iter().filter(|(known, _)| known == name).count() > 1;
+        if let Some(transport) = self.names().into_iter().find(is_twice) {
+            return Err(RoutingProblem::DuplicateName { transport });
+        }
         let is_known = |topic: &&Topic| self.0.iter().any(|(name, _)| **name == *topic.transport_name());
         if let Some(topic) = topics.iter().find(|topic| !is_known(topic)) {
             let (topic, transport) = (topic.shared_name(), topic.transport_name());
@@ -91,6 +100,15 @@ pub enum RoutingProblem {
         /// The topic.
         topic: Arc<str>,
     },
+    /// Two transports have the same name.
+    #[error(
+        "two transports are named {transport:?}: give each its own name with .transport_named(..), and name it in \
+         Topic::via"
+    )]
+    DuplicateName {
+        /// Their name.
+        transport: Arc<str>,
+    },
     /// No topic uses the transport.
     #[error(
         "no topic goes via the transport {transport:?}, so it would never send anything: name it with \
@@ -128,7 +146,7 @@ mod tests {
 
     fn given(names: &[&str]) -> Transports {
         let mut transports = Transports::default();
-        names.iter().for_each(|name| transports.set((*name).into(), Arc::new(MemoryTransport::new())));
+        names.iter().for_each(|name| transports.add((*name).into(), Arc::new(MemoryTransport::new())));
         transports
     }
 
@@ -158,6 +176,8 @@ mod tests {
         assert!(error.contains(".transport(..)"), "{error}");
         let error = routed(&["default", "hooks"], vec![Topic::new("b").via("hooks")]).unwrap_err();
         assert!(error.contains("\"default\""), "{error}");
+        let error = routed(&["default", "default"], vec![Topic::new("a")]).unwrap_err();
+        assert!(error.contains("\"default\"") && error.contains("transport_named"), "{error}");
         assert!(routed(&["default"], Vec::new()).is_ok(), "a relay of an outbox without topics");
     }
 

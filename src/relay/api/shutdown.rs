@@ -5,6 +5,7 @@ use serde::Serialize;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
+use crate::events::log_event;
 use crate::limits::SHUTDOWN_GRACE_MAX;
 use crate::relay::engine::engines::Engines;
 use crate::relay::engine::stop::Stage;
@@ -61,12 +62,9 @@ pub(in crate::relay) async fn drain(
     let dead_letter_callbacks = engines.dead_letter_callbacks.end();
     let report = ShutdownReport { queued, in_flight, dead_letter_callbacks, in_time };
     if report.is_clean() {
-        tracing::info!("the relay ended with nothing left");
+        log_event!(RELAY_ENDED);
     } else {
-        tracing::warn!(
-            ?report,
-            "the relay ended with work left: a sweeper sends the messages, but nobody calls the dead-letter callbacks"
-        );
+        log_event!(RELAY_ENDED_EARLY, ?report);
     }
     report
 }

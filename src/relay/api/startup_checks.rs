@@ -7,6 +7,7 @@ use tokio::time::timeout;
 
 use super::routes::Route;
 use super::start_error::{LimitsProblem, StartError};
+use crate::events::log_event;
 use crate::limits::{
     CONFIRMS_AT_ONCE, CONNECTIONS_BESIDE_CLAIMS_MIN, CONNECTIONS_LEFT_FREE, LANE_CALLS_AT_ONCE, Limits, POLLS_AT_ONCE,
     PREPARE_TIMEOUT,
@@ -24,7 +25,7 @@ pub(super) fn accept(found: Result<Vec<StoreWarning>, StoreError>) -> Result<(),
     match found {
         Ok(warnings) => {
             for warning in warnings {
-                tracing::warn!("{warning}");
+                log_event!(DATABASE_SETTING, problem = %warning);
             }
             Ok(())
         }
@@ -32,7 +33,7 @@ pub(super) fn accept(found: Result<Vec<StoreWarning>, StoreError>) -> Result<(),
         // It may go away by itself, for example while a password is being changed. At a start that is rare.
         Err(error @ StoreError::Refused(_)) => Err(StartError::Refused(error)),
         Err(error) if error.is_retriable() => {
-            tracing::warn!(%error, "the relay starts without its database");
+            log_event!(STARTED_WITHOUT_DATABASE, %error);
             Ok(())
         }
         Err(error) => Err(StartError::Store(error)),
@@ -90,7 +91,7 @@ pub(super) async fn prepare_history(engines: &Engines, has_database: bool) -> Re
     }
     accept(store.check_history().await.map(|()| Vec::new()))?;
     if let Err(error) = store.ensure_partitions(&days).await {
-        tracing::warn!(%error, "partitions of the history could not be created ahead: trying again");
+        log_event!(PARTITIONS_NOT_CREATED, %error);
     }
     Ok(())
 }
@@ -101,7 +102,7 @@ pub(in crate::relay) async fn prepare(engine: &Engine, route: &Route) -> Result<
     match prepared.unwrap_or_else(|_| Err(TransportError::new(FailureClass::Connection, PrepareTimeout))) {
         Ok(()) => Ok(true),
         Err(error) if error.class().is_outage() => {
-            tracing::warn!(%error, transport = &*engine.name, "the relay starts without its broker");
+            log_event!(STARTED_WITHOUT_BROKER, %error, transport = &*engine.name);
             engine.breaker.open(error.class(), &error, engine.clock.now());
             Ok(false)
         }

@@ -141,8 +141,7 @@ async fn confirm(engine: &Engine, queued: &[Queued]) -> (Read, Vec<PendingDeadLe
     let confirmed = match store_call("confirm", engine.store.confirm(&refs)).await {
         Ok(confirmed) => confirmed,
         Err(error) => {
-            let text = "committed rows could not be read: leaving them to the sweeper";
-            warn_once_a_minute!(engine.failure_log.confirm, error, rows = refs.len(), "{text}");
+            warn_once_a_minute!(CONFIRM_FAILED, engine.failure_log.confirm, error, rows = refs.len());
             engine.queue.deferred.add(unverified().map(left));
             count_left_to_sweeper(refs.len(), "confirm_failed");
             return Default::default();

@@ -13,6 +13,7 @@ pub(super) mod wakeups;
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use ::metrics::Gauge;
@@ -32,6 +33,7 @@ use super::settle::outcome_queue::OutcomeQueue;
 use super::topics::Topics;
 use crate::clock::{BootInstant, Clock};
 use crate::crash_points::crash_point;
+use crate::events::log_event;
 use crate::injected_bugs::{InjectedBug, is_injected};
 use crate::limits::{Limits, RETRY_AFTER_MAX};
 use crate::message::MessageId;
@@ -93,8 +95,7 @@ impl Engine {
                 let there = match self.store.remaining(refs).await {
                     Ok(there) => there,
                     Err(error) => {
-                        let text = "a flush could not read which rows are settled: trying again";
-                        warn_once_a_minute!(self.failure_log.flush, error, "{text}");
+                        warn_once_a_minute!(FLUSH_FAILED, self.failure_log.flush, error);
                         return true;
                     }
                 };
@@ -134,6 +135,7 @@ impl Engine {
         match outcome {
             Outcome::Delivered => {
                 counters.delivered(entry.path).increment(1);
+                counters.totals.delivered.fetch_add(1, Relaxed);
                 counters.timings.send(None).record(took.as_secs_f64());
                 if let Some(committed_at) = entry.committed_at {
                     counters.commit_to_ack.record(committed_at.until(now).as_secs_f64());
@@ -145,6 +147,7 @@ impl Engine {
             Outcome::Busy => {}
             Outcome::Failed(error) => {
                 let class = error.class();
+                counters.totals.failed.fetch_add(1, Relaxed);
                 counters.failed(class).increment(1);
                 counters.timings.send(Some(class)).record(took.as_secs_f64());
             }
@@ -170,10 +173,7 @@ impl ReceiptSink for Engine {
         let now = self.clock.now();
         self.breaker.observe(&outcome, now);
         let Some(entry) = self.ledger.complete(row, matches!(outcome, Outcome::Delivered)) else {
-            tracing::error!(
-                ?row,
-                "the transport reported an outcome twice, or for a row that was never sent: ignoring it"
-            );
+            log_event!(OUTCOME_UNEXPECTED, ?row);
             return;
         };
         // The error's text comes from the transport: a panic in it must not lose the outcome.

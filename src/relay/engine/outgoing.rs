@@ -73,7 +73,7 @@ impl<'a> Outgoing<'a> {
     /// Takes a row to send, if its lease is still valid and this process does not already have it.
     pub(crate) fn offer(&mut self, offer: Offer<'_>, room: &mut Reservation) -> Offered {
         let engine = self.engine;
-        let Offer { row, topic, holder, send_mode, lease_ends_at, path, committed_at, alone, is_resend } = offer;
+        let Offer { mut row, topic, holder, send_mode, lease_ends_at, path, committed_at, alone, is_resend } = offer;
         // Checked just before the batch goes to the client, not when the row was read. One clock read per batch.
         let now = *self.begun_at.get_or_insert_with(|| engine.clock.now());
         if now >= lease_ends_at {
@@ -83,6 +83,11 @@ impl<'a> Outgoing<'a> {
         let claim_outcomes = match &holder {
             Holder::Claim(claim_outcomes) => Some(Arc::clone(claim_outcomes)),
             Holder::Lease(_) | Holder::Lane(_) | Holder::Lost => None,
+        };
+        row.envelope.path = Some(path.as_str());
+        row.envelope.lane = match &holder {
+            Holder::Lane(row) => Some(row.ownership.lane()),
+            Holder::Claim(_) | Holder::Lease(_) | Holder::Lost => None,
         };
         let entry = Entry {
             topic: Arc::clone(topic),

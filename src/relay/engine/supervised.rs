@@ -7,6 +7,7 @@ use tokio::time::sleep;
 
 use super::stop::{Stage, Stop};
 use super::task_health::{PanicStreak, TaskHealth};
+use crate::events::log_event;
 use crate::limits::{TASK_RECOVERED_AFTER, TASK_RESTART_DELAY};
 use crate::metrics;
 
@@ -42,7 +43,7 @@ pub(crate) async fn supervised<T, F>(
         };
         match ended {
             Some(Err(error)) if error.is_panic() => {
-                tracing::error!(task = name, %error, "a task of the relay panicked: restarting it");
+                log_event!(TASK_PANICKED, task = name, %error);
                 panics.note_panic();
                 ::metrics::counter!(metrics::TASK_PANICKED, "task" => name).increment(1);
             }

@@ -19,8 +19,7 @@ pub(crate) async fn run(engines: Arc<Engines>) {
         match backlog::count(&engines).await {
             Ok(_) => {}
             Err(error) if engines.store_health.failing().is_none() => {
-                let text = "the backlog could not be counted: its gauges keep their last values until it can";
-                warn_once_a_minute!(failures, error, "{text}");
+                warn_once_a_minute!(BACKLOG_NOT_COUNTED, failures, error);
             }
             // The poller logs the outage.
             Err(error) => tracing::debug!(%error, "the backlog could not be counted"),

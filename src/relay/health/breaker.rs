@@ -13,6 +13,7 @@ use ::metrics::Gauge;
 use tokio::sync::Notify;
 
 use crate::clock::BootInstant;
+use crate::events::log_event;
 use crate::transport::{FailureClass, Outcome};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,12 +131,7 @@ impl Breaker {
         inner.error = error.to_string();
         drop(inner);
         let transport = &*self.transport;
-        tracing::warn!(
-            transport,
-            class = class.as_str(),
-            %error,
-            "the transport is down: claims are suspended until it answers"
-        );
+        log_event!(TRANSPORT_DOWN, transport, class = class.as_str(), %error);
         self.set_gauge(true);
         self.changed.notify_waiters();
     }
@@ -165,7 +161,7 @@ impl Breaker {
         if matches!(inner.state, BreakerState::Trial { .. }) {
             (inner.state, inner.down_since, inner.probed_at) = (BreakerState::Closed, None, None);
             drop(inner);
-            tracing::info!(transport = &*self.transport, "the transport is back");
+            log_event!(TRANSPORT_UP, transport = &*self.transport);
             self.set_gauge(false);
             self.changed.notify_waiters();
         }

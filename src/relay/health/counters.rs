@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
@@ -24,6 +25,7 @@ pub(crate) struct TopicCounters {
     pub(crate) resent: Counter,
     pub(crate) commit_to_ack: Histogram,
     pub(crate) timings: Timings,
+    pub(crate) totals: Totals,
 }
 
 impl TopicCounters {
@@ -36,6 +38,7 @@ impl TopicCounters {
             resent: metrics::counter!(names::RESENT, labels.to_vec()),
             commit_to_ack: metrics::histogram!(names::COMMIT_TO_ACK, labels.to_vec()),
             timings: Timings::new(topic, transport),
+            totals: Totals::default(),
             labels,
         }
     }
@@ -52,6 +55,13 @@ impl TopicCounters {
     pub(crate) fn failed(&self, class: FailureClass) -> Counter {
         metrics::counter!(names::FAILED, with_label(&self.labels, "class", class.as_str()))
     }
+}
+
+/// What the status says of all topics together: nobody can read the value of a metric.
+#[derive(Debug, Default)]
+pub(crate) struct Totals {
+    pub(crate) delivered: AtomicU64,
+    pub(crate) failed: AtomicU64,
 }
 
 /// One counter per path.

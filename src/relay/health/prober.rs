@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::time::{sleep, timeout};
 
 use super::breaker::BreakerState;
+use crate::events::log_event;
 use crate::limits::PREPARE_TIMEOUT;
 use crate::relay::engine::Engine;
 use crate::relay::engine::stop::Stage;
@@ -60,11 +61,7 @@ async fn probe(engine: &Engine, topics: &[Topic], prepared: &AtomicBool) -> Resu
         Err(error) if error.class().is_outage() => return Err(error),
         // The relay already runs and can no longer refuse to start. Topics that do not fit show up as refused sends.
         Err(error) => {
-            tracing::error!(
-                %error,
-                transport = &*engine.name,
-                "the broker's topics do not match the configuration: correct them at the broker, or the configuration"
-            );
+            log_event!(BROKER_MISCONFIGURED, %error, transport = &*engine.name);
         }
         Ok(()) => {}
     }

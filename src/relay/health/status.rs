@@ -1,9 +1,12 @@
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use serde::Serialize;
 
 use super::breaker::BreakerState;
+use super::counters::Totals;
 use crate::clock::BootInstant;
 use crate::lane::NodeId;
 use crate::relay::engine::Engine;
@@ -35,6 +38,10 @@ pub struct RelayStatus {
     pub queued: usize,
     /// Messages sent and not yet settled.
     pub in_flight: usize,
+    /// Messages that the broker has acknowledged since the relay started, for a rate between two statuses.
+    pub delivered: u64,
+    /// Sends that have failed since the relay started.
+    pub failed: u64,
     /// Topics that the broker refuses.
     pub refused_topics: Vec<Arc<str>>,
     /// Topics that somebody has paused, as of the last poll.
@@ -192,6 +199,8 @@ pub(in crate::relay) fn snapshot(engines: &Engines) -> RelayStatus {
         },
         queued: engines.queued(),
         in_flight: engines.in_flight(),
+        delivered: total(engines, |totals| &totals.delivered),
+        failed: total(engines, |totals| &totals.failed),
         refused_topics: refused.map(|topic| topic.name()).collect(),
         paused_topics: paused.map(|topic| topic.name()).collect(),
         node: engines.node,
@@ -203,6 +212,10 @@ pub(in crate::relay) fn snapshot(engines: &Engines) -> RelayStatus {
             .flat_map(|lanes| lane_statuses(lanes))
             .collect(),
     }
+}
+
+fn total(engines: &Engines, of: impl Fn(&Totals) -> &AtomicU64) -> u64 {
+    engines.topics().map(|topic| of(&topic.counters.totals).load(Relaxed)).sum()
 }
 
 fn state(engines: &Engines, now: BootInstant) -> RelayState {

@@ -12,6 +12,7 @@ use super::node_health::NodeHealth;
 use super::topic::TopicLanes;
 use crate::clock::BootInstant;
 use crate::crash_points::crash_point;
+use crate::events::log_event;
 use crate::injected_bugs::{InjectedBug, is_injected};
 use crate::metrics;
 use crate::relay::engine::Engine;
@@ -27,8 +28,7 @@ pub(crate) async fn run(engine: Arc<Engine>, lanes: Arc<TopicLanes>) {
         node_health.observe(&lanes, balanced.is_err(), engine.clock.now());
         if let Err(error) = &balanced {
             ::metrics::counter!(metrics::LANE_BALANCE_FAILED).increment(1);
-            let text = "lanes could not be balanced or renewed: trying again until their leases end";
-            warn_once_a_minute!(failures, error, topic = %lanes.name(), "{text}");
+            warn_once_a_minute!(LANES_NOT_BALANCED, failures, error, topic = %lanes.name());
         }
         let is_leaving = engine.stop.has_reached(Stage::Draining);
         // If the database cannot be reached and no lane is owned any more, nothing is left to do.
@@ -85,10 +85,7 @@ fn is_awake(engine: &Engine, lanes: &TopicLanes, view: &LaneView, node_health: &
     let asleep_until = match lanes.asleep_until() {
         Some(until) if now < until && (has_others || is_down) => Some(until),
         _ if (is_down || node_health.outages(now)) && has_others => {
-            tracing::warn!(
-                topic = %lanes.name(),
-                "this node's broker or database keeps failing: leaving its lanes to other nodes for now"
-            );
+            log_event!(LANES_LEFT_TO_OTHERS, topic = %lanes.name());
             node_health.forget();
             Some(now + engine.limits.lane_sleep_duration)
         }
@@ -111,11 +108,7 @@ fn lose(lanes: &TopicLanes, is_lost: impl Fn(&Lane) -> bool) {
     let lost = before - owned.len();
     drop(owned);
     if lost > 0 {
-        tracing::warn!(
-            topic = %lanes.name(),
-            lanes = lost,
-            "lanes were lost because their leases were not renewed in time: duplicates may follow"
-        );
+        log_event!(LANES_LOST, topic = %lanes.name(), lanes = lost);
         lanes.topic.counter(metrics::LANE_LOST).increment(lost as u64);
     }
 }
@@ -220,13 +213,7 @@ fn reconcile(engine: &Engine, lanes: &TopicLanes, view: &LaneView, began_at: Boo
     for of in view.lanes.iter().filter(|of| of.owner == Some(engine.lanes.node)) {
         let held = OwnedLane { lane: of.lane, fence: of.fence };
         let lane = owned.entry(of.lane).or_insert_with(|| {
-            tracing::info!(
-                topic = %lanes.name(),
-                lane = of.lane,
-                fence = of.fence,
-                quiet = ?of.quiet_for,
-                "a lane was taken over"
-            );
+            log_event!(LANE_TAKEN_OVER, topic = %lanes.name(), lane = of.lane, fence = of.fence, quiet = ?of.quiet_for);
             let fence_state = if is_fenced { lanes.fence_state_for(of.lane, now) } else { FenceState::Plain };
             Lane::new(held, fence_state, valid_until(of), now + of.quiet_for, now)
         });
@@ -240,6 +227,7 @@ fn reconcile(engine: &Engine, lanes: &TopicLanes, view: &LaneView, began_at: Boo
 fn record_gauges(lanes: &TopicLanes) {
     lanes.note_oldest();
     let owned = lanes.owned();
+    lanes.topic.gauge(metrics::LANES).set(f64::from(lanes.count().lanes));
     lanes.topic.gauge(metrics::LANES_OWNED).set(owned.len() as f64);
     lanes.topic.gauge(metrics::LANES_ASLEEP).set(f64::from(u8::from(lanes.asleep_until().is_some())));
     let blocked: usize = owned.values().map(Lane::blocked_keys).sum();

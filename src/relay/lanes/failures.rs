@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::in_flight::InFlightRow;
 use super::topic::{TopicLanes, Turn};
 use crate::crash_points::crash_point;
+use crate::events::log_event;
 use crate::injected_bugs::{InjectedBug, is_injected};
 use crate::limits::TEMPORARY_WAIT_MAX;
 use crate::metrics;
@@ -70,8 +71,7 @@ fn treat(engine: &Engine, in_flight: InFlightRow, failed: FailedRow, writes: &mu
         }
         Treatment::DeadLetter { reason } => {
             let wait = wait_of(&topic.config, failed.entry.failures.saturating_add(1));
-            tracing::error!(message_id = %failed.row.message_id, topic = topic.config.name(), %reason, ?wait,
-                error = %failed.error, "a message is refused, and its key waits behind it: correct or remove it");
+            log_event!(KEY_BLOCKED, message_id = %failed.row.message_id, topic = topic.config.name(), %reason, ?wait, error = %failed.error);
             writes.failed.push((in_flight, WithFence { fence, value: failure_record(&failed, wait, true) }));
         }
     }
@@ -159,8 +159,7 @@ pub(super) async fn dead_letter_poisoned(
         if goes_on {
             dead.push((in_flight, poisoned_dead_letter(&row)));
         } else {
-            tracing::error!(message_id = %row.key.message_id, topic = %row.topic, error = %row.error,
-                "a row cannot be decoded, and its key waits behind it: correct or remove the row");
+            log_event!(KEY_BLOCKED_BY_ROW, message_id = %row.key.message_id, topic = %row.topic, error = %row.error);
             in_flight.block(row.key, engine.clock.now() + TEMPORARY_WAIT_MAX);
         }
     }

@@ -100,7 +100,7 @@ impl PendingFences {
             Err(error) => {
                 lanes.topic.counter(metrics::LANE_FENCE_FAILED).increment(1);
                 let (topic, lane) = (lanes.name(), ownership.lane());
-                warn_once_a_minute!(self.failures, error, %topic, lane, "a lane could not be fenced: trying again");
+                warn_once_a_minute!(LANE_NOT_FENCED, self.failures, error, %topic, lane);
                 match error.class() {
                     class if class.is_outage() => engine.breaker.open(class, &error, now),
                     FailureClass::Topic => lanes.topic.back_off(now + engine.limits.topic_back_off_duration, &error),

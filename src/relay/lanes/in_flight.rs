@@ -7,6 +7,7 @@ use super::lane::ownership::LaneOwnership;
 use super::lane::page::KeyHash;
 use super::topic::TopicLanes;
 use crate::clock::BootInstant;
+use crate::events::log_event;
 use crate::metrics;
 use crate::store::RowKey;
 use crate::transport::{FailureClass, KeySequence};
@@ -44,8 +45,7 @@ impl InFlightRow {
         sequence.fail();
         if class == Some(FailureClass::Fenced) && self.lanes.lose(self.ownership, now) {
             self.lanes.topic.counter(metrics::LANE_FENCED_OUT).increment(1);
-            tracing::warn!(topic = %self.lanes.name(), lane = self.ownership.lane(),
-                "the lane was fenced by somebody else: another node owns it, or another outbox has the same `fence_prefix`");
+            log_event!(LANE_FENCED_OUT, topic = %self.lanes.name(), lane = self.ownership.lane());
             return;
         }
         self.lanes.with_lane(self.ownership, |lane| {

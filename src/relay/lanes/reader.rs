@@ -50,7 +50,7 @@ pub(crate) async fn run(engine: Arc<Engine>, lanes: Arc<TopicLanes>) {
             Ok(did_something) => did_something,
             Err(error) => {
                 ::metrics::counter!(metrics::LANE_READ_FAILED).increment(1);
-                warn_once_a_minute!(failures, error, topic = %lanes.name(), "lanes could not be read: trying again");
+                warn_once_a_minute!(LANES_NOT_READ, failures, error, topic = %lanes.name());
                 sleep_poll_interval(&engine).await;
                 true
             }
@@ -95,8 +95,7 @@ async fn step(engine: &Arc<Engine>, lanes: &Arc<TopicLanes>, cursor: &mut RoundR
         // Both run to their ends: rows taken to be sent must not be dropped because the read failed.
         let (has_read, has_sent) = tokio::join!(read, send(engine, store, lanes, &mut cursor.send));
         if let (Err(_), Err(error)) = (&has_read, &has_sent) {
-            let text = "neither a page nor single rows of the lanes could be read: trying again";
-            warn_once_a_minute!(engine.failure_log.lane_reads, error, topic = %lanes.name(), "{text}");
+            warn_once_a_minute!(LANE_ROWS_NOT_READ, engine.failure_log.lane_reads, error, topic = %lanes.name());
         }
         return has_read.and_then(|has_read| Ok(has_sent? || has_read));
     }

@@ -7,6 +7,7 @@ use tokio::time::sleep;
 
 use super::entry::Progress;
 use crate::crash_points::crash_point;
+use crate::events::log_event;
 use crate::injected_bugs::{InjectedBug, is_injected};
 use crate::metrics;
 use crate::panic_guard::catch_panic;
@@ -30,7 +31,7 @@ pub(crate) async fn run(engine: Arc<Engine>) {
             engine.breaker.open(class, &"the client has lost its brokers", engine.clock.now());
         }
         if let Err(error) = extend(&engine).await {
-            warn_once_a_minute!(failures, error, "leases could not be extended: trying again until they expire");
+            warn_once_a_minute!(LEASES_NOT_EXTENDED, failures, error);
         }
         let lost = engine.ledger.drop_expired_leases(engine.clock.now());
         ::metrics::counter!(metrics::LEASE_LOST).increment(lost as u64);
@@ -52,22 +53,14 @@ fn abandon_overdue(engine: &Engine) {
             unwritten += 1;
             continue;
         }
-        tracing::error!(
-            ?row,
-            %topic,
-            ?sent_for,
-            "the transport never reported the outcome of a message: sending it again"
-        );
+        log_event!(OUTCOME_MISSING, ?row, %topic, ?sent_for);
         if let Holder::Lane(in_flight) = entry.holder {
             in_flight.failed(None, now);
             in_flight.requeue(row);
         }
     }
     if unwritten > 0 {
-        tracing::warn!(
-            rows = unwritten,
-            "failures were not written before their rows' leases ended: leaving the rows to the sweeper"
-        );
+        log_event!(FAILURES_NOT_WRITTEN, rows = unwritten);
     }
 }
 

@@ -7,6 +7,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use uuid::Uuid;
 
 use super::payload::decode;
+use crate::events::log_event;
 use crate::limits::{NOTICE_CHECK_INTERVAL, NOTICE_ECHO_TIMEOUT, NOTICE_RETRY_MAX, NOTICE_RETRY_MIN};
 use crate::metrics;
 use crate::relay::engine::engines::Engines;
@@ -27,10 +28,7 @@ pub(crate) async fn run(engines: Arc<Engines>) {
         let Err(error) = ended;
         ::metrics::counter!(metrics::NOTICES_LOST).increment(1);
         if !reconnect.is_logged {
-            tracing::warn!(
-                %error,
-                "notices are not received: the poll finds the commits of other processes until they are"
-            );
+            log_event!(NOTICES_LOST, %error);
             reconnect.is_logged = true;
         }
         listening.set(0.0);
@@ -80,7 +78,7 @@ async fn listen(
         }
         on_connected();
         if std::mem::take(&mut reconnect.is_logged) {
-            tracing::info!("notices are received again");
+            log_event!(NOTICES_BACK);
         }
         reconnect.pause = NOTICE_RETRY_MIN;
         receive_until(engines, &mut *notices, Instant::now() + NOTICE_CHECK_INTERVAL, |_| false).await?;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio::time::sleep;
 
 use super::payload::{LaneIds, encode};
+use crate::events::log_event;
 use crate::limits::NOTICE_INTERVAL;
 use crate::metrics;
 use crate::relay::engine::engines::Engines;
@@ -25,10 +26,7 @@ pub(crate) async fn run(engines: Arc<Engines>) {
         if let Err(error) = &sent
             && !is_failing
         {
-            tracing::warn!(
-                %error,
-                "other relays could not be notified of commits to their lanes: their poll finds them"
-            );
+            log_event!(NOTICES_NOT_SENT, %error);
         }
         is_failing = sent.is_err();
         if is_leaving {

@@ -45,13 +45,13 @@ pub(crate) async fn settle(engine: &Arc<Engine>, rows: Vec<RowKey>) {
             rows if error.is_retriable() && !has_answered => {
                 tries += 1;
                 let failures = &engine.failure_log.settle;
-                warn_once_a_minute!(failures, error, rows, "delivered rows could not be settled: trying again");
+                warn_once_a_minute!(SETTLE_FAILED, failures, error, rows);
                 sleep(WRITE_RETRY.wait(tries)).await;
                 batches.push(batch);
             }
             rows if error.is_retriable() || rows == 1 => {
                 let (failures, keys) = (&engine.failure_log.settle_later, batch.keys());
-                warn_once_a_minute!(failures, error, ?keys, "delivered rows cannot be settled: trying again later");
+                warn_once_a_minute!(SETTLE_DEFERRED, failures, error, ?keys);
                 settle_later(engine, batch);
             }
             _ => batches.extend(batch.split()),
@@ -104,7 +104,7 @@ async fn check_missing(engine: &Engine, missing: &SettleBatch) -> Result<(), Sto
     let dead = missing.settle_dead_letters(&*engine.store).await?;
     let cause = "another relay had them too, and may have sent duplicates";
     let failures = &engine.failure_log.settle_missed;
-    warn_once_a_minute!(failures, cause, rows = missing.len(), dead, "delivered rows were already gone");
+    warn_once_a_minute!(SETTLE_MISSED, failures, cause, rows = missing.len(), dead);
     ::metrics::counter!(metrics::SETTLE_MISSED, "found" => "dead_letter").increment(dead as u64);
     let nowhere = missing.len().saturating_sub(dead);
     ::metrics::counter!(metrics::SETTLE_MISSED, "found" => "nowhere").increment(nowhere as u64);
@@ -134,7 +134,7 @@ fn settle_later(engine: &Arc<Engine>, mut batch: SettleBatch) {
                 }
                 Err(error) => {
                     let (failures, rows) = (&engine.failure_log.settle_later, batch.len());
-                    warn_once_a_minute!(failures, error, rows, "delivered rows still cannot be settled");
+                    warn_once_a_minute!(SETTLE_STILL_FAILS, failures, error, rows);
                 }
             }
         }

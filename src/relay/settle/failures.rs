@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 
 use crate::crash_points::crash_point;
+use crate::events::log_event;
 use crate::injected_bugs::{InjectedBug, is_injected};
 use crate::limits::{RETRY_AFTER_MAX, TEMPORARY_WAIT_MAX, cut_error_text};
 use crate::metrics;
@@ -152,13 +153,7 @@ async fn write_dead_letters(engine: &Arc<Engine>, dead_letters: Vec<(FailedRow, 
 /// Prepares the dead letter of a failed row.
 pub(crate) fn failed_dead_letter(failed: &FailedRow, reason: &DeadLetterReason) -> PendingDeadLetter {
     let topic = failed.entry.topic.config.name();
-    tracing::error!(
-        message_id = %failed.row.message_id,
-        topic,
-        %reason,
-        error = %failed.error,
-        "a message failed for good: moving it to the dead letters"
-    );
+    log_event!(DEAD_LETTERED, message_id = %failed.row.message_id, topic, %reason, error = %failed.error);
     let reason = shortened(format!("{reason}: {}", failed.error));
     let letter = DeadLetterEvent {
         topic: failed.entry.topic.name(),
@@ -172,12 +167,7 @@ pub(crate) fn failed_dead_letter(failed: &FailedRow, reason: &DeadLetterReason) 
 
 /// Dead-letters an undecodable row, under the epoch with which it was read.
 pub(crate) fn poisoned_dead_letter(row: &Poisoned) -> PendingDeadLetter {
-    tracing::error!(
-        message_id = %row.key.message_id,
-        topic = %row.topic,
-        error = %row.error,
-        "a row cannot be decoded: moving it to the dead letters"
-    );
+    log_event!(ROW_DEAD_LETTERED, message_id = %row.key.message_id, topic = %row.topic, error = %row.error);
     let reason = format!("{}: {}", DeadLetterReason::Poisoned, row.error);
     let (topic, message_id) = (Arc::clone(&row.topic), row.key.message_id);
     let letter = DeadLetterEvent { topic, message_id, kind: String::new(), reason: reason.clone(), attempts: 0 };
@@ -220,12 +210,7 @@ pub(crate) async fn write_in_parts<'a, T>(
             Err(error) => {
                 // The same error costs leased rows and rows in lanes something else.
                 let failure = format!("{loss}: {error}");
-                warn_once_a_minute!(
-                    engine.failure_log.write,
-                    failure,
-                    rows = part.len(),
-                    "outcomes could not be written"
-                );
+                warn_once_a_minute!(OUTCOMES_NOT_WRITTEN, engine.failure_log.write, failure, rows = part.len());
             }
         }
     }

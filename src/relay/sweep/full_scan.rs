@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use crate::clock::BootInstant;
+use crate::events::log_event;
 use crate::limits::{
     FULL_SCAN_DEPTH, FULL_SCAN_DEPTH_MIN, FULL_SCAN_PAUSE_FACTOR, FULL_SCAN_RETRY_INTERVAL, FULL_SCAN_WAIT_MAX,
 };
@@ -82,13 +83,7 @@ impl FullScan {
             self.next_at = Some(now + took.saturating_mul(FULL_SCAN_PAUSE_FACTOR));
         }
         self.depth = Some((depth, now + FULL_SCAN_RETRY_INTERVAL));
-        tracing::warn!(
-            ?took,
-            scan_depth = ?depth,
-            "a full scan timed out: an old transaction, prepared transaction or replication slot keeps vacuum from \
-             removing dead index entries. End it: until then, a row that commits more than `scan_depth` after it was \
-             due is not found"
-        );
+        log_event!(FULL_SCAN_TIMED_OUT, ?took, scan_depth = ?depth);
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::sync::atomic::Ordering;
 
+use crate::events::log_event;
 use crate::relay::engine::engines::Engines;
 use crate::repeated::{Repeated, warn_once_a_minute};
 use crate::store::{SchemaProblem, StoreError};
@@ -25,13 +26,12 @@ pub(crate) async fn report(engines: &Engines, failures: &Repeated) {
         return;
     }
     match find(engines).await {
-        Ok(orphaned) => orphaned.iter().for_each(|problem| tracing::error!("{problem}")),
+        Ok(orphaned) => orphaned.iter().for_each(|problem| log_event!(ROWS_IN_OLD_LANES, %problem)),
         Err(error) if error.is_retriable() => {
-            let text = "could not check whether unordered topics have messages left in lanes: trying again";
-            warn_once_a_minute!(failures, error, "{text}");
+            warn_once_a_minute!(OLD_LANES_NOT_CHECKED, failures, error);
         }
         Err(error) => {
-            tracing::error!(%error, "could not check whether unordered topics have messages left in lanes");
+            log_event!(OLD_LANES_CHECK_REFUSED, %error);
             engines.store_health.are_orphaned_rows_known.store(true, Ordering::Relaxed);
         }
     }

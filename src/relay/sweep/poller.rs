@@ -8,6 +8,7 @@ use tokio::time::sleep;
 use super::full_scan::{FullScan, poll_spec};
 use super::orphaned_rows;
 use crate::clock::BootInstant;
+use crate::events::log_event;
 use crate::injected_bugs::{InjectedBug, is_injected};
 use crate::limits::{FULL_SCAN_DEPTH_MIN, POLL_INTERVAL_MIN};
 use crate::metrics;
@@ -26,13 +27,13 @@ pub(crate) async fn run(engines: Arc<Engines>) {
         let pause = match poll(&engines, &mut full_scan).await {
             Ok(pause) => {
                 if failures.is_over() {
-                    tracing::info!("the outbox can be polled again");
+                    log_event!(POLL_BACK);
                 }
                 orphaned_rows::report(&engines, &orphaned_failures).await;
                 pause
             }
             Err(error) => {
-                warn_once_a_minute!(failures, error, "the outbox could not be polled: trying again");
+                warn_once_a_minute!(POLL_FAILED, failures, error);
                 engines.limits.poll_interval
             }
         };

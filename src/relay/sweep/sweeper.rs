@@ -28,7 +28,7 @@ pub(crate) async fn run(engine: Arc<Engine>) {
         };
         if let Err(error) = sweep(&engine, &topic).await {
             ::metrics::counter!(metrics::CLAIM_FAILED).increment(1);
-            warn_once_a_minute!(failures, error, topic = topic.config.name(), "a claim failed: trying again");
+            warn_once_a_minute!(CLAIM_FAILED, failures, error, topic = topic.config.name());
             topic.stop_traversal();
             if matches!(error, StoreError::TimedOut { .. }) {
                 topic.read_late(topic.claim_size().rows_of(engine.limits.claim_rows_max));

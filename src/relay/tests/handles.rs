@@ -7,9 +7,21 @@ use super::{DEADLINE, World};
 use crate::limits::{RELAY_STALLED_AFTER, WARNING_REPEAT_INTERVAL};
 use crate::relay::{BacklogError, FlushOutcome, RelayState, StartError, StoreStatus, TransportStatus};
 use crate::store::{Call, Fault, StoreError};
-use crate::transport::FailureClass;
+use crate::transport::{FailureClass, ScriptedResponse};
 
 const GRACE: Duration = Duration::from_secs(10);
+
+#[tokio::test(start_paused = true)]
+async fn a_status_counts_what_was_delivered_and_what_has_failed() {
+    let world = World::new();
+    world.broker.respond_next(2, ScriptedResponse::Fail(FailureClass::Record));
+    let relay = world.start().await;
+    world.commit_and_hand_over("orders");
+    world.commit_and_hand_over("invoices");
+    world.drained().await;
+    let status = relay.status();
+    assert_eq!((status.delivered, status.failed), (2, 2));
+}
 
 #[tokio::test(start_paused = true)]
 async fn a_handle_reports_the_status_of_the_relay_and_its_end() {

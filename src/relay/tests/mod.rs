@@ -28,6 +28,7 @@ mod measured;
 mod notices;
 mod outages;
 mod panics;
+mod paths;
 mod pauses;
 mod refused;
 mod requeue;

@@ -18,6 +18,7 @@ use self::claim_size::ClaimSize;
 use super::health::counters::TopicCounters;
 use super::health::gauges::Gauges;
 use crate::clock::BootInstant;
+use crate::events::log_event;
 use crate::metrics;
 use crate::store::{Claim, DueWatermark, PollRange};
 use crate::topic::Topic;
@@ -140,10 +141,7 @@ impl TopicState {
     pub(crate) fn warn_of_unordered(&self) {
         if !self.warned_of_unordered.swap(true, Ordering::AcqRel) {
             let topic = self.config.name();
-            tracing::warn!(
-                topic,
-                "the topic is ordered but has messages without a lane, which are sent outside its lanes in no order"
-            );
+            log_event!(ROWS_OUTSIDE_LANES, topic);
         }
     }
 
@@ -186,8 +184,8 @@ impl TopicState {
         self.gauge(metrics::TOPIC_PAUSED).set(f64::from(u8::from(is_paused)));
         let topic = self.config.name();
         match before {
-            Some(true) if !is_paused => tracing::info!(topic, "the topic is resumed"),
-            None | Some(false) if is_paused => tracing::warn!(topic, "the topic is paused: its messages wait"),
+            Some(true) if !is_paused => log_event!(TOPIC_RESUMED, topic),
+            None | Some(false) if is_paused => log_event!(TOPIC_PAUSED, topic),
             _ => {}
         }
         before == Some(true) && !is_paused
@@ -212,9 +210,9 @@ impl TopicState {
             _ if !first => {}
             // It ends by itself: nobody needs to do anything.
             Some(wait) => {
-                tracing::warn!(topic, %reason, ?wait, "the receiver asked for a pause: backing off from the topic")
+                log_event!(TOPIC_BUSY, topic, %reason, ?wait)
             }
-            None => tracing::error!(topic, %reason, "the broker refuses the topic: its messages wait"),
+            None => log_event!(TOPIC_REFUSED, topic, %reason),
         }
         if requested.is_none() {
             self.gauge(metrics::TOPIC_BACKED_OFF).set(1.0);
@@ -234,7 +232,7 @@ impl TopicState {
     /// The broker accepted a message: the topic is no longer refused. A pause that the receiver asked for goes on.
     pub(crate) fn accepted(&self, now: BootInstant) {
         if self.inner().back_off.accepted(now) {
-            tracing::info!(topic = %self.config.name(), "the broker accepts the topic again");
+            log_event!(TOPIC_ACCEPTED, topic = %self.config.name());
             self.gauge(metrics::TOPIC_BACKED_OFF).set(0.0);
         }
     }
@@ -316,7 +314,7 @@ impl TopicState {
         drop(inner);
         if was_full_size && shrinks {
             let topic = self.config.name();
-            tracing::warn!(topic, rows_max, "the database is slow: reading fewer rows at once until reads are in time");
+            log_event!(DATABASE_SLOW, topic, rows_max);
         }
         shrinks
     }

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::Measured;
 use super::timer::Statement;
-use crate::store::{AuditCursor, AuditEntry, AuditFilter, AuditStore, StoreError};
+use crate::store::{AuditCursor, AuditEntry, AuditFilter, AuditRecord, AuditStore, StoreError};
 
 impl Measured {
     fn audit_store(&self) -> &dyn AuditStore {
@@ -19,6 +19,10 @@ impl Measured {
 impl AuditStore for Measured {
     async fn check_audit(&self) -> Result<(), StoreError> {
         self.audit_store().check_audit().await
+    }
+
+    async fn note(&self, record: &AuditRecord) -> Result<(), StoreError> {
+        self.audit_store().note(record).await
     }
 
     async fn end_operation(&self, id: Uuid) -> Result<(), StoreError> {

@@ -10,7 +10,7 @@ use super::timer::Statement;
 use crate::message::MessageId;
 use crate::store::{
     AuditRecord, HistoryRow, HistoryStore, Locking, MessageKey, ProcessedOutcome, Pruned, Requeue, RowKey, SentCount,
-    SentCursor, SentMessage, StoreError,
+    SentCursor, SentMessage, SentScan, StoreError,
 };
 
 #[async_trait]
@@ -79,6 +79,19 @@ impl HistoryStore for Measured {
         rows_max: usize,
     ) -> Result<Vec<SentCursor>, StoreError> {
         self.store.history().unprocessed_cursors(topic, age_min, after, rows_max).await
+    }
+
+    async fn sent_scan_end(
+        &self,
+        after: MessageId,
+        until: MessageId,
+        rows_max: usize,
+    ) -> Result<Option<MessageId>, StoreError> {
+        self.store.history().sent_scan_end(after, until, rows_max).await
+    }
+
+    async fn sent_in_scan(&self, scan: &SentScan) -> Result<Vec<SentMessage>, StoreError> {
+        self.store.history().sent_in_scan(scan).await
     }
 
     async fn count_sent(&self, topic: &Arc<str>, count_max: usize) -> Result<SentCount, StoreError> {

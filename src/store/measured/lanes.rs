@@ -22,6 +22,10 @@ impl LaneStore for Measured {
         self.timer.time(Statement::HasOrderedRows, self.store.lanes().has_ordered_rows(topic)).await
     }
 
+    async fn lane_counts(&self) -> Result<Vec<LaneCount>, StoreError> {
+        self.store.lanes().lane_counts().await
+    }
+
     async fn read_lanes(&self, topic: &Arc<str>) -> Result<LaneView, StoreError> {
         self.timer.time(Statement::ReadLanes, self.store.lanes().read_lanes(topic)).await
     }

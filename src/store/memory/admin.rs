@@ -8,9 +8,9 @@ use super::faults::Call;
 use super::state::State;
 use crate::message::{Envelope, MessageId};
 use crate::store::{
-    AdminStore, AuditRecord, CancelOutcome, DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, KeyInLane,
-    KeyNeighbours, LiveConditions, LiveCount, LiveMessage, LiveScan, LiveScanEnd, MessageKey, PausedTopic, Requeue,
-    RowRef, SendNowOutcome, StoreError,
+    AdminStore, AuditRecord, CancelOutcome, DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter,
+    DeadLetterGroup, KeyInLane, KeyNeighbours, LiveConditions, LiveCount, LiveMessage, LiveScan, LiveScanEnd,
+    MessageKey, PausedTopic, Requeue, RowKey, RowRef, SchemaProblem, SendNowOutcome, StoreError,
 };
 
 #[async_trait]
@@ -56,6 +56,20 @@ impl AdminStore for MemoryStore {
         self.call(Call::ReadLive, |state| state.find_live(message)).await
     }
 
+    async fn search_live(
+        &self,
+        message: MessageId,
+        _: Option<i64>,
+        _: usize,
+    ) -> Result<(Option<LiveMessage>, Option<i64>), StoreError> {
+        Ok((self.find_live(message).await?, None))
+    }
+
+    async fn find_live_row(&self, row: RowKey) -> Result<Option<LiveMessage>, StoreError> {
+        let found = self.call(Call::ReadLive, |state| state.find_live(row.message_id)).await?;
+        Ok(found.filter(|message| message.id == row.id))
+    }
+
     async fn next_lane(&self, topic: &Arc<str>, from: u16) -> Result<Option<u16>, StoreError> {
         self.call(Call::ReadLive, |state| state.next_lane(topic, from)).await
     }
@@ -68,6 +82,16 @@ impl AdminStore for MemoryStore {
         self.call(Call::ReadLive, |state| state.count_live(topic, count_max)).await
     }
 
+    async fn count_due(
+        &self,
+        topic: &Arc<str>,
+        from: SystemTime,
+        before: SystemTime,
+        count_max: usize,
+    ) -> Result<usize, StoreError> {
+        self.call(Call::ReadLive, |state| state.count_due(topic, from, before, count_max)).await
+    }
+
     async fn live_topics(&self, topics_max: usize) -> Result<Vec<Arc<str>>, StoreError> {
         self.call(Call::ReadLive, |state| state.live_topics(topics_max)).await
     }
@@ -76,9 +100,21 @@ impl AdminStore for MemoryStore {
         &self,
         filter: &DeadLetterFilter,
         after: Option<&DeadLetterCursor>,
+        until: Option<&DeadLetterCursor>,
         rows_max: usize,
     ) -> Result<Vec<DeadLetter>, StoreError> {
-        self.call(Call::ReadDeadLetters, |state| state.dead_letters(filter, after, rows_max)).await
+        self.call(Call::ReadDeadLetters, |state| state.dead_letters(filter, after, until, rows_max)).await
+    }
+
+    async fn dead_letter_scan_end(
+        &self,
+        filter: &DeadLetterFilter,
+        after: Option<&DeadLetterCursor>,
+        rows: usize,
+    ) -> Result<Option<DeadLetterCursor>, StoreError> {
+        let read = |state: &mut State| state.dead_letters(&filter.indexed(), after, None, rows);
+        let letters = self.call(Call::ReadDeadLetters, read).await?;
+        Ok(letters.last().filter(|_| letters.len() == rows).map(DeadLetter::cursor))
     }
 
     async fn dead_letter_cursors(
@@ -87,7 +123,8 @@ impl AdminStore for MemoryStore {
         after: Option<&DeadLetterCursor>,
         rows_max: usize,
     ) -> Result<Vec<DeadLetterCursor>, StoreError> {
-        let letters = self.call(Call::ReadDeadLetters, |state| state.dead_letters(filter, after, rows_max)).await?;
+        let letters =
+            self.call(Call::ReadDeadLetters, |state| state.dead_letters(filter, after, None, rows_max)).await?;
         Ok(letters.iter().map(DeadLetter::cursor).collect())
     }
 
@@ -101,6 +138,14 @@ impl AdminStore for MemoryStore {
 
     async fn count_dead_letters(&self) -> Result<Vec<DeadLetterCount>, StoreError> {
         self.call(Call::CountDeadLetters, |state| state.count_dead_letters()).await
+    }
+
+    async fn group_dead_letters(
+        &self,
+        filter: &DeadLetterFilter,
+        rows_max: usize,
+    ) -> Result<Vec<DeadLetterGroup>, StoreError> {
+        self.call(Call::CountDeadLetters, |state| state.group_dead_letters(filter, rows_max)).await
     }
 
     async fn dead_letter_keys(&self, messages: &[MessageId]) -> Result<Vec<MessageKey>, StoreError> {
@@ -138,6 +183,10 @@ impl AdminStore for MemoryStore {
 
     async fn paused(&self) -> Result<Vec<PausedTopic>, StoreError> {
         self.call(Call::Paused, |state| state.paused()).await
+    }
+
+    async fn schema_problems(&self) -> Result<Vec<SchemaProblem>, StoreError> {
+        Ok(Vec::new())
     }
 }
 

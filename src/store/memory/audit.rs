@@ -5,12 +5,16 @@ use uuid::Uuid;
 
 use super::MemoryStore;
 use super::faults::Call;
-use crate::store::{AuditCursor, AuditEntry, AuditFilter, AuditStore, StoreError};
+use crate::store::{AuditCursor, AuditEntry, AuditFilter, AuditRecord, AuditStore, StoreError};
 
 #[async_trait]
 impl AuditStore for MemoryStore {
     async fn check_audit(&self) -> Result<(), StoreError> {
         self.call(Call::Audit, |_| ()).await
+    }
+
+    async fn note(&self, record: &AuditRecord) -> Result<(), StoreError> {
+        self.call(Call::Audit, |state| state.recorded(Some(record), |_| 1, |_| ())).await
     }
 
     async fn end_operation(&self, id: Uuid) -> Result<(), StoreError> {

@@ -9,7 +9,7 @@ use super::state::State;
 use crate::message::MessageId;
 use crate::store::{
     AuditRecord, HistoryRow, HistoryStore, Locking, MessageKey, ProcessedOutcome, Pruned, Requeue, RowKey, SentCount,
-    SentCursor, SentMessage, StoreError,
+    SentCursor, SentMessage, SentScan, StoreError,
 };
 
 #[async_trait]
@@ -79,6 +79,19 @@ impl HistoryStore for MemoryStore {
         rows_max: usize,
     ) -> Result<Vec<SentCursor>, StoreError> {
         Ok(self.unprocessed(topic, age_min, after, rows_max).await?.iter().map(SentMessage::cursor).collect())
+    }
+
+    async fn sent_scan_end(
+        &self,
+        after: MessageId,
+        until: MessageId,
+        rows_max: usize,
+    ) -> Result<Option<MessageId>, StoreError> {
+        self.call(Call::History, |state| state.sent_scan_end(after, until, rows_max)).await
+    }
+
+    async fn sent_in_scan(&self, scan: &SentScan) -> Result<Vec<SentMessage>, StoreError> {
+        self.call(Call::History, |state| state.sent_in_scan(scan)).await
     }
 
     async fn count_sent(&self, topic: &Arc<str>, count_max: usize) -> Result<SentCount, StoreError> {

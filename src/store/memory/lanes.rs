@@ -20,6 +20,10 @@ impl LaneStore for MemoryStore {
         self.call(Call::PrepareLanes, |state| state.has_ordered_rows(topic)).await
     }
 
+    async fn lane_counts(&self) -> Result<Vec<LaneCount>, StoreError> {
+        self.call(Call::ReadLanes, |state| state.lane_counts()).await
+    }
+
     async fn read_lanes(&self, topic: &Arc<str>) -> Result<LaneView, StoreError> {
         self.call(Call::ReadLanes, |state| state.read_lanes(topic)).await
     }

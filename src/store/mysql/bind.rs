@@ -42,6 +42,9 @@ impl Dialect for Mysql {
 }
 
 impl Binds for Mysql {
+    const LAST_CLASS: &'static str =
+        "JSON_UNQUOTE(JSON_EXTRACT(errors, CONCAT('$[', GREATEST(JSON_LENGTH(errors), 1) - 1, '].class')))";
+
     fn id(id: &Uuid) -> BindOf<Self> {
         Bind::Text(hex(id).into())
     }

@@ -16,6 +16,7 @@ use super::failure::{not_opened, within};
 use super::places::{Place, Places};
 use super::statement_timeouts::TimeoutGuard;
 use super::{ConnectionPool, Session};
+use crate::events::log_event;
 use crate::limits::{ABANDONED_STATEMENT_TIMEOUT, CONNECTIONS_OPENING_MAX, STATEMENT_TIMEOUT};
 use crate::store::sql::dialect::{Dialect, Statement};
 use crate::store::{StoreError, TooFewConnections};
@@ -266,13 +267,7 @@ impl<DB: Dialect, P: ConnectionPool<DB>> Connections<DB, P> {
         let others = self.pool.in_use().map_or(0, |in_use| in_use.saturating_sub(ours));
         if others > 0 && !self.idle.is_shared.swap(true, Ordering::Relaxed) {
             let size = self.pool.size_max();
-            tracing::warn!(
-                ours,
-                others,
-                size,
-                "others use the pool of the relay's store, so they and the relay will wait for each other's connections: give the relay \
-                 its own pool, or let the store open its own connections with connect(..)"
-            );
+            log_event!(POOL_SHARED, ours, others, size);
         }
     }
 }

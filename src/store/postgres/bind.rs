@@ -73,6 +73,8 @@ impl Dialect for Pg {
 }
 
 impl Binds for Pg {
+    const LAST_CLASS: &'static str = "errors->-1->>'class'";
+
     fn id(id: &Uuid) -> Bind<PgBind> {
         PgBind::Uuid(*id).into()
     }

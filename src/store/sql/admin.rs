@@ -14,21 +14,18 @@ use crate::lane::lane_column;
 use crate::message::{Envelope, MessageId};
 use crate::store::pause_table::with_pause_migration;
 use crate::store::pool::ConnectionPool;
+use crate::store::schema::CHECKED_TABLES;
 use crate::store::{
-    AdminStore, AuditRecord, CancelOutcome, DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, KeyInLane,
-    KeyNeighbours, LiveConditions, LiveCount, LiveMessage, LiveScan, LiveScanEnd, MessageKey, PausedTopic, Requeue,
-    RowRef, SendNowOutcome, StoreError,
+    AdminStore, AuditRecord, CancelOutcome, DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter,
+    DeadLetterGroup, KeyInLane, KeyNeighbours, LiveConditions, LiveCount, LiveMessage, LiveScan, LiveScanEnd,
+    MessageKey, PausedTopic, Requeue, RowKey, RowRef, SchemaProblem, SendNowOutcome, StoreError,
 };
 
 #[async_trait]
 impl<DB: Database, P: ConnectionPool<DB>> AdminStore for SqlStore<DB, P> {
     async fn cancel(&self, message: MessageId, record: Option<&AuditRecord>) -> Result<CancelOutcome, StoreError> {
         let binds = vec![DB::id(message.as_uuid())];
-        Ok(match self.write_one(&self.sql.waiting.cancel, binds, record).await? {
-            WriteOutcome::Written(topic) => CancelOutcome::Cancelled { topic },
-            WriteOutcome::Skipped => CancelOutcome::AlreadyClaimed,
-            WriteOutcome::NotFound => CancelOutcome::NotFound,
-        })
+        Ok(self.write_one(&self.sql.waiting.cancel, binds, record).await?.into())
     }
 
     async fn send_now(
@@ -50,11 +47,7 @@ impl<DB: Database, P: ConnectionPool<DB>> AdminStore for SqlStore<DB, P> {
         lease: Duration,
         record: Option<&AuditRecord>,
     ) -> Result<CancelOutcome, StoreError> {
-        Ok(match self.write_waiting(&self.sql.waiting.cancel_waiting, message, lease, record).await? {
-            WriteOutcome::Written(topic) => CancelOutcome::Cancelled { topic },
-            WriteOutcome::Skipped => CancelOutcome::AlreadyClaimed,
-            WriteOutcome::NotFound => CancelOutcome::NotFound,
-        })
+        Ok(self.write_waiting(&self.sql.waiting.cancel_waiting, message, lease, record).await?.into())
     }
 
     async fn live_messages(
@@ -74,6 +67,22 @@ impl<DB: Database, P: ConnectionPool<DB>> AdminStore for SqlStore<DB, P> {
         self.find_live_message(message).await
     }
 
+    async fn search_live(
+        &self,
+        message: MessageId,
+        after: Option<i64>,
+        rows_max: usize,
+    ) -> Result<(Option<LiveMessage>, Option<i64>), StoreError> {
+        match self.search_row_id(message, after, rows_max).await? {
+            (Some(id), next) => Ok((self.read_live_row(id, message).await?, next)),
+            (None, next) => Ok((None, next)),
+        }
+    }
+
+    async fn find_live_row(&self, row: RowKey) -> Result<Option<LiveMessage>, StoreError> {
+        self.read_live_row(row.id, row.message_id).await
+    }
+
     async fn next_lane(&self, topic: &Arc<str>, from: u16) -> Result<Option<u16>, StoreError> {
         self.find_next_lane(topic, from).await
     }
@@ -86,6 +95,16 @@ impl<DB: Database, P: ConnectionPool<DB>> AdminStore for SqlStore<DB, P> {
         self.read_live_count(topic, count_max).await
     }
 
+    async fn count_due(
+        &self,
+        topic: &Arc<str>,
+        from: SystemTime,
+        before: SystemTime,
+        count_max: usize,
+    ) -> Result<usize, StoreError> {
+        self.read_due_count(topic, from, before, count_max).await
+    }
+
     async fn live_topics(&self, topics_max: usize) -> Result<Vec<Arc<str>>, StoreError> {
         self.read_live_topics(topics_max).await
     }
@@ -94,9 +113,23 @@ impl<DB: Database, P: ConnectionPool<DB>> AdminStore for SqlStore<DB, P> {
         &self,
         filter: &DeadLetterFilter,
         after: Option<&DeadLetterCursor>,
+        until: Option<&DeadLetterCursor>,
         rows_max: usize,
     ) -> Result<Vec<DeadLetter>, StoreError> {
-        self.find(&self.sql.dead_letters.select, Search::new(filter, after), rows_max).await
+        let searches = Search::of_dead_letters(filter, after, until);
+        self.find_in_order(&self.sql.dead_letters.select, searches, rows_max).await
+    }
+
+    async fn dead_letter_scan_end(
+        &self,
+        filter: &DeadLetterFilter,
+        after: Option<&DeadLetterCursor>,
+        rows: usize,
+    ) -> Result<Option<DeadLetterCursor>, StoreError> {
+        let searches = Search::of_dead_letters(&filter.indexed(), after, None);
+        let read: Vec<DeadLetterCursor> =
+            self.find_in_order(&self.sql.dead_letters.select_cursors, searches, rows).await?;
+        Ok(read.last().filter(|_| read.len() == rows).cloned())
     }
 
     async fn dead_letter_cursors(
@@ -105,7 +138,8 @@ impl<DB: Database, P: ConnectionPool<DB>> AdminStore for SqlStore<DB, P> {
         after: Option<&DeadLetterCursor>,
         rows_max: usize,
     ) -> Result<Vec<DeadLetterCursor>, StoreError> {
-        self.find(&self.sql.dead_letters.select_cursors, Search::new(filter, after), rows_max).await
+        let searches = Search::of_dead_letters(filter, after, None);
+        self.find_in_order(&self.sql.dead_letters.select_cursors, searches, rows_max).await
     }
 
     async fn find_dead_letter(&self, message: MessageId) -> Result<Option<DeadLetter>, StoreError> {
@@ -118,6 +152,15 @@ impl<DB: Database, P: ConnectionPool<DB>> AdminStore for SqlStore<DB, P> {
 
     async fn count_dead_letters(&self) -> Result<Vec<DeadLetterCount>, StoreError> {
         self.read(&self.sql.dead_letters.count, []).await
+    }
+
+    async fn group_dead_letters(
+        &self,
+        filter: &DeadLetterFilter,
+        rows_max: usize,
+    ) -> Result<Vec<DeadLetterGroup>, StoreError> {
+        // In the order of the index: a sort would read every row of the topic before the first.
+        self.ordered(Search::<DB>::groups(filter, &self.sql.dead_letters.groups, rows_max)).await
     }
 
     async fn dead_letter_keys(&self, messages: &[MessageId]) -> Result<Vec<MessageKey>, StoreError> {
@@ -170,6 +213,28 @@ impl<DB: Database, P: ConnectionPool<DB>> AdminStore for SqlStore<DB, P> {
     async fn paused(&self) -> Result<Vec<PausedTopic>, StoreError> {
         with_pause_migration(self.check_tables(&["paused_topics"]).await)?;
         self.read(&self.sql.pauses.paused, []).await
+    }
+
+    async fn schema_problems(&self) -> Result<Vec<SchemaProblem>, StoreError> {
+        let mut problems = Vec::new();
+        for (table, migration) in CHECKED_TABLES {
+            match self.check_tables(&[table]).await.map_err(|error| error.with_migration(migration)) {
+                Ok(()) => {}
+                Err(StoreError::Schema(problem)) => problems.push(problem),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(problems)
+    }
+}
+
+impl From<WriteOutcome> for CancelOutcome {
+    fn from(outcome: WriteOutcome) -> Self {
+        match outcome {
+            WriteOutcome::Written(topic) => Self::Cancelled { topic },
+            WriteOutcome::Skipped => Self::AlreadyClaimed,
+            WriteOutcome::NotFound => Self::NotFound,
+        }
     }
 }
 
@@ -229,5 +294,25 @@ impl<DB: Database, P: ConnectionPool<DB>> SqlStore<DB, P> {
     {
         let rows: Vec<Read<T>> = self.executor.load(search.statement(columns, rows_max)).await?;
         Ok(rows.into_iter().map(|row| row.0).collect())
+    }
+
+    /// What some searches find, one after the other, each in the order of its index.
+    async fn find_in_order<T>(
+        &self,
+        columns: &StatementSql,
+        searches: Vec<Search<DB>>,
+        rows_max: usize,
+    ) -> Result<Vec<T>, StoreError>
+    where
+        T: FromRow + Send + 'static,
+    {
+        let mut found: Vec<T> = Vec::new();
+        for search in searches {
+            found.extend(self.ordered::<T>(search.statement(columns, rows_max - found.len())).await?);
+            if found.len() >= rows_max {
+                break;
+            }
+        }
+        Ok(found)
     }
 }

@@ -6,11 +6,11 @@ use diesel::row::NamedRow;
 use super::columns::Columns;
 use super::dialect::count;
 use super::rows::FromRow;
-use super::search::failure_notes;
+use super::search::failed_attempts;
 use crate::message::MessageId;
 use crate::store::{
-    DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterReason, MessageKey, ProcessedOutcome, SentCount,
-    SentCursor, SentMessage,
+    DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterGroup, DeadLetterReason, MessageKey, ProcessedOutcome,
+    SentCount, SentCursor, SentMessage,
 };
 
 /// What determines a message's lane: `message_id, topic, lane, key`.
@@ -29,7 +29,18 @@ impl FromRow for MessageKey {
 impl FromRow for DeadLetterCount {
     fn from_row<'a, DB: Columns>(row: &impl NamedRow<'a, DB>) -> Result<Self> {
         let count = count(DB::number(row, 2)?);
-        Ok(Self { topic: DB::text(row, 0)?.into(), reason: DeadLetterReason::of(&DB::text(row, 1)?), count })
+        let reason = DeadLetterReason::of(&DB::text(row, 1)?);
+        Ok(Self { topic: DB::text(row, 0)?.into(), reason, class: None, count })
+    }
+}
+
+/// `topic, reason word, class`, how many match, and how many were read.
+impl FromRow for DeadLetterGroup {
+    fn from_row<'a, DB: Columns>(row: &impl NamedRow<'a, DB>) -> Result<Self> {
+        let (topic, class) = (DB::text(row, 0)?.into(), DB::optional_text(row, 2)?);
+        let reason = DeadLetterReason::of(&DB::text(row, 1)?);
+        let (count, read) = (count(DB::number(row, 3)?), count(DB::number(row, 4)?));
+        Ok(Self { matching: DeadLetterCount { topic, reason, class, count }, read })
     }
 }
 
@@ -56,14 +67,14 @@ impl FromRow for DeadLetter {
             dead_at: DB::instant(row, 8)?,
             attempts: counter(row, 9)?,
             failures: counter(row, 10)?,
-            errors: failure_notes(&DB::text(row, 11)?),
+            errors: failed_attempts(&DB::text(row, 11)?),
             reason: DB::text(row, 12)?,
         })
     }
 }
 
 /// `message_id, topic, lane, key, kind, headers, payload, created_at, sent_at, attempts, failures, awaits_processing`, whether it
-/// is processed, and when (any value if it is not).
+/// is processed, and when (any value if it is not); then `id, deliver_at`, and whether it was requeued.
 impl FromRow for SentMessage {
     fn from_row<'a, DB: Columns>(row: &impl NamedRow<'a, DB>) -> Result<Self> {
         let (awaits, is_processed) = (DB::number(row, 11)?, DB::number(row, 12)?);
@@ -82,6 +93,9 @@ impl FromRow for SentMessage {
             failures: counter(row, 10)?,
             awaits_processing: awaits != 0,
             processed_at,
+            id: DB::number(row, 14)?,
+            deliver_at: DB::optional_raw_instant(row, 15)?.map(DB::at).transpose()?,
+            is_requeued: DB::number(row, 16)? != 0,
         })
     }
 }

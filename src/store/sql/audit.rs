@@ -31,6 +31,10 @@ impl<DB: Database, P: ConnectionPool<DB>> AuditStore for SqlStore<DB, P> {
         Ok(())
     }
 
+    async fn note(&self, record: &AuditRecord) -> Result<(), StoreError> {
+        self.record(Some(record), |()| 1, |_| Box::pin(async { Ok(()) })).await
+    }
+
     async fn end_operation(&self, id: Uuid) -> Result<(), StoreError> {
         self.execute(&self.sql.audit.end, [DB::id(&id)]).await.map(drop)
     }

@@ -65,6 +65,9 @@ pub trait Binds: Dialect {
     /// The column `key`.
     const KEY: &'static str = "key";
 
+    /// The class of the last failure in the column `errors`; NULL if there is none.
+    const LAST_CLASS: &'static str;
+
     /// The function that finds a text in another.
     const POSITION: &'static str = "instr";
 }

@@ -5,14 +5,14 @@ use async_trait::async_trait;
 
 use super::SqlStore;
 use super::database::Database;
-use super::dialect::{Bind, BindOf};
+use super::dialect::{Bind, BindOf, Statement};
 use super::row_batch::sorted_unique;
 use crate::message::MessageId;
 use crate::store::history::with_history_migration;
 use crate::store::pool::ConnectionPool;
 use crate::store::{
     AuditRecord, HistoryRow, HistoryStore, Locking, MessageKey, ProcessedOutcome, Pruned, Requeue, RowKey, SentCount,
-    SentCursor, SentMessage, StoreError,
+    SentCursor, SentMessage, SentScan, StoreError,
 };
 
 #[async_trait]
@@ -96,6 +96,24 @@ impl<DB: Database, P: ConnectionPool<DB>> HistoryStore for SqlStore<DB, P> {
     ) -> Result<Vec<SentCursor>, StoreError> {
         let binds = page::<DB>([Bind::text(topic), Bind::Number(DB::duration(age_min))], after, rows_max);
         self.read(&self.sql.sent.unprocessed_cursors, binds).await
+    }
+
+    async fn sent_scan_end(
+        &self,
+        after: MessageId,
+        until: MessageId,
+        rows_max: usize,
+    ) -> Result<Option<MessageId>, StoreError> {
+        let skipped = Bind::limit(rows_max.saturating_sub(1));
+        let binds = [DB::id(after.as_uuid()), DB::id(until.as_uuid()), skipped];
+        Ok(self.ordered(Statement::new(&self.sql.sent.scan_end, binds)).await?.into_iter().next())
+    }
+
+    async fn sent_in_scan(&self, scan: &SentScan) -> Result<Vec<SentMessage>, StoreError> {
+        let SentScan { topic, from, before, after, until } = scan;
+        let [after, until] = [after, until].map(|id| DB::id(id.as_uuid()));
+        let binds = [after, until, Bind::text(topic), DB::instant_bind(*from), DB::instant_bind(*before)];
+        self.ordered(Statement::new(&self.sql.sent.in_scan, binds)).await
     }
 
     async fn count_sent(&self, topic: &Arc<str>, count_max: usize) -> Result<SentCount, StoreError> {

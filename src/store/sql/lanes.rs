@@ -34,6 +34,14 @@ impl<DB: Database, P: ConnectionPool<DB>> LaneStore for SqlStore<DB, P> {
         self.has_rows_from(topic, 0).await
     }
 
+    async fn lane_counts(&self) -> Result<Vec<LaneCount>, StoreError> {
+        self.check_tables(&["lanes"]).await?;
+        let mut counts: Vec<LaneCount> = self.read(&self.sql.lanes.topics, []).await?;
+        // Databases sort texts in their own ways.
+        counts.sort_by(|one, other| one.topic.cmp(&other.topic));
+        Ok(counts)
+    }
+
     async fn read_lanes(&self, topic: &Arc<str>) -> Result<LaneView, StoreError> {
         let statement = Statement::new(&self.sql.lanes.read, [Bind::text(topic)]);
         Ok(view(self.executor.poll(statement).await?))

@@ -1,10 +1,11 @@
 //! Live messages, as people read them.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use super::SqlStore;
 use super::database::Database;
-use super::dialect::{Bind, BindOf, Statement};
+use super::dialect::{Bind, BindOf, Statement, count};
 use super::live_rows::{IdStep, LiveCountRow, NeighbourRow};
 use super::live_search::LiveSearch;
 use super::rows::{FromRow, Read};
@@ -12,8 +13,7 @@ use crate::limits::LIVE_ROWS_READ_MAX;
 use crate::message::MessageId;
 use crate::store::pool::ConnectionPool;
 use crate::store::{
-    KeyInLane, KeyNeighbours, LiveConditions, LiveCount, LiveMessage, LivePosition, LiveRange, LiveScan, LiveScanEnd,
-    StoreError,
+    KeyInLane, KeyNeighbours, LiveConditions, LiveCount, LiveMessage, LivePosition, LiveScan, LiveScanEnd, StoreError,
 };
 
 impl<DB: Database, P: ConnectionPool<DB>> SqlStore<DB, P> {
@@ -41,16 +41,12 @@ impl<DB: Database, P: ConnectionPool<DB>> SqlStore<DB, P> {
         rows_max: usize,
     ) -> Result<Option<LiveScanEnd>, StoreError> {
         let sql = &self.sql.live_pages;
-        let lane = match scan.range {
-            LiveRange::Lane(lane) => i32::from(lane),
-            LiveRange::Unordered | LiveRange::Due | LiveRange::Later => -1,
-        };
         let (mut rows, mut last) = (0, None);
         for search in LiveSearch::<DB>::of(sql, scan) {
             let ends: Vec<LiveScanEnd> = self.ordered(search.end(sql, rows_max - rows)).await?;
             for end in ends {
                 rows += end.rows;
-                last = Some(LivePosition { lane, ..end.last });
+                last = Some(LivePosition { lane: scan.range.lane_column(), ..end.last });
             }
             if rows >= rows_max {
                 break;
@@ -60,29 +56,47 @@ impl<DB: Database, P: ConnectionPool<DB>> SqlStore<DB, P> {
     }
 
     pub(crate) async fn find_live_message(&self, message: MessageId) -> Result<Option<LiveMessage>, StoreError> {
-        let Some(id) = self.row_id(message).await? else { return Ok(None) };
+        match self.row_id(message).await? {
+            Some(id) => self.read_live_row(id, message).await,
+            None => Ok(None),
+        }
+    }
+
+    pub(crate) async fn read_live_row(&self, id: i64, message: MessageId) -> Result<Option<LiveMessage>, StoreError> {
         let binds = [Bind::Number(id), DB::id(message.as_uuid())];
         Ok(self.ordered(Statement::new(&self.sql.live_pages.one, binds)).await?.into_iter().next())
     }
 
-    /// The row id of a live message. Without an index on message ids, the table is read in steps by row id: one statement for all of
-    /// it would hold back the cleaning of the table until its end.
+    /// The row id of a live message.
     pub(crate) async fn row_id(&self, message: MessageId) -> Result<Option<i64>, StoreError> {
+        Ok(self.search_row_id(message, None, usize::MAX).await?.0)
+    }
+
+    /// The row id of a live message, or after which row to go on. Without an index on message ids, the table is read in steps by row id:
+    /// one statement for all of it would hold back the cleaning of the table until its end.
+    pub(crate) async fn search_row_id(
+        &self,
+        message: MessageId,
+        after: Option<i64>,
+        rows_max: usize,
+    ) -> Result<(Option<i64>, Option<i64>), StoreError> {
         let (sql, id) = (&self.sql.live_pages, || DB::id(message.as_uuid()));
         let indexed: Vec<i64> = self.ordered(Statement::new(&sql.indexed_id, [id()])).await?;
         if !indexed.is_empty() || sql.id_step.steps().is_empty() {
-            return Ok(indexed.into_iter().next());
+            return Ok((indexed.into_iter().next(), None));
         }
-        let mut after = i64::MIN;
-        loop {
+        let (mut after, mut read) = (after.unwrap_or(i64::MIN), 0);
+        while read < rows_max {
             let binds: Vec<BindOf<DB>> = vec![id(), Bind::Number(after), Bind::limit(LIVE_ROWS_READ_MAX)];
             let step: Vec<IdStep> = self.ordered(Statement::new(&sql.id_step, binds)).await?;
             match step.into_iter().next() {
-                Some(IdStep { found: Some(found), .. }) => return Ok(Some(found)),
+                Some(IdStep { found: Some(found), .. }) => return Ok((Some(found), None)),
                 Some(IdStep { last: Some(last), found: None }) => after = last,
-                Some(IdStep { last: None, found: None }) | None => return Ok(None),
+                Some(IdStep { last: None, found: None }) | None => return Ok((None, None)),
             }
+            read += LIVE_ROWS_READ_MAX;
         }
+        Ok((None, Some(after)))
     }
 
     pub(crate) async fn find_next_lane(&self, topic: &Arc<str>, from: u16) -> Result<Option<u16>, StoreError> {
@@ -114,6 +128,18 @@ impl<DB: Database, P: ConnectionPool<DB>> SqlStore<DB, P> {
         Ok(counted.into_iter().next().unwrap_or_default().of(count_max))
     }
 
+    pub(crate) async fn read_due_count(
+        &self,
+        topic: &Arc<str>,
+        from: SystemTime,
+        before: SystemTime,
+        count_max: usize,
+    ) -> Result<usize, StoreError> {
+        let binds = [Bind::text(topic), DB::instant_bind(from), DB::instant_bind(before), Bind::limit(count_max)];
+        let counted: Vec<i64> = self.ordered(Statement::new(&self.sql.live_pages.count_due, binds)).await?;
+        Ok(count(counted.into_iter().next().unwrap_or_default()))
+    }
+
     /// One statement per topic, each of which finds the next in the index: DISTINCT would read all of it.
     pub(crate) async fn read_live_topics(&self, topics_max: usize) -> Result<Vec<Arc<str>>, StoreError> {
         let mut topics: Vec<Arc<str>> = Vec::new();
@@ -130,7 +156,11 @@ impl<DB: Database, P: ConnectionPool<DB>> SqlStore<DB, P> {
         Ok(topics)
     }
 
-    async fn ordered<T: FromRow + Send + 'static>(&self, statement: Statement<DB>) -> Result<Vec<T>, StoreError> {
+    /// Reads rows in the order of an index.
+    pub(super) async fn ordered<T: FromRow + Send + 'static>(
+        &self,
+        statement: Statement<DB>,
+    ) -> Result<Vec<T>, StoreError> {
         let rows: Result<Vec<Read<T>>, _> = match DB::begin_ordered(self) {
             None => self.executor.load(statement).await,
             Some(begin) => {

@@ -7,7 +7,7 @@ use super::admin_rows::{counter, lane};
 use super::columns::Columns;
 use super::dialect::count;
 use super::rows::FromRow;
-use super::search::failure_notes;
+use super::search::failed_attempts;
 use crate::store::{
     BoundedCount, KeyNeighbours, LiveCount, LiveMessage, LivePosition, LiveScanEnd, LiveState, StateColumns,
 };
@@ -39,7 +39,7 @@ impl FromRow for LiveMessage {
             deliver_at,
             attempts,
             failures,
-            errors: failure_notes(&DB::text(row, 14)?),
+            errors: failed_attempts(&DB::text(row, 14)?),
             owner: None,
             leased_until: due.filter(|_| state == LiveState::Leased),
             position: LivePosition { lane: lane_column, due_at, id },

@@ -13,7 +13,7 @@ use crate::message::MessageId;
 use crate::store::decode::{RawBody, RawRow};
 use crate::store::lanes::LaneViewRow;
 use crate::store::poll::TopicPoll;
-use crate::store::{Held, LaneEntry, NextDue, PausedTopic, PollRange, RowKey};
+use crate::store::{Held, LaneCount, LaneEntry, NextDue, PausedTopic, PollRange, RowKey};
 
 /// A value that a row of any database is read into.
 pub(crate) trait FromRow: Sized {
@@ -63,6 +63,13 @@ impl FromRow for String {
 impl FromRow for PausedTopic {
     fn from_row<'a, DB: Columns>(row: &impl NamedRow<'a, DB>) -> Result<Self> {
         Ok(Self { topic: DB::text(row, 0)?.into(), since: DB::instant(row, 1)? })
+    }
+}
+
+impl FromRow for LaneCount {
+    fn from_row<'a, DB: Columns>(row: &impl NamedRow<'a, DB>) -> Result<Self> {
+        let lanes = DB::number(row, 1)?;
+        Ok(Self { topic: DB::text(row, 0)?.into(), lanes: u16::try_from(lanes).unwrap_or(u16::MAX) })
     }
 }
 

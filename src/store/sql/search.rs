@@ -27,25 +27,83 @@ impl<DB: Binds> Search<DB> {
         Self { conditions: Vec::new(), binds: Vec::new(), order }
     }
 
-    pub(crate) fn new(filter: &DeadLetterFilter, after: Option<&DeadLetterCursor>) -> Self {
+    /// The searches that find the dead letters after a position and up to another one, one after the other: a single one would read
+    /// those of the topic before it, too.
+    pub(crate) fn of_dead_letters(
+        filter: &DeadLetterFilter,
+        after: Option<&DeadLetterCursor>,
+        until: Option<&DeadLetterCursor>,
+    ) -> Vec<Self> {
+        let search = || {
+            let mut search = Self::ordered_by(DEAD_LETTERS);
+            search.push_range(filter);
+            search.push_others(filter);
+            search
+        };
+        match (after, until) {
+            (None, None) => vec![search()],
+            (Some(after), None) => vec![
+                search().at_once(after, Some(after), None),
+                search().topic("=", after).died(">", after),
+                search().topic(">", after),
+            ],
+            (None, Some(until)) => vec![
+                search().topic("<", until),
+                search().topic("=", until).died("<", until),
+                search().at_once(until, None, Some(until)),
+            ],
+            (Some(after), Some(until)) if after.topic != until.topic => vec![
+                search().at_once(after, Some(after), None),
+                search().topic("=", after).died(">", after),
+                search().topic(">", after).topic("<", until),
+                search().topic("=", until).died("<", until),
+                search().at_once(until, None, Some(until)),
+            ],
+            (Some(after), Some(until)) if after.dead_at != until.dead_at => vec![
+                search().at_once(after, Some(after), None),
+                search().topic("=", after).died(">", after).died("<", until),
+                search().at_once(until, None, Some(until)),
+            ],
+            (Some(after), Some(until)) => vec![search().at_once(after, Some(after), Some(until))],
+        }
+    }
+
+    /// The statement that counts what the filter finds, in groups.
+    pub(crate) fn groups(filter: &DeadLetterFilter, sql: &StatementSql, rows_max: usize) -> Statement<DB> {
         let mut search = Self::ordered_by(DEAD_LETTERS);
-        let DeadLetterFilter { topic, kind, key, reason, dead_from, dead_before, .. } = filter;
-        let texts = [("topic", topic), ("kind", kind), (DB::KEY, key)];
-        for (column, text) in texts.into_iter().filter_map(|(column, text)| Some((column, text.as_ref()?))) {
-            let bound = search.text(text);
-            search.conditions.push(format!("{column} = {bound}"));
+        search.push_range(filter);
+        let range = std::mem::take(&mut search.conditions);
+        search.push_others(filter);
+        let text = sql
+            .first()
+            .sql
+            .replace("{range}", &joined(&range))
+            .replace("{conditions}", &joined(&search.conditions))
+            .replace("{last_class}", DB::LAST_CLASS)
+            .replace("{rows_max}", &rows_max.to_string());
+        Statement::new(&StatementSql::plain(text), search.binds)
+    }
+
+    /// What an index serves.
+    fn push_range(&mut self, filter: &DeadLetterFilter) {
+        if filter.topic.is_some() {
+            self.push_texts([("topic", &filter.topic)]);
+            self.push_period("dead_at", filter.dead_from.as_ref(), filter.dead_before.as_ref());
         }
-        if let Some(word) = reason.as_ref().map(DeadLetterReason::as_str) {
+    }
+
+    /// What is checked row by row.
+    fn push_others(&mut self, filter: &DeadLetterFilter) {
+        if filter.topic.is_none() {
+            self.push_period("dead_at", filter.dead_from.as_ref(), filter.dead_before.as_ref());
+        }
+        self.push_texts([("kind", &filter.kind), (DB::KEY, &filter.key), (DB::LAST_CLASS, &filter.class)]);
+        if let Some(word) = filter.reason.as_ref().map(DeadLetterReason::as_str) {
             let chars = word.chars().count() + 1;
-            let (is_it, begins) = (search.text(&word.into()), search.text(&format!("{word}:").into()));
+            let (is_it, begins) = (self.text(&word.into()), self.text(&format!("{word}:").into()));
             // Not LIKE, which would read the word as a pattern.
-            search.conditions.push(format!("(reason = {is_it} OR substr(reason, 1, {chars}) = {begins})"));
+            self.conditions.push(format!("(reason = {is_it} OR substr(reason, 1, {chars}) = {begins})"));
         }
-        search.push_period("dead_at", dead_from.as_ref(), dead_before.as_ref());
-        if let Some(after) = after {
-            search.push_after(after);
-        }
-        search
     }
 
     /// One message.
@@ -60,12 +118,7 @@ impl<DB: Binds> Search<DB> {
     pub(crate) fn of_audit(filter: &AuditFilter, after: Option<&AuditCursor>) -> Self {
         let mut search = Self::ordered_by(AUDIT);
         let AuditFilter { actor, action, message_id, began_from, began_before } = filter;
-        for (column, text) in [("actor", actor), ("action", action)] {
-            if let Some(text) = text {
-                let bound = search.text(text);
-                search.conditions.push(format!("{column} = {bound}"));
-            }
-        }
+        search.push_texts([("actor", actor), ("action", action)]);
         if let Some(message_id) = message_id {
             let bound = search.message_id(*message_id);
             search.conditions.push(format!("message_id = {bound}"));
@@ -80,6 +133,15 @@ impl<DB: Binds> Search<DB> {
         search
     }
 
+    fn push_texts<const N: usize>(&mut self, texts: [(&str, &Option<Arc<str>>); N]) {
+        for (column, text) in texts {
+            if let Some(text) = text {
+                let bound = self.text(text);
+                self.conditions.push(format!("{column} = {bound}"));
+            }
+        }
+    }
+
     /// From a moment on, and before another one.
     fn push_period(&mut self, column: &str, from: Option<&SystemTime>, before: Option<&SystemTime>) {
         for (comparison, at) in [(">=", from), ("<", before)] {
@@ -90,21 +152,38 @@ impl<DB: Binds> Search<DB> {
         }
     }
 
-    /// Spelled out, because MySQL uses no index to compare rows; the first part finds the position in it.
-    fn push_after(&mut self, after: &DeadLetterCursor) {
-        let DeadLetterCursor { topic, dead_at, message_id } = after;
-        let from = self.text(topic);
-        let (beyond, same) = (self.text(topic), self.text(topic));
-        let (later, then) = (self.instant(*dead_at), self.instant(*dead_at));
-        let id = self.message_id(*message_id);
-        self.conditions.push(format!(
-            "topic >= {from} AND (topic > {beyond} OR (topic = {same} AND (dead_at > {later} OR (dead_at = {then} AND message_id > {id}))))"
-        ));
+    fn topic(mut self, comparison: &str, cursor: &DeadLetterCursor) -> Self {
+        let topic = self.text(&cursor.topic);
+        self.conditions.push(format!("topic {comparison} {topic}"));
+        self
+    }
+
+    fn died(mut self, comparison: &str, cursor: &DeadLetterCursor) -> Self {
+        let dead_at = self.instant(cursor.dead_at);
+        self.conditions.push(format!("dead_at {comparison} {dead_at}"));
+        self
+    }
+
+    /// Of the topic and the moment of a position.
+    fn at_once(
+        self,
+        at: &DeadLetterCursor,
+        after: Option<&DeadLetterCursor>,
+        until: Option<&DeadLetterCursor>,
+    ) -> Self {
+        let mut search = self.topic("=", at).died("=", at);
+        for (comparison, cursor) in [(">", after), ("<=", until)] {
+            if let Some(cursor) = cursor {
+                let id = search.message_id(cursor.message_id);
+                search.conditions.push(format!("message_id {comparison} {id}"));
+            }
+        }
+        search
     }
 
     /// The statement that begins with `columns`, which includes the FROM.
     pub(crate) fn statement(self, columns: &StatementSql, rows_max: usize) -> Statement<DB> {
-        let conditions = if self.conditions.is_empty() { "1 = 1".to_owned() } else { self.conditions.join(" AND ") };
+        let conditions = joined(&self.conditions);
         let columns = columns.steps().iter().map(|step| step.sql.as_str()).collect::<String>();
         let text = format!("{columns} WHERE {conditions} ORDER BY {} LIMIT {rows_max}", self.order);
         Statement::new(&StatementSql::plain(text), self.binds)
@@ -129,8 +208,12 @@ impl<DB: Binds> Search<DB> {
     }
 }
 
+fn joined(conditions: &[String]) -> String {
+    if conditions.is_empty() { "1 = 1".to_owned() } else { conditions.join(" AND ") }
+}
+
 /// The failures in their column; none if somebody else wrote something there.
-pub(crate) fn failure_notes(column: &str) -> Vec<FailedAttempt> {
+pub(crate) fn failed_attempts(column: &str) -> Vec<FailedAttempt> {
     let Ok(Value::Array(notes)) = serde_json::from_str(column) else { return Vec::new() };
     let text = |note: &Value, name: &str| note.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     notes

@@ -47,6 +47,8 @@ impl Dialect for Sqlite {
 }
 
 impl Binds for Sqlite {
+    const LAST_CLASS: &'static str = "json_extract(errors, '$[#-1].class')";
+
     fn id(id: &Uuid) -> BindOf<Self> {
         ids([id].into_iter())
     }

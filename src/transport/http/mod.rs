@@ -113,6 +113,10 @@ impl HttpTransport {
 
 #[async_trait]
 impl Transport for HttpTransport {
+    fn system(&self) -> &'static str {
+        "http"
+    }
+
     fn delivery_timeout(&self) -> Duration {
         let settings = &self.pool.settings;
         settings.queue_timeout.saturating_add(settings.timeout).saturating_add(HTTP_TIMEOUT_SLACK)

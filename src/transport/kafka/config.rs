@@ -82,6 +82,11 @@ impl KafkaConfig {
         self
     }
 
+    /// Every setting, the defaults and secrets included: for another client of the same cluster.
+    pub fn settings(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.settings.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
     fn get(&self, name: &str) -> Option<&str> {
         self.settings.get(name).map(String::as_str)
     }
@@ -92,7 +97,7 @@ impl KafkaConfig {
     }
 
     pub(super) fn secrets(&self) -> Secrets {
-        Secrets::of(self.settings.iter().map(|(name, value)| (name.as_str(), value.as_str())))
+        Secrets::of(self.settings())
     }
 
     pub(super) fn check(&self) -> Result<CheckedConfig, KafkaConfigError> {

@@ -13,6 +13,7 @@ use super::health::Health;
 use super::metadata_lookup::{LookupRequest, MetadataLookups};
 use super::partitions::{ActivityClock, PartitionPermit};
 use super::secrets::Secrets;
+use crate::events::log_event;
 use crate::transport::{FailureClass, Outcome, Receipt, TransportError};
 
 /// What travels through the client with a message: its receipt and its permit.
@@ -115,8 +116,8 @@ impl ClientContext for Context {
             _ => {}
         }
         match level {
-            Level::Emerg | Level::Alert | Level::Critical => tracing::error!(facility, "kafka client: {text}"),
-            Level::Error | Level::Warning => tracing::warn!(facility, "kafka client: {text}"),
+            Level::Emerg | Level::Alert | Level::Critical => log_event!(KAFKA_CLIENT_ERROR, facility, %text),
+            Level::Error | Level::Warning => log_event!(KAFKA_CLIENT_WARNING, facility, %text),
             Level::Notice | Level::Info => tracing::debug!(facility, "kafka client: {text}"),
             Level::Debug => tracing::trace!(facility, "kafka client: {text}"),
         }

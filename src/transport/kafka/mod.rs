@@ -102,6 +102,10 @@ impl KafkaTransport {
 #[async_trait]
 impl Transport for KafkaTransport {
     /// `message.timeout.ms`, and the time that the client takes to notice.
+    fn system(&self) -> &'static str {
+        "kafka"
+    }
+
     fn delivery_timeout(&self) -> Duration {
         self.delivery_timeout
     }

@@ -194,6 +194,10 @@ impl MemoryTransport {
 
 #[async_trait]
 impl Transport for MemoryTransport {
+    fn system(&self) -> &'static str {
+        "memory"
+    }
+
     fn delivery_timeout(&self) -> Duration {
         self.inner.state().delivery_timeout
     }

@@ -8,6 +8,7 @@ use super::classify::CallError;
 use super::client::Client;
 use super::connection::Connection;
 use super::nodes::Node;
+use crate::events::log_event;
 use crate::transport::{FailureClass, TransportError};
 
 const UPDATE_AND_CREATE_TOPIC: i32 = 17;
@@ -101,7 +102,7 @@ pub(super) async fn prepare(client: &Client, wanted: &[TopicSpec]) -> Result<(),
                     differences.extend(difference);
                 }
                 Err(call_error) if call_error.class == FailureClass::Connection => {
-                    tracing::warn!(broker = &*node.name, error = %call_error.text, "a broker is down; its topics were neither created nor checked");
+                    log_event!(ROCKETMQ_BROKER_DOWN, broker = &*node.name, error = %call_error.text);
                     gone.insert(Arc::clone(&node.name), call_error);
                 }
                 Err(call_error) => return Err(call_error.error()),

@@ -215,8 +215,8 @@ async fn listen(clients: Arc<ClientRuntime>, config: RocketMqConfig, group: Stri
                 return std::future::pending().await;
             }
             Err(call_error) => {
-                let (cause, text) = (call_error.text, "no broker can ask about half messages yet; trying again");
-                warn_once_a_minute!(failures, cause, %group, "{text}");
+                let cause = call_error.text;
+                warn_once_a_minute!(HALF_CHECKS_NOT_RECEIVED, failures, cause, %group);
                 sleep(ROCKETMQ_LISTEN_RETRY_INTERVAL).await;
             }
         }

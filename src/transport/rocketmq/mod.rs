@@ -104,6 +104,10 @@ impl RocketMqTransport {
 #[async_trait]
 impl Transport for RocketMqTransport {
     /// As configured.
+    fn system(&self) -> &'static str {
+        "rocketmq"
+    }
+
     fn delivery_timeout(&self) -> Duration {
         self.client.config.delivery_timeout
     }

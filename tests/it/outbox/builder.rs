@@ -45,6 +45,8 @@ fn reports_every_problem_at_once_with_field_and_remedy() {
 fn an_outbox_without_topics_is_an_error() {
     let error = Outbox::builder().build().expect_err("nothing could be enqueued");
     assert!(matches!(error.problems(), [BuildProblem::NoTopic]));
+    let tool = Outbox::builder().allow_no_topics().build().expect("a tool need not know them");
+    assert_eq!(tool.topics().len(), 0);
 }
 
 #[test]

@@ -131,6 +131,10 @@ pub(super) async fn call_all(store: &dyn Store) {
     assert!(counted.due.more && counted.leased.more && !counted.in_lanes.more, "{counted:?}");
     let counted = admin.count_live(&"payments".into(), ROWS_MAX).await.expect("count");
     assert!(counted.in_lanes.more && !counted.due.more, "{counted:?}");
+    let hour = Duration::from_secs(3_600);
+    let now = admin.now().await.expect("now");
+    let due = admin.count_due(&"orders".into(), now - 2 * hour, now + 48 * hour, ROWS_MAX).await.expect("count");
+    assert_eq!(due, ROWS_MAX);
     let later = scan("orders", LiveRange::Later);
     let found = admin.live_messages(&later, &LiveConditions::default(), 1).await.expect("live messages");
     read_and_write_one(admin, found[0].message_id).await;

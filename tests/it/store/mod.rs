@@ -9,6 +9,7 @@ mod memory;
 mod mysql;
 mod parts;
 mod postgres;
+mod sent_calls;
 mod sqlite;
 
 use std::time::{Duration, SystemTime};

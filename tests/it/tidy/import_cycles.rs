@@ -1,11 +1,19 @@
-//! Crates too small for a list of layers: their files import in no cycle, so that one order of reading them exists.
+//! Crates too small for a list of layers: their modules import in no cycle, so that one order of reading them exists. A folder is one
+//! module.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::module_tree::Segments;
 use super::{Source, used_paths};
 
-/// Folders of such crates; each file in one is a module of the crate's root.
-const CRATES: &[&str] = &["crates/derive/src"];
+/// Folders of such crates; each file or folder in one is a module of the crate's root.
+const CRATES: &[&str] = &[
+    "crates/derive/src",
+    "crates/diesel-outbox-cli/src",
+    "crates/diesel-outbox-otel/src",
+    "crates/diesel-outbox-verify/src",
+    "crates/diesel-outbox-web/src",
+];
 
 pub(super) fn check(sources: &[Source]) -> Vec<String> {
     CRATES.iter().flat_map(|folder| cycles(folder, sources)).collect()
@@ -13,28 +21,51 @@ pub(super) fn check(sources: &[Source]) -> Vec<String> {
 
 /// Takes away what imports nothing that is left, until nothing changes; what stays imports in a cycle.
 fn cycles(folder: &str, sources: &[Source]) -> Option<String> {
-    let mut left: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    let mut left: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for source in sources {
-        let name = source.path.strip_prefix(folder).and_then(|path| path.strip_prefix('/')?.strip_suffix(".rs"));
-        if let Some(name) = name.filter(|name| !name.contains('/') && *name != "lib") {
-            left.insert(name, imports(source, name));
+        let Some(module) = module_of(folder, &source.path) else { continue };
+        let name = root_module(&module);
+        if !["lib", "main"].contains(&name) {
+            left.entry(name.to_owned()).or_default().extend(imports(source, &module));
         }
     }
     loop {
-        let names: BTreeSet<String> = left.keys().map(|name| (*name).to_owned()).collect();
+        let names: BTreeSet<String> = left.keys().cloned().collect();
         left.retain(|_, imports| !imports.is_disjoint(&names));
         if left.len() == names.len() {
             break;
         }
     }
-    let names: Vec<&str> = left.keys().copied().collect();
+    let names: Vec<&str> = left.keys().map(String::as_str).collect();
     (!left.is_empty()).then(|| format!("{folder}: these import each other in a cycle: {}", names.join(", ")))
 }
 
-fn imports(source: &Source, name: &str) -> BTreeSet<String> {
-    let used = used_paths::of(&source.parse(), &vec![name.to_owned()]).into_iter().map(|used| used.path);
-    let of_ours = used.filter(|path| path.first().is_some_and(|root| root == "crate" || root == "super"));
-    of_ours.filter_map(|path| path.into_iter().nth(1)).collect()
+/// The module of a file, from the crate's root.
+fn module_of(folder: &str, path: &str) -> Option<Segments> {
+    let path = path.strip_prefix(folder)?.strip_prefix('/')?.strip_suffix(".rs")?;
+    let path = path.strip_suffix("/mod").unwrap_or(path);
+    Some(path.split('/').map(str::to_owned).collect())
+}
+
+/// The module of the root that a module belongs to.
+fn root_module(module: &Segments) -> &str {
+    module.first().map_or("", String::as_str)
+}
+
+/// The other modules of the root that a file uses.
+fn imports(source: &Source, module: &Segments) -> BTreeSet<String> {
+    let of_root = |used: &Segments, within: &Segments| {
+        let above = used.iter().take_while(|part| *part == "super").count();
+        match used.first()?.as_str() {
+            "crate" => used.get(1).cloned(),
+            // What is left above the root is a name of the root's.
+            "super" if above >= within.len() => used.get(above).cloned(),
+            _ => None,
+        }
+    };
+    let used = used_paths::of(&source.parse(), module).into_iter();
+    let names = used.filter_map(|used| of_root(&used.path, &used.module));
+    names.filter(|name| name != root_module(module)).collect()
 }
 
 #[cfg(test)]
@@ -54,5 +85,22 @@ mod tests {
         let [lib, a, b, _] = chain;
         let cycle = [lib, a, b, file("crates/derive/src/c.rs", "use super::a::A; mod tests { use super::*; }")];
         assert_one_violation(&check(&cycle), "a, b, c");
+    }
+
+    #[test]
+    fn a_folder_is_one_module() {
+        let within = [
+            file("crates/derive/src/a/mod.rs", "mod b; mod c; use self::b::B; use crate::d::D;"),
+            file("crates/derive/src/a/b.rs", "use super::c::C; use crate::a::E;"),
+            file("crates/derive/src/a/c.rs", "use super::b::B;"),
+            file("crates/derive/src/d.rs", ""),
+        ];
+        assert_eq!(check(&within), [""; 0]);
+        let [a, b, _, d] = within;
+        let cycle =
+            [a, b, file("crates/derive/src/a/c.rs", "use super::super::d::D;"), d, file("crates/derive/src/e.rs", "")];
+        assert_eq!(check(&cycle), [""; 0]);
+        let [a, b, c, _, e] = cycle;
+        assert_one_violation(&check(&[a, b, c, file("crates/derive/src/d.rs", "use super::a::A;"), e]), "a, d");
     }
 }

@@ -2,6 +2,15 @@
 
 use super::Source;
 
+const OWN_CRATES: &[&str] = &[
+    "diesel-outbox",
+    "diesel-outbox-cli",
+    "diesel-outbox-derive",
+    "diesel-outbox-otel",
+    "diesel-outbox-verify",
+    "diesel-outbox-web",
+];
+
 pub(super) fn check(sources: &[Source]) -> Vec<String> {
     let root = sources.iter().find(|source| source.path == "Cargo.toml").expect("a root manifest");
     let (Some(version), Some(rust)) = (value(&root.text, "version"), value(&root.text, "rust-version")) else {
@@ -16,8 +25,7 @@ pub(super) fn check(sources: &[Source]) -> Vec<String> {
                     violations.push(format!("{position}: states {what} {stated}, which is {real}"));
                 }
             };
-            stated(line, &["diesel-outbox", "diesel-outbox-derive"])
-                .for_each(|found| expect("version", found, version));
+            stated(line, OWN_CRATES).for_each(|found| expect("version", found, version));
             stated(line, &["rust", "rustc", "msrv", "rust-version"]).for_each(|found| expect("Rust", found, rust));
             if source.path.ends_with("Cargo.toml") && line.starts_with("version = ") {
                 stated(line, &["version"]).for_each(|found| expect("version", found, version));

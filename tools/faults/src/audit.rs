@@ -79,6 +79,8 @@ pub(crate) enum Finding {
     DeadRowsRead,
     /// A relay had more connections in the database than its pool allows.
     TooManyConnections,
+    /// The library's own comparison of table and topic found something.
+    Disagreement,
     /// Something did not end in time.
     Stuck,
 }
@@ -97,6 +99,7 @@ impl Finding {
             Self::Late => "late in a steady state",
             Self::DeadRowsRead => "dead rows read again",
             Self::TooManyConnections => "more connections than the pool",
+            Self::Disagreement => "table and topic disagree",
             Self::Stuck => "stuck",
         }
     }

@@ -22,6 +22,7 @@ mod run;
 mod schedule;
 mod steady_state;
 mod truth;
+mod verify;
 mod wire;
 
 use std::fs;

@@ -21,6 +21,7 @@ use crate::recovery::{QUIESCE_DURATION, RunContext, STEADY_STATE};
 use crate::schedule::APPLICATIONS;
 use crate::steady_state::SteadyState;
 use crate::truth;
+use crate::verify;
 use crate::wire::{Command, Config, Topics};
 use xtask::stop::Stop;
 
@@ -130,6 +131,13 @@ pub(crate) async fn run(
     }
     let read = Read { steady_states, aged: follower.end().await?, is_all_redriven: redriven.is_ok() };
     let mut audit = audited(&context, plan, &topics, &fault_log, &fleet, &connections, read).await?;
+    // An injected bug has to be found by the audit.
+    if plan.load.all_features && plan.bug.is_none() {
+        let (url, bootstrap) = (environment.url(name), environment.bootstrap());
+        for what in verify::disagreements(&url, &bootstrap, &topics.plain, plan.is_skewed).await? {
+            audit.find(Finding::Disagreement, || what);
+        }
+    }
     let at_the_end = redriven.err().map(|what| format!("at the end: {what}"));
     for what in stuck.into_iter().chain(at_the_end) {
         audit.find(Finding::Stuck, || what);

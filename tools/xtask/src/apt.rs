@@ -14,6 +14,9 @@ use crate::commands::run;
 pub(crate) const BUILD: &[&str] =
     &["build-essential", "pkg-config", "libpq-dev", "libmariadb-dev", "libssl-dev", "zlib1g-dev", "libfaketime"];
 
+/// The shells whose completions the tests of the command line source, besides bash.
+pub(crate) const SHELLS: &[&str] = &["zsh", "fish"];
+
 /// Whether packages can be installed on this machine.
 pub(crate) fn can_install() -> bool {
     rustix::process::geteuid().is_root() && Path::new("/usr/bin/apt-get").exists()

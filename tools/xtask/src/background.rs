@@ -11,7 +11,7 @@ use xtask::stop::Stop;
 use crate::commands::{Captured, cargo, run_in_background};
 use crate::libtest::Output;
 use crate::report::TestRun;
-use crate::steps::Steps;
+use crate::steps::{Steps, cargo_test};
 use crate::test_args::{Only, TestArgs};
 use crate::{features, package};
 
@@ -22,31 +22,30 @@ const CLIPPY: &[&str] = &["clippy", "--workspace", "--all-targets", "--features"
 pub(crate) struct Job {
     suite: String,
     kind: Kind,
+    command: Command,
 }
 
 #[derive(Debug)]
 enum Kind {
     /// Passes where its command succeeds.
-    Check(Command),
-    /// The tests of these targets.
-    Tests(&'static [&'static str]),
-}
-
-/// A job that has run.
-struct Ended {
-    suite: String,
-    is_check: bool,
-    captured: Captured,
-    took: Duration,
+    Check,
+    /// Runs tests.
+    Tests,
 }
 
 impl Job {
     fn check(suite: &str, command: Command) -> Self {
-        Self { suite: suite.to_owned(), kind: Kind::Check(command) }
+        Self { suite: suite.to_owned(), kind: Kind::Check, command }
     }
 
-    fn tests(suite: &str, targets: &'static [&'static str]) -> Self {
-        Self { suite: suite.to_owned(), kind: Kind::Tests(targets) }
+    fn tests(suite: &str, command: Command) -> Self {
+        Self { suite: suite.to_owned(), kind: Kind::Tests, command }
+    }
+
+    fn run(&self, stop: &Stop) -> Result<(Captured, Duration)> {
+        let start = Instant::now();
+        let captured = run_in_background(&self.command, stop)?;
+        Ok((captured, start.elapsed()))
     }
 }
 
@@ -61,6 +60,19 @@ impl Steps<'_> {
             for choice in features::CHOICES {
                 let suite = format!("features: {}", if choice.is_empty() { "none" } else { choice });
                 jobs.push(Job::check(&suite, cargo(&features::check(choice))));
+            }
+            for choice in features::OTEL_CHOICES {
+                let suite = format!("features: otel, {}", if choice.is_empty() { "none" } else { choice });
+                jobs.push(Job::check(&suite, cargo(&features::check_otel(choice))));
+            }
+            for choice in features::VERIFY_CHOICES {
+                let suite = format!("features: verify, {}", if choice.is_empty() { "none" } else { choice });
+                jobs.push(Job::check(&suite, cargo(&features::check_verify(choice))));
+            }
+            jobs.push(Job::check("features: dashboard", cargo(features::DASHBOARD)));
+            for choice in features::CLI_CHOICES {
+                let suite = format!("features of the command line: {choice}");
+                jobs.push(Job::check(&suite, cargo(&features::check_cli(choice))));
             }
             jobs.push(Job::check("features: injected bugs", cargo(features::INJECTED_BUGS)));
         }
@@ -77,65 +89,51 @@ impl Steps<'_> {
             jobs.push(Job::check("docs", doc));
         }
         if args.wants(Only::Model) {
-            jobs.push(Job::tests("model", &["--test", "model"]));
+            jobs.push(Job::tests("model", cargo_test(&["--test", "model"], &[])));
         }
         jobs
     }
 
     /// Runs the tests with servers, which mostly wait, and the jobs beside them.
-    pub(crate) fn run_beside(&mut self, jobs: Vec<Job>, tests: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
-        let jobs: Vec<_> = jobs.into_iter().map(|job| self.command(job)).collect();
+    pub(crate) fn run_beside(&mut self, mut jobs: Vec<Job>, tests: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        jobs.iter_mut().for_each(|job| self.shared.set_env(&mut job.command));
         let (stop, (started, has_started)) = (self.stop, mpsc::channel());
         self.started = Some(started);
+        let jobs = &jobs;
         let ended = thread::scope(|scope| {
             let ended = scope.spawn(move || {
                 // Cargo builds one thing at a time in a target folder: the tests come first. An error means that they have
                 // ended, or were not even built.
                 let _ = has_started.recv();
-                jobs.into_iter().map(|job| run(job, stop)).collect::<Result<Vec<_>>>()
+                jobs.iter().map(|job| job.run(stop)).collect::<Result<Vec<_>>>()
             });
             let tested = tests(self);
             self.started = None;
             let ended = ended.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             tested.and(ended)
         })?;
-        ended.into_iter().try_for_each(|ended| self.record(ended))
+        jobs.iter().zip(ended).try_for_each(|(job, (captured, took))| self.record(job, &captured, took))
     }
 
     /// Runs a job by itself.
-    pub(crate) fn run_alone(&mut self, job: Job) -> Result<()> {
+    pub(crate) fn run_alone(&mut self, mut job: Job) -> Result<()> {
         match job.kind {
-            Kind::Check(mut command) => self.check(&job.suite, &mut command),
-            Kind::Tests(targets) => self.tests(&job.suite, targets),
+            Kind::Check => self.check(&job.suite, &mut job.command),
+            Kind::Tests => self.tests(&job.suite, job.command),
         }
     }
 
-    fn command(&self, job: Job) -> (String, bool, Command) {
-        let (is_check, mut command) = match job.kind {
-            Kind::Check(command) => (true, command),
-            Kind::Tests(targets) => (false, Self::cargo_test_command(targets, &[])),
-        };
-        self.shared.set_env(&mut command);
-        (job.suite, is_check, command)
-    }
-
-    fn record(&mut self, ended: Ended) -> Result<()> {
-        let Ended { suite, is_check, captured, took } = ended;
+    fn record(&mut self, job: &Job, captured: &Captured, took: Duration) -> Result<()> {
         println!("{}", captured.output);
-        if is_check {
-            self.report.check(&suite, captured.succeeded, took);
-            return Ok(());
+        match job.kind {
+            Kind::Check => self.report.check(&job.suite, captured.succeeded, took),
+            Kind::Tests => {
+                let mut output = Output::default();
+                captured.output.lines().try_for_each(|line| output.watch(Some(line)))?;
+                let run = TestRun { output: &output, skips: &[], succeeded: captured.succeeded, took };
+                self.report.tests(&job.suite, false, &run);
+            }
         }
-        let mut output = Output::default();
-        captured.output.lines().try_for_each(|line| output.watch(Some(line)))?;
-        let run = TestRun { output: &output, skips: &[], succeeded: captured.succeeded, took };
-        self.report.tests(&suite, false, &run);
         Ok(())
     }
-}
-
-fn run((suite, is_check, command): (String, bool, Command), stop: &Stop) -> Result<Ended> {
-    let start = Instant::now();
-    let captured = run_in_background(&command, stop)?;
-    Ok(Ended { suite, is_check, captured, took: start.elapsed() })
 }

@@ -24,12 +24,47 @@ pub(crate) const CHOICES: &[&str] = &[
     "sqlite,mobc,r2d2",
 ];
 
+/// The same for the command line, which needs a database: each alone, then with a broker or the dashboard.
+pub(crate) const CLI_CHOICES: &[&str] =
+    &["postgres", "mysql", "sqlite", "sqlite,kafka", "sqlite,rocketmq", "sqlite,web"];
+
 /// The arguments that check one set. Clippy, because its `-D warnings` applies to the library alone; with `RUSTFLAGS` every
 /// dependency would be rebuilt.
 pub(crate) fn check(choice: &str) -> Vec<&str> {
-    let package = ["clippy", "--quiet", "--package", "diesel-outbox", "--lib", "--no-default-features"];
+    check_package("diesel-outbox", choice)
+}
+
+/// As [`check`], for the command line.
+pub(crate) fn check_cli(choice: &str) -> Vec<&str> {
+    check_package("diesel-outbox-cli", choice)
+}
+
+fn check_package<'a>(package: &'a str, choice: &'a str) -> Vec<&'a str> {
+    let package = ["clippy", "--quiet", "--package", package, "--lib", "--no-default-features"];
     [package.as_slice(), &["--features", choice, "--", "-D", "warnings"]].concat()
 }
+
+/// The features of `diesel-outbox-otel`: none, and each alone.
+pub(crate) const OTEL_CHOICES: &[&str] = &["", "http", "rdkafka", "tracing"];
+
+/// The arguments that check one of those.
+pub(crate) fn check_otel(choice: &str) -> Vec<&str> {
+    let package = ["clippy", "--quiet", "--package", "diesel-outbox-otel", "--lib", "--features", choice];
+    [package.as_slice(), &["--", "-D", "warnings"]].concat()
+}
+
+/// The features of `diesel-outbox-verify`: none, and each alone.
+pub(crate) const VERIFY_CHOICES: &[&str] = &["", "kafka", "rocketmq"];
+
+/// The arguments that check one of those.
+pub(crate) fn check_verify(choice: &str) -> Vec<&str> {
+    let package = ["clippy", "--quiet", "--package", "diesel-outbox-verify", "--lib", "--features", choice];
+    [package.as_slice(), &["--", "-D", "warnings"]].concat()
+}
+
+/// The dashboard with the library as it needs it.
+pub(crate) const DASHBOARD: &[&str] =
+    &["clippy", "--quiet", "--package", "diesel-outbox-web", "--lib", "--", "-D", "warnings"];
 
 /// The fault harness with its injected bugs, which nothing else builds.
 pub(crate) const INJECTED_BUGS: &[&str] = &[
@@ -55,14 +90,22 @@ mod tests {
 
     #[test]
     fn every_public_feature_is_in_a_choice() {
-        let manifest = fs::read_to_string(workspace().join("Cargo.toml")).expect("the root's Cargo.toml");
-        let features = manifest.split_once("\n[features]\n").expect("its features").1;
-        let features = features.split("\n\n").next().expect("the first paragraph");
-        let lines = features.lines().filter_map(|line| line.split_once(" = ")).map(|(name, _)| name);
-        let public: BTreeSet<_> =
-            lines.filter(|name| *name != "default" && !name.starts_with('_') && *name != "kafka").collect();
-        let chosen: BTreeSet<_> =
-            CHOICES.iter().flat_map(|choice| choice.split(',')).filter(|name| !name.is_empty()).collect();
-        assert_eq!(chosen, public);
+        for (manifest, choices) in [
+            ("Cargo.toml", CHOICES),
+            ("crates/diesel-outbox-otel/Cargo.toml", OTEL_CHOICES),
+            ("crates/diesel-outbox-verify/Cargo.toml", VERIFY_CHOICES),
+        ] {
+            let text = fs::read_to_string(workspace().join(manifest)).expect("a Cargo.toml");
+            let features = text.split_once("\n[features]\n").expect("its features").1;
+            let features = features.split("\n\n").next().expect("the first paragraph");
+            let lines = features.lines().filter_map(|line| line.split_once(" = ")).map(|(name, _)| name);
+            // The library's `kafka` is in `kafka-ssl`.
+            let is_covered = |name: &str| manifest == "Cargo.toml" && name == "kafka";
+            let public: BTreeSet<_> =
+                lines.filter(|name| *name != "default" && !name.starts_with('_') && !is_covered(name)).collect();
+            let chosen: BTreeSet<_> =
+                choices.iter().flat_map(|choice| choice.split(',')).filter(|name| !name.is_empty()).collect();
+            assert_eq!(chosen, public, "{manifest}");
+        }
     }
 }

@@ -2,12 +2,14 @@
 
 #![expect(clippy::print_stdout, reason = "a command line program reports on its standard output")]
 
+mod alert_rules;
 mod apt;
 mod background;
 mod bench;
 mod checkers;
 mod commands;
 mod commit;
+mod drill;
 mod faults;
 mod features;
 mod libtest;
@@ -46,7 +48,7 @@ enum Task {
     Test(TestArgs),
     /// Start the shared servers, print the variables for `cargo test`, stop them at Ctrl-C
     Servers {
-        /// postgres, mariadb, kafka, rocketmq; by default all
+        /// postgres, mariadb, kafka, rocketmq, chromium; by default all
         #[arg(value_parser = server_kind)]
         servers: Vec<ServerKind>,
     },
@@ -54,6 +56,8 @@ enum Task {
     Bench(Bench),
     /// Run real applications, kill, stop and disconnect them by a seeded schedule, and audit what arrived
     Faults(xtask::FaultArgs),
+    /// Inject faults into a real relay, see each alert fire, heal it with the commands of its runbook, see it clear
+    Drill(xtask::DrillArgs),
     /// Check the formatting and the house rules: layers, sizes, dead files, stated versions
     Tidy,
     /// Build the documentation, with warnings denied, and run its examples
@@ -87,6 +91,7 @@ fn task() -> Result<ExitCode> {
         Task::Test(args) => steps::test(&args, &stop)?,
         Task::Bench(bench) => return bench::bench(&bench, &stop),
         Task::Faults(faults) => return faults::faults(&faults, &stop),
+        Task::Drill(args) => return drill::drill(&args, &stop),
         Task::Tidy => steps::test(&TestArgs::one(Only::Tidy), &stop)?,
         Task::Docs => steps::test(&TestArgs::one(Only::Docs), &stop)?,
         Task::MinimalVersions => minimal_versions::check(&stop)?,
@@ -101,7 +106,7 @@ fn server_kind(name: &str) -> Result<ServerKind, String> {
     ServerKind::ALL
         .into_iter()
         .find(|kind| kind.name() == name)
-        .ok_or_else(|| "one of postgres, mariadb, kafka, rocketmq".to_owned())
+        .ok_or_else(|| "one of postgres, mariadb, kafka, rocketmq, chromium".to_owned())
 }
 
 #[cfg(test)]

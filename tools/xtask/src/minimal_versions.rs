@@ -8,6 +8,7 @@ use xtask::stop::Stop;
 
 use crate::commands::{cargo, run};
 use crate::commit::FreshClone;
+use crate::package::PACKAGES;
 use crate::report::Report;
 
 /// Builds the libraries with the lowest version of each direct dependency. A lower bound that is too low shows here, and in no
@@ -21,8 +22,8 @@ pub(crate) fn check(stop: &Stop) -> Result<Report> {
         run(update.env("RUSTC_BOOTSTRAP", "1").current_dir(clone.path()), stop)?,
         "cargo found no set of lowest versions"
     );
-    let packages = ["--package", "diesel-outbox", "--package", "diesel-outbox-derive"];
-    let mut check = cargo(&[["check", "--locked", "--lib", "--all-features"].as_slice(), &packages].concat());
+    let packages = PACKAGES.map(|name| ["--package", name]);
+    let mut check = cargo(&[["check", "--locked", "--lib", "--all-features"].as_slice(), &packages.concat()].concat());
     check.env("CARGO_TARGET_DIR", cache::place("minimal-versions")).current_dir(clone.path());
     let passed = run(&mut check, stop)?;
     let mut report = Report::default();

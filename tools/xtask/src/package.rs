@@ -4,6 +4,16 @@ use std::process::{Command, Stdio};
 
 use crate::commands::cargo;
 
+/// What is published.
+pub(crate) const PACKAGES: [&str; 6] = [
+    "diesel-outbox",
+    "diesel-outbox-cli",
+    "diesel-outbox-derive",
+    "diesel-outbox-otel",
+    "diesel-outbox-verify",
+    "diesel-outbox-web",
+];
+
 /// Everything up to the upload, for every crate without `publish = false`. The tree need not be clean: the release has a separate
 /// step for that.
 pub(crate) fn dry_run() -> Command {
@@ -12,8 +22,8 @@ pub(crate) fn dry_run() -> Command {
 
 /// The same packages without access to the registry, not built.
 pub(crate) fn offline() -> Command {
-    let packages = ["--package", "diesel-outbox", "--package", "diesel-outbox-derive"];
-    cargo(&[&["package", "--offline", "--no-verify", "--allow-dirty"], packages.as_slice()].concat())
+    let packages = PACKAGES.map(|name| ["--package", name]);
+    cargo(&[["package", "--offline", "--no-verify", "--allow-dirty"].as_slice(), &packages.concat()].concat())
 }
 
 /// Whether the registry is reachable: without it a dry run fails, and says nothing about the packages.
@@ -80,10 +90,36 @@ mod tests {
     }
 
     #[test]
-    fn the_derive_macro_is_packed_without_its_tests() {
-        let files = files("diesel-outbox-derive");
+    fn the_command_line_is_packed_without_its_tests() {
+        let files = files("diesel-outbox-cli");
         let folders: BTreeMap<_, _> = kinds(&files);
         assert!(folders.keys().all(|(folder, _)| ["", "src"].contains(folder)), "{folders:?}");
-        has(&files, &["src/lib.rs", "LICENSE-MIT", "LICENSE-APACHE"]);
+        has(&files, &["src/main.rs", "src/commands/dead/redrive.rs", "LICENSE-MIT", "LICENSE-APACHE"]);
+    }
+
+    #[test]
+    fn the_dashboard_is_packed_with_its_assets_and_without_its_tests() {
+        let files = files("diesel-outbox-web");
+        let folders: BTreeMap<_, _> = kinds(&files);
+        assert!(folders.keys().all(|(folder, _)| ["", "src"].contains(folder)), "{folders:?}");
+        has(
+            &files,
+            &["src/lib.rs", "src/assets/style.css", "src/assets/refresh.js", "src/assets/icon.svg", "LICENSE-MIT"],
+        );
+        assert_eq!(files.iter().find(|file| file.contains("/tests/")), None);
+    }
+
+    #[test]
+    fn the_small_crates_are_packed_without_their_tests() {
+        for (package, packed) in [
+            ("diesel-outbox-derive", &["", "src"][..]),
+            ("diesel-outbox-otel", &["", "examples", "src"]),
+            ("diesel-outbox-verify", &["", "src"]),
+        ] {
+            let files = files(package);
+            let folders: BTreeMap<_, _> = kinds(&files);
+            assert!(folders.keys().all(|(folder, _)| packed.contains(folder)), "{folders:?}");
+            has(&files, &["src/lib.rs", "LICENSE-MIT", "LICENSE-APACHE"]);
+        }
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use tempfile::TempDir;
 use xtask::servers::{
-    Kafka, Mariadb, Postgres, Rocketmq, ServerKind, Unavailable, install, kafka, mariadb, postgres, rocketmq,
+    Chromium, Kafka, Mariadb, Postgres, Rocketmq, ServerKind, Unavailable, install, kafka, mariadb, postgres, rocketmq,
 };
 use xtask::stop::Stop;
 use xtask::test_servers;
@@ -25,6 +25,7 @@ pub(crate) struct SharedServers {
     _mariadb: Option<Mariadb>,
     _kafka: Option<Kafka>,
     _rocketmq: Option<Rocketmq>,
+    _chromium: Option<Chromium>,
     addresses: Vec<(ServerKind, String)>,
     missing: Vec<(ServerKind, String)>,
     failures: Vec<ServerKind>,
@@ -50,6 +51,7 @@ impl SharedServers {
             _mariadb: None,
             _kafka: None,
             _rocketmq: None,
+            _chromium: None,
             addresses: Vec::new(),
             missing: Vec::new(),
             failures: Vec::new(),
@@ -77,6 +79,9 @@ impl SharedServers {
         this._mariadb = this.note(ServerKind::Mariadb, mariadb, Mariadb::url);
         this._kafka = this.note(ServerKind::Kafka, kafka, Kafka::bootstrap);
         this._rocketmq = this.note(ServerKind::Rocketmq, rocketmq, Rocketmq::name_server);
+        // It starts in a moment, so nothing waits beside it.
+        let chromium = servers.contains(&ServerKind::Chromium).then(Chromium::start);
+        this._chromium = this.note(ServerKind::Chromium, chromium, Chromium::url);
         Ok(this)
     }
 

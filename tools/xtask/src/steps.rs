@@ -23,7 +23,10 @@ use crate::{apt, checkers};
 pub(crate) fn test(args: &TestArgs, stop: &Stop) -> Result<Report> {
     let servers = args.servers();
     let needs_pip = args.wants(Only::Typos) || args.wants(Only::Deny);
-    install(&servers, if needs_pip { checkers::packages() } else { &[] }, stop)?;
+    let of_checkers = if needs_pip { checkers::packages() } else { &[] };
+    let of_promtool = if args.wants(Only::Ops) { ServerKind::Prometheus.packages() } else { &[] };
+    let shells = if args.integration().is_some() && !args.quick { apt::SHELLS } else { &[] };
+    install(&servers, &[of_checkers, of_promtool, shells].concat(), stop)?;
     let shared = SharedServers::start(&servers)?;
     let mut steps = Steps::new(&shared, stop);
     steps.checks(args)?;
@@ -96,29 +99,36 @@ impl<'a> Steps<'a> {
             // Hundreds of lines that nobody reads each time; a release shows them.
             self.deny(&["--allow", "duplicate"])?;
         }
+        if args.wants(Only::Ops) {
+            self.alert_rules()?;
+        }
         Ok(())
     }
 
     fn suites(&mut self, args: &TestArgs) -> Result<()> {
         if args.wants(Only::Unit) {
-            self.tests("unit", &["--lib", "--bins", "--example", "axum_service", "--example", "own_transport"])?;
+            let targets = ["--lib", "--bins", "--example", "axum_service", "--example", "own_transport"];
+            self.tests("unit", cargo_test(&targets, &[]))?;
         }
         let (jobs, integration) = (self.jobs(args), args.integration());
-        if integration.is_none() && !args.wants(Only::Faults) {
+        if integration.is_none() && !args.wants(Only::Faults) && !args.wants(Only::BROWSER) {
             jobs.into_iter().try_for_each(|job| self.run_alone(job))?;
         } else {
             self.run_beside(jobs, |steps| {
                 if let Some(filter) = integration {
                     steps.integration("it", &filter)?;
                 }
+                if args.wants(Only::BROWSER) {
+                    steps.tests("dashboard in chromium", cargo_test(&["--test", "browser"], &[]))?;
+                }
                 if args.wants(Only::Faults) {
-                    steps.tests("faults", &["--test", "faults"])?;
+                    steps.tests("faults", cargo_test(&["--test", "faults"], &[]))?;
                 }
                 Ok(())
             })?;
         }
         if args.wants(Only::Docs) {
-            self.tests("doctests", &["--doc"])?;
+            self.tests("doctests", cargo_test(&["--doc"], &[]))?;
         }
         if args.wants(Only::Examples) {
             self.examples()?;
@@ -200,9 +210,9 @@ impl<'a> Steps<'a> {
     }
 
     /// Tests that are no integration tests.
-    pub(crate) fn tests(&mut self, suite: &str, targets: &[&str]) -> Result<()> {
+    pub(crate) fn tests(&mut self, suite: &str, command: Command) -> Result<()> {
         let start = Instant::now();
-        let (output, succeeded) = self.cargo_test(targets, &[])?;
+        let (output, succeeded) = self.run_tests(command)?;
         let skips = self.shared.take_skips()?;
         self.report.tests(suite, false, &TestRun { output: &output, skips: &skips, succeeded, took: start.elapsed() });
         Ok(())
@@ -213,13 +223,13 @@ impl<'a> Steps<'a> {
         let (targets, start) = (["--test", "it"], Instant::now());
         let threads = format!("--test-threads={}", test_threads());
         let arguments: Vec<_> = [threads.as_str()].into_iter().chain(filter.iter().copied()).collect();
-        let (mut output, mut succeeded) = self.cargo_test(&targets, &arguments)?;
+        let (mut output, mut succeeded) = self.run_tests(cargo_test(&targets, &arguments))?;
         let skips = self.shared.take_skips()?;
         let failed = output.named_failures().filter(|failed| (1..=RERUNS_MAX).contains(&failed.len()));
         if let Some(failed) = failed {
             println!("running again: {}", failed.join(", "));
             let exact: Vec<_> = ["--exact"].into_iter().chain(failed.iter().map(String::as_str)).collect();
-            let (rerun, has_succeeded) = self.cargo_test(&targets, &exact)?;
+            let (rerun, has_succeeded) = self.run_tests(cargo_test(&targets, &exact))?;
             output.merge_rerun(&rerun);
             succeeded = has_succeeded;
             // Discarded: only the first run's skips count.
@@ -229,14 +239,8 @@ impl<'a> Steps<'a> {
         Ok(())
     }
 
-    /// Always over the whole workspace with the same features: other features are another build.
-    pub(crate) fn cargo_test_command(targets: &[&str], filter: &[&str]) -> Command {
-        cargo(&[&["test", "--no-fail-fast", "--workspace", "--features", "_test"], targets, &["--"], filter].concat())
-    }
-
-    /// Runs `cargo test`.
-    fn cargo_test(&self, targets: &[&str], filter: &[&str]) -> Result<(Output, bool)> {
-        let mut command = Self::cargo_test_command(targets, filter);
+    /// Runs a [`cargo_test`].
+    fn run_tests(&self, mut command: Command) -> Result<(Output, bool)> {
         self.shared.set_env(&mut command);
         let mut output = Output::default();
         let watched = watch(&mut command, self.stop, |line| {
@@ -258,9 +262,9 @@ impl<'a> Steps<'a> {
 
     /// Runs each example by the command in its text. It needs the servers whose variables the text names.
     fn examples(&mut self) -> Result<()> {
-        let folder = workspace().join("examples");
+        let folders = ["examples", "crates/diesel-outbox-otel/examples"].map(|folder| workspace().join(folder));
         let mut names = Vec::new();
-        for path in fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
+        for path in folders.iter().flat_map(fs::read_dir).flatten().flatten().map(|entry| entry.path()) {
             let file = if path.is_dir() { path.join("main.rs") } else { path.clone() };
             if file.is_file() && file.extension().is_some_and(|extension| extension == "rs") {
                 let text = fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
@@ -286,6 +290,11 @@ impl<'a> Steps<'a> {
         }
         Ok(())
     }
+}
+
+/// Always over the whole workspace with the same features: other features are another build.
+pub(crate) fn cargo_test(targets: &[&str], filter: &[&str]) -> Command {
+    cargo(&[&["test", "--no-fail-fast", "--workspace", "--features", "_test"], targets, &["--"], filter].concat())
 }
 
 /// The arguments of the command in an example's text: one that needs a C library needs a feature.

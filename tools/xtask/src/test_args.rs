@@ -23,7 +23,10 @@ pub(crate) struct TestArgs {
 }
 
 /// For repeated use during a day: no server, and no build that the whole run does not also need.
-const QUICK: &[Only] = &[Only::Typos, Only::Lint, Only::Unit, Only::Memory, Only::Sqlite, Only::Tidy];
+const QUICK: &[Only] = &[Only::Typos, Only::Lint, Only::Unit, Only::Memory, Only::Sqlite, Only::Tidy, Only::Ops];
+
+/// The databases on which a browser tests the dashboard, besides SQLite.
+const BROWSER_DATABASES: [ServerKind; 2] = [ServerKind::Postgres, ServerKind::Mariadb];
 
 /// Half messages go through RocketMQ, whatever the database.
 const WITHOUT_ROCKETMQ: [&str; 2] = ["--skip", "half_rocketmq"];
@@ -57,7 +60,9 @@ impl TestArgs {
     pub(crate) fn servers(&self) -> Vec<ServerKind> {
         let only = self.only();
         let all = only.is_empty() || self.wants(Only::Examples);
-        ServerKind::ALL.into_iter().filter(|kind| all || only.contains(&Only::Server(*kind))).collect()
+        let for_browser = |kind| self.wants(Only::BROWSER) && BROWSER_DATABASES.contains(&kind);
+        let is_wanted = |kind: &ServerKind| all || only.contains(&Only::Server(*kind)) || for_browser(*kind);
+        ServerKind::ALL.into_iter().filter(is_wanted).collect()
     }
 
     /// The libtest arguments that select the integration tests; `None` if there are none.
@@ -105,6 +110,8 @@ pub(crate) enum Only {
     Package,
     /// Formatting and the house rules.
     Tidy,
+    /// The alert rules and their tests, by promtool.
+    Ops,
     /// Documentation and its examples.
     Docs,
     /// The example programs.
@@ -124,11 +131,15 @@ const NAMED: &[(&str, Only)] = &[
     ("deny", Only::Deny),
     ("package", Only::Package),
     ("tidy", Only::Tidy),
+    ("ops", Only::Ops),
     ("docs", Only::Docs),
     ("examples", Only::Examples),
 ];
 
 impl Only {
+    /// The dashboard in a browser.
+    pub(crate) const BROWSER: Self = Self::Server(ServerKind::Chromium);
+
     /// Each with its name on the command line.
     fn all() -> impl Iterator<Item = (&'static str, Self)> + Clone {
         let servers = ServerKind::ALL.into_iter().map(|kind| (kind.name(), Self::Server(kind)));
@@ -149,11 +160,14 @@ impl Only {
             Self::Server(ServerKind::Mariadb) => &["mariadb", "mysql"],
             Self::Server(ServerKind::Kafka) => &["kafka"],
             Self::Server(ServerKind::Rocketmq) => &["rocketmq"],
+            // Its tests are another binary.
+            Self::Server(ServerKind::Chromium) => &[],
             Self::Sqlite => &["sqlite"],
             Self::Memory => &["memory"],
             Self::Tidy => &["tidy::"],
             Self::Unit | Self::Model | Self::Faults | Self::Typos | Self::Lint | Self::Features => &[],
-            Self::Deny | Self::Package | Self::Docs | Self::Examples => &[],
+            Self::Deny | Self::Package | Self::Docs | Self::Examples | Self::Ops => &[],
+            Self::Server(ServerKind::Prometheus) => &["prometheus"],
         }
     }
 }
@@ -168,7 +182,7 @@ mod tests {
             assert_eq!(Only::parse(name), Ok(*only));
         }
         assert_eq!(Only::parse("kafka"), Ok(Only::Server(ServerKind::Kafka)));
-        assert!(Only::parse("mongo").unwrap_err().contains("rocketmq, sqlite"));
+        assert!(Only::parse("mongo").unwrap_err().contains("rocketmq, chromium, sqlite"));
     }
 
     #[test]
@@ -176,11 +190,14 @@ mod tests {
         let quick = TestArgs { quick: true, ..TestArgs::default() };
         assert!(quick.servers().is_empty() && quick.wants(Only::Lint) && !quick.wants(Only::Deny));
         assert_eq!(quick.integration().unwrap(), ["memory", "sqlite", "tidy::", "--skip", "half_rocketmq"]);
-        assert_eq!(quick.left_out()[..5], ["postgres", "mariadb", "kafka", "rocketmq", "model"]);
+        assert_eq!(quick.left_out()[..5], ["postgres", "mariadb", "kafka", "rocketmq", "chromium"]);
         let all = TestArgs::default();
         assert!(all.left_out().is_empty());
         assert_eq!((all.servers().len(), all.integration()), (ServerKind::ALL.len(), Some(Vec::new())));
-        assert!(all.wants(Only::Deny));
+        assert!(all.wants(Only::Deny) && all.wants(Only::BROWSER));
+        let browser = TestArgs::one(Only::BROWSER);
+        assert_eq!(browser.servers(), [ServerKind::Postgres, ServerKind::Mariadb, ServerKind::Chromium]);
+        assert_eq!(browser.integration(), None);
     }
 
     #[test]

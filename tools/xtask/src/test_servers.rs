@@ -11,7 +11,7 @@ use std::thread;
 
 use crate::servers::{ServerKind, Unavailable};
 
-/// The variable with the path of the file of skips. Each line has test, server and reason, separated by tabs.
+/// The variable with the path of the file of skips. Each line has test, missing program and reason, separated by tabs.
 pub const SKIPS: &str = "OUTBOX_TEST_SKIPS";
 
 /// The address of the shared instance of `kind`: a URL, for Kafka `host:port`, for RocketMQ that of its name server.
@@ -27,7 +27,10 @@ pub fn shared_or_skip(kind: ServerKind) -> Option<String> {
         return Some(address);
     }
     let reason = std::env::var(missing_variable(kind));
-    skip(kind, &reason.unwrap_or_else(|_| "not started: run the tests with `cargo xtask test`".to_owned()));
+    skip_without(
+        kind.name(),
+        &reason.unwrap_or_else(|_| "not started: run the tests with `cargo xtask test`".to_owned()),
+    );
     None
 }
 
@@ -44,7 +47,7 @@ pub fn own_or_skip<S>(started: anyhow::Result<S>) -> Option<S> {
         Err(error) => error,
     };
     match error.downcast_ref::<Unavailable>() {
-        Some(unavailable) => skip(unavailable.kind, &unavailable.reason),
+        Some(unavailable) => skip_without(unavailable.kind.name(), &unavailable.reason),
         None => panic!("{error:?}"),
     }
     None
@@ -55,19 +58,24 @@ pub fn missing_variable(kind: ServerKind) -> String {
     format!("{}_MISSING", kind.variable())
 }
 
-fn skip(kind: ServerKind, reason: &str) {
+/// Records that the test on this thread is skipped, because a program is missing; the test should return.
+///
+/// # Panics
+///
+/// `CI=true`.
+pub fn skip_without(program: &str, reason: &str) {
     let thread = thread::current();
     let test = thread.name().unwrap_or("a thread without a name");
     let in_ci = std::env::var("CI").as_deref() == Ok("true");
     let file = std::env::var_os(SKIPS).map(PathBuf::from);
-    record(test, kind, reason, in_ci, file.as_deref());
+    record(test, program, reason, in_ci, file.as_deref());
 }
 
-fn record(test: &str, kind: ServerKind, reason: &str, in_ci: bool, file: Option<&Path>) {
-    assert!(!in_ci, "{test} needs {kind}, and CI skips nothing: {reason}");
-    eprintln!("skipped {test}: no {kind}: {reason}");
+fn record(test: &str, missing: &str, reason: &str, in_ci: bool, file: Option<&Path>) {
+    assert!(!in_ci, "{test} needs {missing}, and CI skips nothing: {reason}");
+    eprintln!("skipped {test}: no {missing}: {reason}");
     let Some(file) = file else { return };
-    let line = format!("{test}\t{kind}\t{}\n", reason.replace(['\n', '\t'], " "));
+    let line = format!("{test}\t{missing}\t{}\n", reason.replace(['\n', '\t'], " "));
     // One write each: the tests of one run append concurrently.
     let opened = File::options().create(true).append(true).open(file);
     let written = opened.and_then(|mut file| file.write_all(line.as_bytes()));
@@ -81,8 +89,8 @@ mod tests {
     #[test]
     fn each_skip_is_one_line() {
         let file = tempfile::NamedTempFile::new().expect("temporary file");
-        record("a::b", ServerKind::Kafka, "no\tjava\nhere", false, Some(file.path()));
-        record("a::c", ServerKind::Postgres, "x", false, Some(file.path()));
+        record("a::b", "kafka", "no\tjava\nhere", false, Some(file.path()));
+        record("a::c", "postgres", "x", false, Some(file.path()));
         let text = std::fs::read_to_string(file.path()).expect("read");
         assert_eq!(text, "a::b\tkafka\tno java here\na::c\tpostgres\tx\n");
     }
@@ -90,7 +98,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "CI skips nothing")]
     fn ci_skips_nothing() {
-        record("a::b", ServerKind::Kafka, "no java", true, None);
+        record("a::b", "kafka", "no java", true, None);
     }
 
     #[test]

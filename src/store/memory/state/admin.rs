@@ -5,8 +5,9 @@ use std::time::Duration;
 use super::{MemoryRow, Micros, State};
 use crate::message::{Envelope, MessageId};
 use crate::store::{
-    CancelOutcome, DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, DeadLetterReason, DeadLetterRow,
-    FailedAttempt, InsertOptions, MessageKey, PausedTopic, Requeue, RowKey, RowRef, SendNowOutcome, StoredError,
+    CancelOutcome, DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, DeadLetterGroup, DeadLetterReason,
+    DeadLetterRow, FailedAttempt, InsertOptions, MessageKey, PausedTopic, Requeue, RowKey, RowRef, SendNowOutcome,
+    StoredError,
 };
 
 /// A dead letter with all its columns.
@@ -53,7 +54,7 @@ impl MemoryDeadLetter {
             dead_at: dead_at.as_system_time(),
             attempts: row.attempts,
             failures: row.failures,
-            errors: failure_notes(&row.errors),
+            errors: failed_attempts(&row.errors),
             reason: row.reason.clone(),
         }
     }
@@ -98,6 +99,7 @@ impl State {
         if let Some(row) = self.row_mut(key) {
             row.due_at = now;
             row.epoch += 1;
+            row.envelope.deliver_at = row.envelope.deliver_at.map(|at| at.min(now.as_system_time()));
         }
         SendNowOutcome::Due
     }
@@ -106,6 +108,7 @@ impl State {
         &self,
         filter: &DeadLetterFilter,
         after: Option<&DeadLetterCursor>,
+        until: Option<&DeadLetterCursor>,
         rows_max: usize,
     ) -> Vec<DeadLetter> {
         let mut found: Vec<DeadLetter> =
@@ -115,6 +118,10 @@ impl State {
         if let Some(after) = after {
             let after = place(&after.topic, after.dead_at, after.message_id);
             found.retain(|letter| place(&letter.topic, letter.dead_at, letter.message_id) > after);
+        }
+        if let Some(until) = until {
+            let until = place(&until.topic, until.dead_at, until.message_id);
+            found.retain(|letter| place(&letter.topic, letter.dead_at, letter.message_id) <= until);
         }
         found.truncate(rows_max);
         found
@@ -131,7 +138,29 @@ impl State {
             *counts.entry((Arc::clone(&dead.row.topic), word)).or_default() += 1;
         }
         let counts = counts.into_iter();
-        counts.map(|((topic, word), count)| DeadLetterCount { topic, reason: word.as_str().into(), count }).collect()
+        counts
+            .map(|((topic, word), count)| DeadLetterCount { topic, reason: word.as_str().into(), class: None, count })
+            .collect()
+    }
+
+    pub(in crate::store::memory) fn group_dead_letters(
+        &self,
+        filter: &DeadLetterFilter,
+        rows_max: usize,
+    ) -> Vec<DeadLetterGroup> {
+        let mut groups: BTreeMap<(Arc<str>, String, Option<String>), DeadLetterGroup> = BTreeMap::new();
+        for letter in self.dead_letters(&filter.indexed(), None, None, rows_max) {
+            let (topic, reason) = (Arc::clone(&letter.topic), letter.typed_reason());
+            let class = last_class(&letter).map(str::to_owned);
+            let group = groups.entry((Arc::clone(&topic), reason.to_string(), class.clone()));
+            let group = group.or_insert_with(|| DeadLetterGroup {
+                matching: DeadLetterCount { topic, reason, class, count: 0 },
+                read: 0,
+            });
+            group.matching.count += usize::from(matches(filter, &letter));
+            group.read += 1;
+        }
+        groups.into_values().collect()
     }
 
     pub(in crate::store::memory) fn dead_letter_keys(&self, messages: &[MessageId]) -> Vec<MessageKey> {
@@ -196,7 +225,7 @@ impl State {
 }
 
 /// The failures of a row. The store in memory does not keep their times.
-pub(super) fn failure_notes(errors: &[StoredError]) -> Vec<FailedAttempt> {
+pub(super) fn failed_attempts(errors: &[StoredError]) -> Vec<FailedAttempt> {
     let note = |error: &StoredError| FailedAttempt {
         at: String::new(),
         class: error.class.clone(),
@@ -210,12 +239,17 @@ pub(super) fn message_key(key: RowKey, envelope: &Envelope, lane: Option<u16>) -
     MessageKey { message_id: key.message_id, topic: Arc::clone(&envelope.topic), key: envelope.key.clone(), lane }
 }
 
+fn last_class(letter: &DeadLetter) -> Option<&str> {
+    letter.errors.last().map(|note| &*note.class)
+}
+
 fn matches(filter: &DeadLetterFilter, letter: &DeadLetter) -> bool {
-    let DeadLetterFilter { topic, kind, key, reason, dead_from, dead_before, .. } = filter;
+    let DeadLetterFilter { topic, kind, key, reason, class, dead_from, dead_before, .. } = filter;
     topic.as_ref().is_none_or(|topic| *topic == letter.topic)
         && kind.as_ref().is_none_or(|kind| **kind == *letter.kind)
         && key.as_ref().is_none_or(|key| letter.key.as_deref() == Some(&**key))
         && reason.as_ref().is_none_or(|reason| *reason == letter.typed_reason())
+        && class.as_ref().is_none_or(|class| last_class(letter) == Some(&**class))
         && dead_from.is_none_or(|from| letter.dead_at >= from)
         && dead_before.is_none_or(|before| letter.dead_at < before)
 }

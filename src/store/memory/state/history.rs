@@ -8,7 +8,8 @@ use super::{MemoryRow, Micros, State};
 use crate::message::{Envelope, MessageId};
 use crate::retention::{DAY, Keep};
 use crate::store::{
-    HistoryRow, MessageKey, ProcessedOutcome, Pruned, Requeue, RowKey, SentCount, SentCursor, SentMessage, StoredError,
+    HistoryRow, MessageKey, ProcessedOutcome, Pruned, Requeue, RowKey, SentCount, SentCursor, SentMessage, SentScan,
+    StoredError,
 };
 
 /// A sent message with all its columns.
@@ -39,6 +40,7 @@ impl Micros {
 impl MemorySentMessage {
     fn message(&self, processed_reports: &BTreeMap<MessageId, Micros>) -> SentMessage {
         SentMessage {
+            id: self.key.id,
             message_id: self.key.message_id,
             topic: Arc::clone(&self.envelope.topic),
             lane: self.lane,
@@ -47,9 +49,11 @@ impl MemorySentMessage {
             headers_json: self.envelope.headers.to_json(),
             payload: self.envelope.payload.clone(),
             created_at: self.envelope.created_at,
+            deliver_at: self.envelope.deliver_at,
             sent_at: self.sent_at.as_system_time(),
             attempts: self.attempts,
             failures: self.failures,
+            is_requeued: self.lane.is_some() && i64::from(self.epoch) > i64::from(self.failures),
             awaits_processing: self.awaits_processing,
             processed_at: self.processed_at(processed_reports).map(Micros::as_system_time),
         }
@@ -187,6 +191,30 @@ impl State {
             &*sent.envelope.topic == topic && sent.is_unprocessed(&self.processed_reports) && sent.sent_at < latest
         };
         self.page(is_late, after, rows_max)
+    }
+
+    pub(in crate::store::memory) fn sent_scan_end(
+        &self,
+        after: MessageId,
+        until: MessageId,
+        rows_max: usize,
+    ) -> Option<MessageId> {
+        let mut ids: Vec<MessageId> = self.history.keys().copied().filter(|id| (after..=until).contains(id)).collect();
+        ids.retain(|id| *id != after);
+        ids.sort_unstable();
+        ids.get(rows_max.saturating_sub(1)).copied()
+    }
+
+    pub(in crate::store::memory) fn sent_in_scan(&self, scan: &SentScan) -> Vec<SentMessage> {
+        let SentScan { topic, from, before, after, until } = scan;
+        let is_wanted = |sent: &&MemorySentMessage| {
+            let (id, envelope) = (sent.key.message_id, &sent.envelope);
+            envelope.topic == *topic && (from..before).contains(&&envelope.created_at) && *after < id && id <= *until
+        };
+        let wanted = self.history.values().filter(is_wanted);
+        let mut found: Vec<SentMessage> = wanted.map(|sent| sent.message(&self.processed_reports)).collect();
+        found.sort_unstable_by_key(|sent| sent.message_id);
+        found
     }
 
     pub(in crate::store::memory) fn count_sent(&self, topic: &str, count_max: usize) -> SentCount {

@@ -29,6 +29,18 @@ impl State {
         self.rows.values().any(|row| row.envelope.topic == *topic && row.lane.is_some())
     }
 
+    pub(in crate::store::memory) fn lane_counts(&self) -> Vec<LaneCount> {
+        let mut counts: Vec<LaneCount> = Vec::new();
+        // By topic, then by lane.
+        for (topic, _) in self.lanes.lanes.keys() {
+            match counts.last_mut().filter(|last| last.topic == *topic) {
+                Some(last) => last.lanes += 1,
+                None => counts.push(LaneCount { topic: Arc::clone(topic), lanes: 1 }),
+            }
+        }
+        counts
+    }
+
     pub(in crate::store::memory) fn read_lanes(&self, topic: &Arc<str>) -> LaneView {
         let now = self.clock.now();
         let lanes = self.lanes.lanes.iter().filter(|((of, _), _)| of == topic);

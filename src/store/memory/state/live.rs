@@ -1,7 +1,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::SystemTime;
 
-use super::admin::failure_notes;
+use super::admin::failed_attempts;
 use super::{MemoryRow, Micros, State};
 use crate::lane::lane_column;
 use crate::message::MessageId;
@@ -44,7 +45,7 @@ impl MemoryRow {
             deliver_at: self.envelope.deliver_at,
             attempts: self.attempts,
             failures: self.failures,
-            errors: failure_notes(&self.errors),
+            errors: failed_attempts(&self.errors),
             owner: None,
             leased_until: due_at.filter(|_| state == LiveState::Leased),
             position: self.position(),
@@ -138,6 +139,18 @@ impl State {
             retrying: BoundedCount { count: waits.count + failed.count, more: waits.more || failed.more },
             in_lanes: of(&in_lanes, LiveState::InLane),
         }
+    }
+
+    pub(in crate::store::memory) fn count_due(
+        &self,
+        topic: &Arc<str>,
+        from: SystemTime,
+        before: SystemTime,
+        count_max: usize,
+    ) -> usize {
+        let period = from..before;
+        let of_topic = self.rows.values().filter(|row| row.envelope.topic == *topic && row.lane.is_none());
+        of_topic.filter(|row| period.contains(&row.due_at.as_system_time())).take(count_max).count()
     }
 
     pub(in crate::store::memory) fn live_topics(&self, topics_max: usize) -> Vec<Arc<str>> {

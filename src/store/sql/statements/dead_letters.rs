@@ -61,6 +61,29 @@ statements! {
             GROUP BY topic, word ORDER BY topic, word";
     }
 
+    // The CTE comes first, so that its values are bound first.
+    /// Counts what a search reads by topic, reason word and class, and how many of it meet further conditions.
+    groups {
+        postgres: "
+            WITH r AS (SELECT topic, reason, kind, key, errors, dead_at FROM outbox_dead_letters WHERE {range} ORDER BY topic, dead_at LIMIT {rows_max})
+            SELECT topic, word, class, sum(hit), count(*) FROM (
+              SELECT topic, split_part(reason, ':', 1) AS word, {last_class} AS class, CASE WHEN {conditions} THEN 1 ELSE 0 END AS hit FROM r
+            ) g GROUP BY topic, word, class ORDER BY topic, word, class";
+        mysql: "
+            WITH r AS (SELECT topic, reason, kind, `key`, errors, dead_at FROM outbox_dead_letters WHERE {range} ORDER BY topic, dead_at LIMIT {rows_max})
+            SELECT topic, word, class, CAST(SUM(hit) AS SIGNED), COUNT(*) FROM (
+              SELECT topic, SUBSTRING_INDEX(reason, ':', 1) AS word, {last_class} AS class, CASE WHEN {conditions} THEN 1 ELSE 0 END AS hit
+              FROM r
+            ) g GROUP BY topic, word, class ORDER BY topic, word, class";
+        sqlite: "
+            WITH r AS (SELECT topic, reason, kind, key, errors, dead_at FROM outbox_dead_letters WHERE {range} ORDER BY topic, dead_at LIMIT {rows_max})
+            SELECT topic, word, class, sum(hit), count(*) FROM (
+              SELECT topic, substr(reason, 1, instr(reason || ':', ':') - 1) AS word, {last_class} AS class,
+                CASE WHEN {conditions} THEN 1 ELSE 0 END AS hit
+              FROM r
+            ) g GROUP BY topic, word, class ORDER BY topic, word, class";
+    }
+
     keys {
         postgres: "SELECT message_id, topic, lane, key FROM outbox_dead_letters WHERE message_id = ANY($1)";
         mysql: "

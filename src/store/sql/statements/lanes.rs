@@ -10,6 +10,13 @@ statements! {
         sqlite: "SELECT count(*) FROM outbox_lanes WHERE topic = ?1";
     }
 
+    /// The topics with their number of lanes.
+    topics {
+        postgres: "SELECT topic, count(*) FROM outbox_lanes GROUP BY topic";
+        mysql: "SELECT topic, COUNT(*) FROM outbox_lanes GROUP BY topic";
+        sqlite: "SELECT topic, count(*) FROM outbox_lanes GROUP BY topic";
+    }
+
     // Reads the index: a topic's lanes from 0 on are all of its ordered rows.
     /// The first lane, from a given one on, that has rows.
     first_from {

@@ -194,6 +194,24 @@ statements! {
             ) o";
     }
 
+    /// How many rows are due from one instant on and before another.
+    count_due {
+        postgres: "
+            SELECT count(*) FROM (
+              SELECT 1 FROM outbox_messages WHERE topic = $1 AND lane = -1 AND due_at >= $2 AND due_at < $3 ORDER BY due_at LIMIT $4
+            ) s";
+        mysql: "
+            SELECT COUNT(*) FROM (
+              SELECT 1 FROM outbox_messages FORCE INDEX (outbox_messages_due)
+              WHERE topic = ?1 AND lane = -1 AND due_at >= TIMESTAMPADD(MICROSECOND, ?2, {epoch})
+                AND due_at < TIMESTAMPADD(MICROSECOND, ?3, {epoch}) ORDER BY due_at LIMIT ?4
+            ) s";
+        sqlite: "
+            SELECT count(*) FROM (
+              SELECT 1 FROM outbox_messages WHERE topic = ?1 AND lane = -1 AND due_at >= ?2 AND due_at < ?3 ORDER BY due_at LIMIT ?4
+            ) s";
+    }
+
     /// The first topic after another.
     next_topic {
         postgres: "SELECT topic FROM outbox_messages WHERE topic > $1 ORDER BY topic LIMIT 1";

@@ -5,21 +5,30 @@ statements! {
     SentSql
 
     @sent {
-        postgres: "
-            SELECT h.message_id, h.topic, h.lane, h.key, h.kind, h.headers, h.payload, h.created_at, h.sent_at, h.attempts, h.failures,
+        postgres: "SELECT {sent_columns} FROM outbox_history h {sent_marks}";
+        mysql: "SELECT {sent_columns} FROM outbox_history h {sent_marks}";
+        sqlite: "SELECT {sent_columns} FROM outbox_history h {sent_marks}";
+    }
+
+    // In a lane, each failure and each requeue raises the epoch, and a requeue sets the failures to 0.
+    @sent_columns {
+        postgres: "h.message_id, h.topic, h.lane, h.key, h.kind, h.headers, h.payload, h.created_at, h.sent_at, h.attempts, h.failures,
               h.awaits_processing::int::bigint, (coalesce(h.processed_at, p.marked_at) IS NOT NULL)::int::bigint,
-              coalesce(h.processed_at, p.marked_at, h.sent_at)
-            FROM outbox_history h LEFT JOIN outbox_processed_marks p ON p.message_id = h.message_id";
-        mysql: "
-            SELECT h.message_id, h.topic, h.lane, h.`key`, h.kind, h.headers, h.payload,
+              coalesce(h.processed_at, p.marked_at, h.sent_at), h.id, h.deliver_at, (h.lane >= 0 AND h.epoch > h.failures)::int::bigint";
+        mysql: "h.message_id, h.topic, h.lane, h.`key`, h.kind, h.headers, h.payload,
               TIMESTAMPDIFF(MICROSECOND, {epoch}, h.created_at), TIMESTAMPDIFF(MICROSECOND, {epoch}, h.sent_at), h.attempts, h.failures,
               CAST(h.awaits_processing AS SIGNED), CAST(COALESCE(h.processed_at, p.marked_at) IS NOT NULL AS SIGNED),
-              TIMESTAMPDIFF(MICROSECOND, {epoch}, COALESCE(h.processed_at, p.marked_at, h.sent_at))
-            FROM outbox_history h LEFT JOIN outbox_processed_marks p ON p.message_id = h.message_id";
-        sqlite: "
-            SELECT h.message_id, h.topic, h.lane, h.key, h.kind, h.headers, h.payload, h.created_at, h.sent_at, h.attempts, h.failures,
-              h.awaits_processing, coalesce(h.processed_at, p.marked_at) IS NOT NULL, coalesce(h.processed_at, p.marked_at, h.sent_at)
-            FROM outbox_history h LEFT JOIN outbox_processed_marks p ON p.message_id = h.message_id";
+              TIMESTAMPDIFF(MICROSECOND, {epoch}, COALESCE(h.processed_at, p.marked_at, h.sent_at)), CAST(h.id AS SIGNED),
+              TIMESTAMPDIFF(MICROSECOND, {epoch}, h.deliver_at), CAST(h.lane >= 0 AND h.epoch > h.failures AS SIGNED)";
+        sqlite: "h.message_id, h.topic, h.lane, h.key, h.kind, h.headers, h.payload, h.created_at, h.sent_at, h.attempts, h.failures,
+              h.awaits_processing, coalesce(h.processed_at, p.marked_at) IS NOT NULL, coalesce(h.processed_at, p.marked_at, h.sent_at),
+              h.id, h.deliver_at, h.lane >= 0 AND h.epoch > h.failures";
+    }
+
+    @sent_marks {
+        postgres: "LEFT JOIN outbox_processed_marks p ON p.message_id = h.message_id";
+        mysql: "LEFT JOIN outbox_processed_marks p ON p.message_id = h.message_id";
+        sqlite: "LEFT JOIN outbox_processed_marks p ON p.message_id = h.message_id";
     }
 
     @sent_cursor {
@@ -82,6 +91,33 @@ statements! {
         postgres: "{sent_cursor} {late}";
         mysql: "{sent_cursor} {late}";
         sqlite: "{sent_cursor} {late}";
+    }
+
+    /// The id of the last entry of a range of message ids, if it is cut off after so many.
+    scan_end {
+        postgres: "
+            SELECT message_id FROM outbox_history WHERE message_id > $1 AND message_id <= $2 ORDER BY message_id LIMIT 1 OFFSET $3";
+        mysql: "
+            SELECT message_id FROM outbox_history FORCE INDEX (PRIMARY)
+            WHERE message_id > UNHEX(?1) AND message_id <= UNHEX(?2) ORDER BY message_id LIMIT 1 OFFSET ?3";
+        sqlite: "
+            SELECT message_id FROM outbox_history WHERE message_id > ?1 AND message_id <= ?2 ORDER BY message_id LIMIT 1 OFFSET ?3";
+    }
+
+    // By message id alone: an index of the topic would find its messages of all times. Hence FORCE INDEX, and on SQLite the plus sign.
+    /// The messages of a topic in such a range that were enqueued in a period.
+    in_scan {
+        postgres: "
+            {sent} WHERE h.message_id > $1 AND h.message_id <= $2 AND h.topic = $3 AND h.created_at >= $4 AND h.created_at < $5
+            ORDER BY h.message_id";
+        mysql: "
+            SELECT {sent_columns} FROM outbox_history h FORCE INDEX (PRIMARY) {sent_marks}
+            WHERE h.message_id > UNHEX(?1) AND h.message_id <= UNHEX(?2) AND h.topic = ?3
+              AND h.created_at >= TIMESTAMPADD(MICROSECOND, ?4, {epoch}) AND h.created_at < TIMESTAMPADD(MICROSECOND, ?5, {epoch})
+            ORDER BY h.message_id";
+        sqlite: "
+            {sent} WHERE h.message_id > ?1 AND h.message_id <= ?2 AND +h.topic = ?3 AND h.created_at >= ?4 AND h.created_at < ?5
+            ORDER BY h.message_id";
     }
 
     count {

@@ -27,6 +27,13 @@ statements! {
     /// Operations on single messages that wait.
     WaitingSql
 
+    // Otherwise the message would look as if it had been sent too early.
+    @delivered_now {
+        postgres: "deliver_at = CASE WHEN m.deliver_at > clock_timestamp() THEN clock_timestamp() ELSE m.deliver_at END";
+        mysql: "deliver_at = CASE WHEN deliver_at > UTC_TIMESTAMP(6) THEN UTC_TIMESTAMP(6) ELSE deliver_at END";
+        sqlite: "deliver_at = CASE WHEN deliver_at > {now} THEN {now} ELSE deliver_at END";
+    }
+
     /// Removes a delayed message that no claim has taken yet.
     cancel {
         postgres: "
@@ -59,16 +66,16 @@ statements! {
                 CASE epoch WHEN 0 THEN deliver_at IS NOT NULL ELSE due_at > statement_timestamp() + $2 * interval '1 millisecond' END
               FOR UPDATE SKIP LOCKED
             ), due AS (
-              UPDATE outbox_messages m SET due_at = clock_timestamp(), epoch = m.epoch % 2147483647 + 1 FROM l WHERE m.id = l.id RETURNING m.topic
+              UPDATE outbox_messages m SET due_at = clock_timestamp(), {delivered_now}, epoch = m.epoch % 2147483647 + 1 FROM l WHERE m.id = l.id RETURNING m.topic
             )
             SELECT (SELECT topic FROM due), EXISTS (SELECT 1 FROM outbox_messages WHERE id = $3 AND message_id = $1 AND lane = -1)";
         mysql:
             WAITING,
             format!("{WAITING}{LOCK}"),
-            "UPDATE outbox_messages SET due_at = UTC_TIMESTAMP(6), epoch = epoch % 2147483647 + 1 WHERE id = ?1",
+            "UPDATE outbox_messages SET due_at = UTC_TIMESTAMP(6), {delivered_now}, epoch = epoch % 2147483647 + 1 WHERE id = ?1",
             OUTSIDE_OF_LANES;
         sqlite: "
-            UPDATE outbox_messages SET due_at = {now}, epoch = epoch % 2147483647 + 1
+            UPDATE outbox_messages SET due_at = {now}, {delivered_now}, epoch = epoch % 2147483647 + 1
             WHERE id = ?3 AND message_id = ?1 AND lane = -1 AND due_at > {now}
               AND CASE epoch WHEN 0 THEN deliver_at IS NOT NULL ELSE due_at > {now} + ?2 END
             RETURNING topic",

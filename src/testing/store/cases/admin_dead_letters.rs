@@ -2,14 +2,15 @@ use std::time::{Duration, SystemTime};
 
 use crate::message::{Headers, MessageId};
 use crate::store::{
-    AdminStore, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, DeadLetterReason, Held, InsertOptions, Locking,
+    AdminStore, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, DeadLetterGroup, DeadLetterReason, Held,
+    InsertOptions, Locking,
 };
 use crate::testing::store::StoreUnderTest;
 use crate::testing::store::support::*;
 
 /// Ids of the dead letters that a filter finds, in their order.
 async fn found(admin: &dyn AdminStore, filter: DeadLetterFilter) -> Vec<MessageId> {
-    let letters = admin.dead_letters(&filter, None, 100).await.expect("dead letters");
+    let letters = admin.dead_letters(&filter, None, None, 100).await.expect("dead letters");
     let cursors = admin.dead_letter_cursors(&filter, None, 100).await.expect("dead-letter cursors");
     let found: Vec<MessageId> = letters.iter().map(|letter| letter.message_id).collect();
     assert_eq!(letters.iter().map(|letter| letter.cursor()).collect::<Vec<_>>(), cursors, "both return the same");
@@ -56,7 +57,7 @@ pub async fn dead_letters_come_in_pages(under_test: &dyn StoreUnderTest) {
     let (mut seen, mut after, everything): (Vec<_>, Option<DeadLetterCursor>, _) =
         (Vec::new(), None, DeadLetterFilter::new());
     loop {
-        let page = admin.dead_letters(&everything, after.as_ref(), 2).await.expect("dead letters");
+        let page = admin.dead_letters(&everything, after.as_ref(), None, 2).await.expect("dead letters");
         assert!(page.len() <= 2);
         let Some(last) = page.last() else { break };
         after = Some(last.cursor());
@@ -68,6 +69,34 @@ pub async fn dead_letters_come_in_pages(under_test: &dyn StoreUnderTest) {
     ids.sort_unstable();
     dead.sort_unstable();
     assert_eq!(ids, dead);
+}
+
+/// A search may end at any position: within a topic, and in a later one. A scan ends where it has read enough of what the index finds.
+pub async fn dead_letters_are_found_up_to_the_end_of_a_scan(under_test: &dyn StoreUnderTest) {
+    let Some(admin) = under_test.store().admin() else { return };
+    for topic in ["invoices", TOPIC, "reminders"] {
+        for key in ["1", "2", "1"] {
+            insert_dead_letter(under_test, topic, key, "attempts").await;
+        }
+    }
+    let (all, key) = (DeadLetterFilter::new(), DeadLetterFilter::new().key("1"));
+    let positions = admin.dead_letter_cursors(&all, None, 100).await.expect("dead-letter cursors");
+    let starts = std::iter::once(None).chain(positions.iter().map(Some));
+    for (skipped, after) in starts.enumerate() {
+        for rows in 1..=positions.len() {
+            let end = admin.dead_letter_scan_end(&key, after, rows).await.expect("the end");
+            assert_eq!(end.as_ref(), positions[skipped..].get(rows - 1), "{rows} after {after:?}");
+            let Some(until) = &end else { continue };
+            let found = admin.dead_letters(&all, after, Some(until), 100).await.expect("dead letters");
+            let found: Vec<DeadLetterCursor> = found.iter().map(|letter| letter.cursor()).collect();
+            assert_eq!(found, positions[skipped..skipped + rows], "{rows} after {after:?}");
+            let of_key = admin.dead_letters(&key, after, Some(until), 100).await.expect("dead letters");
+            let of_key: Vec<DeadLetterCursor> = of_key.iter().map(|letter| letter.cursor()).collect();
+            assert!(of_key.iter().all(|cursor| found.contains(cursor)) && of_key.len() <= found.len());
+        }
+    }
+    let end = admin.dead_letter_scan_end(&all.topic(TOPIC), None, 3).await.expect("the end");
+    assert_eq!(end.as_ref(), positions.get(if TOPIC < "reminders" { 5 } else { 8 }), "of the topic alone");
 }
 
 /// Each condition of a filter is applied, and a dead letter must meet all of them.
@@ -84,6 +113,7 @@ pub async fn dead_letters_are_found_by_filter(under_test: &dyn StoreUnderTest) {
     assert_eq!(found(admin, filter().topic(TOPIC).reason("refused").kind("order.placed")).await, [refused]);
     assert_eq!(found(admin, filter().kind("order.paid")).await, []);
     assert_eq!(found(admin, filter().reason("re%")).await, [], "a word, not a pattern");
+    assert_eq!(found(admin, filter().class("record")).await, [], "no failure is noted");
     let now = admin.now().await.expect("now") + Duration::from_secs(1);
     assert_eq!(found(admin, filter().topic(TOPIC).dead_before(now)).await.len(), 2);
     assert_eq!(found(admin, filter().dead_from(now)).await, []);
@@ -101,10 +131,49 @@ pub async fn dead_letters_are_counted(under_test: &dyn StoreUnderTest) {
         insert_dead_letter(under_test, TOPIC, "1", reason).await;
     }
     insert_dead_letter(under_test, "invoices", "1", "poisoned").await;
-    let count =
-        |topic: &str, reason: &str, count| DeadLetterCount { topic: topic.into(), reason: reason.into(), count };
+    let count = |topic: &str, reason: &str, count| DeadLetterCount {
+        topic: topic.into(),
+        reason: reason.into(),
+        class: None,
+        count,
+    };
     let expected = [count("invoices", "poisoned", 1), count(TOPIC, "attempts", 1), count(TOPIC, "refused", 2)];
     assert_eq!(admin.count_dead_letters().await.expect("count"), expected);
+}
+
+/// Counted by topic, reason word and class of the last failure, among a bounded number of dead letters.
+pub async fn dead_letters_are_grouped(under_test: &dyn StoreUnderTest) {
+    let Some(admin) = under_test.store().admin() else { return };
+    for reason in ["refused: too large", "attempts: timed out", "refused: corrupt"] {
+        let held = insert_held(under_test, 1).await[0];
+        under_test.store().fail(&[failed(held, "no leader")]).await.expect("fail");
+        dead_letter(under_test, held.key, held.epoch + 1, reason).await;
+    }
+    insert_dead_letter(under_test, "invoices", "1", "poisoned").await;
+    let group = |topic: &str, reason: &str, class: Option<&str>, count, read| DeadLetterGroup {
+        matching: DeadLetterCount {
+            topic: topic.into(),
+            reason: reason.into(),
+            class: class.map(str::to_owned),
+            count,
+        },
+        read,
+    };
+    let poisoned = group("invoices", "poisoned", None, 1, 1);
+    let attempts = |count| group(TOPIC, "attempts", Some("temporary"), count, 1);
+    let refused = |count| group(TOPIC, "refused", Some("temporary"), count, 2);
+    let groups =
+        async |filter: DeadLetterFilter, rows_max| admin.group_dead_letters(&filter, rows_max).await.expect("groups");
+    let filter = DeadLetterFilter::new;
+    assert_eq!(groups(filter(), 10).await, [poisoned.clone(), attempts(1), refused(2)]);
+    assert_eq!(groups(filter().topic(TOPIC).reason("refused"), 10).await, [attempts(0), refused(2)]);
+    assert_eq!(
+        groups(filter().topic(TOPIC).class("temporary").key("no such key"), 10).await,
+        [attempts(0), refused(0)]
+    );
+    assert_eq!(groups(filter(), 1).await, [poisoned], "the first of them");
+    let topics = found(admin, filter().class("temporary")).await;
+    assert_eq!(topics.len(), 3, "a filter finds what is counted");
 }
 
 /// A redriven message is as it was, due now, with nothing spent, under the next epoch. Messages that are not dead letters are left alone.

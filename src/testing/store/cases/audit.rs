@@ -236,3 +236,14 @@ pub async fn old_audit_entries_are_pruned(under_test: &dyn StoreUnderTest) {
     let left: Vec<Uuid> = entries(audit, &AuditFilter::new()).await.iter().map(|entry| entry.id).collect();
     assert_eq!(left, [young]);
 }
+
+/// A note is an entry of its own, which has ended.
+pub async fn audit_notes_what_changes_nothing(under_test: &dyn StoreUnderTest) {
+    let Some(audit) = under_test.store().audit() else { return };
+    audit.check_audit().await.expect("it can be recorded");
+    let stop = AuditRecord { filter: Some(r#"{"action":"purge_all"}"#.into()), ..record("stop") };
+    audit.note(&stop).await.expect("note");
+    let found = entries(audit, &AuditFilter::new()).await;
+    let [entry] = &found[..] else { panic!("one entry: {found:?}") };
+    assert_eq!((entry.id, &*entry.action, entry.changed, entry.ended_at.is_some()), (stop.id, "stop", 1, true));
+}

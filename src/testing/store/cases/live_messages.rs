@@ -62,6 +62,9 @@ pub async fn live_message_has_the_whole_message(under_test: &dyn StoreUnderTest)
     window.assert_at(live.due_at.expect("outside of lanes") - HOUR);
     assert_eq!((live.deliver_at, live.leased_until, live.owner), (None, None, None));
     assert!(began_at <= live.created_at && live.created_at <= under_test.now().await, "{:?}", live.created_at);
+    assert_eq!(admin.find_live_row(row).await.expect("a live message"), Some(live));
+    let other = RowKey { message_id: MessageId::new(), ..row };
+    assert_eq!(admin.find_live_row(other).await.expect("a live message"), None, "the row of another message");
     assert_eq!(found(admin, LiveRange::Unordered, &LiveConditions::default()).await, [row]);
     assert_eq!(admin.find_live(MessageId::new()).await.expect("a live message"), None);
     let dead = insert_dead_letter(under_test, TOPIC, "1", "refused").await;
@@ -189,4 +192,22 @@ pub async fn live_messages_are_counted(under_test: &dyn StoreUnderTest) {
     assert!(counted.leased.more && counted.delayed.more && counted.retrying.more);
     let nothing = admin.count_live(&"payments".into(), 10).await.expect("count");
     assert_eq!((nothing.due.to_string(), nothing.retrying.to_string()), ("0".into(), "0".into()));
+}
+
+/// Counted by when they are due, up to a bound.
+pub async fn live_messages_are_counted_by_time(under_test: &dyn StoreUnderTest) {
+    let Some(admin) = under_test.store().admin() else { return };
+    insert_due(under_test, 2).await;
+    for hours in [1, 1, 3] {
+        insert(under_test, InsertOptions::default().deliver_after(hours * HOUR)).await;
+    }
+    insert(under_test, InsertOptions::default().in_lane(0)).await;
+    under_test.insert(&message("invoices"), DUE).await;
+    let (topic, now) = (TOPIC.into(), under_test.now().await + HOUR / 60);
+    let count = async |from, before, count_max| admin.count_due(&topic, from, before, count_max).await.expect("count");
+    assert_eq!(count(now - HOUR, now, 10).await, 2);
+    assert_eq!(count(now, now + 2 * HOUR, 10).await, 2);
+    assert_eq!(count(now + 2 * HOUR, now + 100 * HOUR, 10).await, 1);
+    assert_eq!(count(now - HOUR, now + 100 * HOUR, 3).await, 3, "it stops there");
+    assert_eq!(count(now + 100 * HOUR, now + 200 * HOUR, 3).await, 0);
 }

@@ -27,7 +27,9 @@ mod processed;
 mod requeue;
 mod retention;
 mod send_now;
+mod sent_scans;
 mod settle;
+mod tables;
 
 pub use admin_dead_letters::*;
 pub use audit::*;
@@ -56,4 +58,6 @@ pub use processed::*;
 pub use requeue::*;
 pub use retention::*;
 pub use send_now::*;
+pub use sent_scans::*;
 pub use settle::*;
+pub use tables::*;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::cause::EndReason;
 use super::context::LaneProducer;
 use super::transaction::{Job, deliver};
+use crate::events::log_event;
 use crate::limits::{KAFKA_LANE_IDLE, KAFKA_LANE_POLL, KAFKA_TRANSACTION_BYTES_MAX, KAFKA_TRANSACTION_MESSAGES_MAX};
 
 /// Sends a lane's messages, one transaction after the other, on its own thread: the client's calls block.
@@ -47,7 +48,7 @@ impl Worker {
 
     /// Refuses all remaining and later messages until the lane is dropped.
     fn close(self, left: impl Iterator<Item = Job>, cause: &EndReason) {
-        tracing::warn!(error = %cause.error(), "a fenced lane closed; it sends nothing until it is fenced again");
+        log_event!(FENCED_LANE_CLOSED, error = %cause.error());
         // Before the first outcome that shows it.
         self.is_open.store(false, Ordering::Release);
         left.for_each(|job| job.fail(cause.error()));

@@ -13,17 +13,17 @@ use crate::store::live_calls::{StatementLog, call_all};
 const ROWS: u32 = 300_000;
 
 #[derive(Debug, QueryableByName)]
-struct Step {
+pub(super) struct Step {
     #[diesel(sql_type = Nullable<Text>)]
-    table: Option<String>,
+    pub(super) table: Option<String>,
     #[diesel(sql_type = Nullable<Text>, column_name = "type")]
-    access: Option<String>,
+    pub(super) access: Option<String>,
     #[diesel(sql_type = Nullable<Text>)]
-    key: Option<String>,
+    pub(super) key: Option<String>,
 }
 
 /// The text with its binds in place of the placeholders: the server explains no statement without values.
-fn with_values(text: &str, binds: &str) -> String {
+pub(super) fn with_values(text: &str, binds: &str) -> String {
     let binds: Vec<Value> = serde_json::from_str(binds).unwrap_or_else(|error| panic!("{binds}: {error}"));
     let mut values = binds.iter().map(|value| match value {
         Value::String(text) => format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''")),
@@ -34,7 +34,7 @@ fn with_values(text: &str, binds: &str) -> String {
     parts.fold(first, |sql, part| sql + &values.next().expect("a value for each placeholder") + part)
 }
 
-fn plan(conn: &mut MysqlConnection, statement: &str) -> Vec<Step> {
+pub(super) fn plan(conn: &mut MysqlConnection, statement: &str) -> Vec<Step> {
     let steps = diesel::sql_query(format!("EXPLAIN {statement}")).load::<Step>(conn);
     steps.unwrap_or_else(|error| panic!("{statement}: {error}"))
 }

@@ -6,6 +6,7 @@ mod connections;
 mod live_plans;
 mod plans_at_size;
 mod regressions;
+mod sent_plans;
 mod sync_pool;
 mod under_test;
 

@@ -11,6 +11,7 @@ mod passwords;
 mod plans;
 mod plans_at_size;
 mod regressions;
+mod sent_plans;
 mod snapshot;
 mod sync_pool;
 mod under_test;

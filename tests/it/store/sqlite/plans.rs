@@ -103,6 +103,7 @@ async fn history(store: &SqliteStore<R2d2Pool>, test: &SqliteUnderTest<R2d2Pool>
     store.unprocessed(&orders, Duration::ZERO, None, 10).await.expect("unprocessed");
     store.unprocessed_cursors(&orders, Duration::ZERO, None, 10).await.expect("their cursors");
     store.count_sent(&orders, 10).await.expect("count");
+    crate::store::sent_calls::scan_all(store, 10).await;
     store.report_processed(&[MessageId::new()], None).await.expect("report");
     store.resend(&[Requeue { message_id: key.message_id, lane: None }], None).await.expect("resend");
     store.prune(10).await.expect("prune");

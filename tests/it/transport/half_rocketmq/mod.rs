@@ -4,6 +4,7 @@
 pub(crate) mod crash;
 mod database;
 mod fixture;
+mod interceptor;
 mod marks;
 mod namespaced;
 mod outages;

@@ -15,6 +15,8 @@ pub(crate) enum Row {
     Business,
     /// The same with sent messages kept, against deleted
     History,
+    /// The same with traces: without a provider, and with spans that are dropped
+    Traces,
     /// The same with a hand-written message table, and with a hundred messages in each transaction
     ByHand,
     /// The same with 1 ms more of round trip to the database
@@ -117,6 +119,7 @@ impl Row {
         let without = [
             Self::Recovery,      // kills one of its own
             Self::DistantBroker, // has a mock cluster
+            Self::Traces,
             Self::Claim,
             Self::Cost,
             Self::Idle,

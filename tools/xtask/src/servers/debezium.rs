@@ -3,9 +3,9 @@
 use anyhow::{Context, Result};
 
 use super::account::Account;
-use super::connect_api;
 pub use super::debezium_connector::{Connector, PUBLICATION, SLOT};
 use super::folder::Folder;
+use super::http_request;
 use super::install;
 use super::port::{free_port, on_free_ports};
 use super::process::Server;
@@ -63,7 +63,7 @@ impl Debezium {
         let server = Server::spawn(&java, &args, account, &folder)?;
         let mut this = Self { server: Some(server), port, _folder: folder };
         let address = this.address();
-        let responds = || connect_api::request(&address, "GET", "/connectors", "").is_ok();
+        let responds = || http_request::request(&address, "GET", "/connectors", "").is_ok();
         this.server.iter_mut().try_for_each(|server| server.wait_ready(responds)).context("Debezium does not start")?;
         Ok(this)
     }

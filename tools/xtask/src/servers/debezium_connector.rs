@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::connect_api::request;
+use super::http_request::request;
 use super::process::{DEADLINE, until};
 
 /// The publication that the connector reads; whoever creates the table creates it.

@@ -32,11 +32,15 @@ pub enum ServerKind {
     Kafka,
     /// Apache RocketMQ, its Java and its Maven.
     Rocketmq,
+    /// Chromium and its WebDriver server.
+    Chromium,
+    /// Prometheus and promtool, for the alert rules. No test shares one.
+    Prometheus,
 }
 
 impl ServerKind {
-    /// Every server.
-    pub const ALL: [Self; 4] = [Self::Postgres, Self::Mariadb, Self::Kafka, Self::Rocketmq];
+    /// Every server that tests share.
+    pub const ALL: [Self; 5] = [Self::Postgres, Self::Mariadb, Self::Kafka, Self::Rocketmq, Self::Chromium];
 
     /// Its name on the command line and in the names of tests.
     pub fn name(self) -> &'static str {
@@ -45,6 +49,8 @@ impl ServerKind {
             Self::Mariadb => "mariadb",
             Self::Kafka => "kafka",
             Self::Rocketmq => "rocketmq",
+            Self::Prometheus => "prometheus",
+            Self::Chromium => "chromium",
         }
     }
 
@@ -55,6 +61,8 @@ impl ServerKind {
             Self::Mariadb => "OUTBOX_TEST_MARIADB_URL",
             Self::Kafka => "OUTBOX_TEST_KAFKA",
             Self::Rocketmq => "OUTBOX_TEST_ROCKETMQ",
+            Self::Prometheus => "OUTBOX_TEST_PROMETHEUS",
+            Self::Chromium => "OUTBOX_TEST_CHROMIUM",
         }
     }
 
@@ -65,6 +73,8 @@ impl ServerKind {
             Self::Mariadb => &["mariadb-server"],
             Self::Kafka => &["default-jdk-headless", "maven", "openssl"],
             Self::Rocketmq => &["default-jdk-headless", "maven"],
+            Self::Prometheus => &["prometheus"],
+            Self::Chromium => &["chromium", "chromium-driver"],
         }
     }
 
@@ -79,6 +89,8 @@ impl ServerKind {
             Self::Mariadb => mariadb_server().map(drop),
             Self::Kafka => kafka_tools().map(drop),
             Self::Rocketmq => rocketmq_tools().map(drop),
+            Self::Prometheus => prometheus().and_then(|_| promtool()).map(drop),
+            Self::Chromium => chromedriver().map(drop),
         }
     }
 }
@@ -141,6 +153,12 @@ pub(super) fn pgbouncer() -> Result<PathBuf, Unavailable> {
     find("pgbouncer").ok_or_else(|| Unavailable::missing(ServerKind::Postgres, "pgbouncer"))
 }
 
+/// The path of `chromedriver`, if the browser is there too.
+pub(super) fn chromedriver() -> Result<PathBuf, Unavailable> {
+    let driver = find("chromedriver").filter(|_| find("chromium").is_some());
+    driver.ok_or_else(|| Unavailable::missing(ServerKind::Chromium, "Chromium with its driver"))
+}
+
 /// The path of `mariadbd`; Debian installs it outside of an ordinary user's PATH.
 pub(super) fn mariadb_server() -> Result<PathBuf, Unavailable> {
     let complete = find("mariadb-install-db").and_then(|_| find("mariadb")).and_then(|_| find("mariadbd"));
@@ -168,6 +186,20 @@ pub(super) fn java(kind: ServerKind) -> Result<PathBuf, Unavailable> {
     java_tools(kind, "javac", jars)
 }
 
+/// The path of `prometheus`.
+pub(super) fn prometheus() -> Result<PathBuf, Unavailable> {
+    find("prometheus").ok_or_else(|| Unavailable::missing(ServerKind::Prometheus, "Prometheus"))
+}
+
+/// The path of `promtool`.
+///
+/// # Errors
+///
+/// It is missing.
+pub fn promtool() -> Result<PathBuf, Unavailable> {
+    find("promtool").ok_or_else(|| Unavailable::missing(ServerKind::Prometheus, "promtool"))
+}
+
 fn java_tools(kind: ServerKind, compiler: &str, jars: &Jars) -> Result<PathBuf, Unavailable> {
     let java = find("java").filter(|_| find(compiler).is_some());
     let java = java.ok_or_else(|| Unavailable::missing(kind, "Java"))?;
@@ -187,6 +219,12 @@ pub(super) fn kafka_jars() -> Result<PathBuf, Unavailable> {
     KAFKA_JARS.get(ServerKind::Kafka)
 }
 
+/// Like [`kafka_jars`], of Kafka's command line tools.
+pub(super) fn kafka_tools_jars() -> Result<PathBuf, Unavailable> {
+    kafka_tools()?;
+    KAFKA_TOOLS_JARS.get(ServerKind::Kafka)
+}
+
 /// Like [`kafka_jars`].
 pub(super) fn rocketmq_jars() -> Result<PathBuf, Unavailable> {
     rocketmq_tools()?;
@@ -201,6 +239,11 @@ pub(super) fn debezium_jars() -> Result<PathBuf, Unavailable> {
 
 const KAFKA_JARS: Jars =
     Jars { pom: concat!(env!("CARGO_MANIFEST_DIR"), "/kafka/pom.xml"), name: "kafka", version: KAFKA_VERSION };
+const KAFKA_TOOLS_JARS: Jars = Jars {
+    pom: concat!(env!("CARGO_MANIFEST_DIR"), "/kafka-tools/pom.xml"),
+    name: "kafka-tools",
+    version: KAFKA_VERSION,
+};
 const ROCKETMQ_JARS: Jars =
     Jars { pom: concat!(env!("CARGO_MANIFEST_DIR"), "/rocketmq/pom.xml"), name: "rocketmq", version: ROCKETMQ_VERSION };
 const DEBEZIUM_JARS: Jars =

@@ -154,6 +154,28 @@ impl Kafka {
         self.server.as_ref().map(Server::id)
     }
 
+    /// Program and arguments that start one of Kafka's command line tools, by its class. The first call on a machine fetches their
+    /// jars through Maven.
+    ///
+    /// # Errors
+    ///
+    /// [`Unavailable`](super::Unavailable) if Maven cannot fetch them.
+    pub fn tool(&self, class: &str) -> Result<Vec<String>> {
+        let jars =
+            [install::kafka_tools_jars()?, install::kafka_jars()?].map(|jars| jars.join("*").display().to_string());
+        let log_config = self.folder.path().join("log4j2.properties");
+        Ok(vec![
+            self.java.display().to_string(),
+            "-XX:+UseSerialGC".to_owned(),
+            "-XX:TieredStopAtLevel=1".to_owned(), // it runs for a second or two
+            "-XX:-UsePerfData".to_owned(),
+            format!("-Dlog4j2.configurationFile={}", log_config.display()),
+            "-cp".to_owned(),
+            jars.join(":"),
+            class.to_owned(),
+        ])
+    }
+
     /// `kill -9`; returns when the node is gone. Does nothing if it is down.
     ///
     /// # Errors

@@ -14,10 +14,11 @@
 //! ```
 
 mod account;
-mod connect_api;
+pub mod chromium;
 pub mod debezium;
 mod debezium_connector;
 mod folder;
+pub mod http_request;
 pub mod install;
 pub mod java;
 pub mod kafka;
@@ -29,15 +30,18 @@ mod port;
 pub mod postgres;
 pub mod postgres_releases;
 mod process;
+pub mod prometheus;
 pub mod rocketmq;
 mod rocketmq_wire;
 mod server_clock;
 
+pub use chromium::Chromium;
 pub use debezium::Debezium;
 pub use install::{ServerKind, Unavailable};
 pub use kafka::Kafka;
 pub use mariadb::Mariadb;
 pub use pgbouncer::Pgbouncer;
 pub use postgres::Postgres;
+pub use prometheus::Prometheus;
 pub use rocketmq::Rocketmq;
 pub use server_clock::ServerClock;

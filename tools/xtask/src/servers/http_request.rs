@@ -1,4 +1,4 @@
-//! Requests to the REST interface of a Kafka Connect worker.
+//! Requests to the HTTP interfaces of our own servers.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
-/// A worker validates a connector before it answers, which includes connecting to its database.
+/// Kafka Connect validates a connector before it answers, which includes connecting to its database.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Makes one request on its own connection; returns the body of the answer.
 ///
 /// # Errors
 ///
-/// The worker cannot be reached, or refuses.
-pub(super) fn request(address: &str, method: &str, path: &str, body: &str) -> Result<String> {
+/// Nobody answers at `address`, or the answer is a refusal.
+pub fn request(address: &str, method: &str, path: &str, body: &str) -> Result<String> {
     let socket: SocketAddr = address.parse().context("an address has a port")?;
     let mut stream = TcpStream::connect_timeout(&socket, TIMEOUT)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
@@ -30,7 +30,7 @@ fn body_of(answer: &str) -> Result<String> {
     let (head, body) = answer.split_once("\r\n\r\n").context("an answer has a head")?;
     let status =
         head.split(' ').nth(1).and_then(|status| status.parse::<u16>().ok()).context("an answer has a status")?;
-    ensure!((200..300).contains(&status), "the worker answers {status}: {body}");
+    ensure!((200..300).contains(&status), "the answer is {status}: {body}");
     Ok(body.to_owned())
 }
 

@@ -1,0 +1,44 @@
+use clap::Args;
+use diesel_outbox::MessageId;
+use diesel_outbox::admin::SentMessage;
+
+use super::list::processed;
+use crate::commands::messages::{Decoded, Shown};
+use crate::error::Error;
+use crate::exit::Exit;
+use crate::output::{Document, Page, instant};
+use crate::session::Session;
+
+/// Which message is shown.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ShowArgs {
+    /// The message id
+    id: MessageId,
+}
+
+impl ShowArgs {
+    pub(super) async fn run(&self, session: &Session) -> Result<Exit, Error> {
+        let message = session.admin.sent(self.id).await?;
+        let decoded = Decoded::of(&session.admin, &message.topic, &message.kind, message.payload.as_deref());
+        session.output.document(&Shown { message, decoded })?;
+        Ok(Exit::Fine)
+    }
+}
+
+impl Document for Shown<SentMessage> {
+    fn show(&self, page: &mut Page) {
+        let message = &self.message;
+        page.field("id", message.message_id);
+        page.field("topic", &message.topic);
+        page.field_of("lane", message.lane);
+        page.field_of("key", message.key.as_deref());
+        page.field("kind", &message.kind);
+        page.field("enqueued", instant(message.created_at));
+        page.field("sent", instant(message.sent_at));
+        page.field("processed", processed(message));
+        page.field("attempts", message.attempts);
+        page.field("failures", message.failures);
+        page.field("headers", &message.headers_json);
+        self.decoded.show(page);
+    }
+}

@@ -1,0 +1,3 @@
+//! The program `outbox` against real databases.
+
+mod cli;

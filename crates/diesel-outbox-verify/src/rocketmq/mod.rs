@@ -1,0 +1,260 @@
+//! Topics of RocketMQ.
+
+mod decode;
+mod library;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use async_trait::async_trait;
+#[expect(
+    deprecated,
+    reason = "the other consumer assigns queues to the members of a group; this one reads by offset"
+)]
+use rocketmq_client_rust::DefaultMQPullConsumer;
+use rocketmq_client_rust::{AclClientRPCHook, ClientResult, SessionCredentials};
+use rocketmq_model::common::message::message_ext::MessageExt;
+use rocketmq_model::common::message::message_queue::MessageQueue;
+use rocketmq_model::result::PullStatus;
+use tokio::runtime::Handle;
+use tokio::time::{Instant, timeout};
+
+use self::library::Library;
+use crate::entry::Millis;
+use crate::limits::{BROKER_TIMEOUT, RECORDS_PER_BATCH, ROCKETMQ_PULLED_MAX};
+use crate::record::Record;
+use crate::source::{Compaction, Partition, RecordSource, SourceError, TopicState};
+
+/// The client wants one. Nothing is committed for it.
+const GROUP: &str = "diesel-outbox-verify";
+
+/// Reads a topic of RocketMQ: every queue of every broker, by offset.
+///
+/// ```
+/// use diesel_outbox_verify::RocketMqSource;
+/// let topic = RocketMqSource::new("10.0.0.1:9876;10.0.0.2:9876").credentials("shop", "a secret");
+/// assert!(!format!("{topic:?}").contains("a secret"));
+/// ```
+pub struct RocketMqSource {
+    name_servers: String,
+    namespace: Option<String>,
+    credentials: Option<(String, String)>,
+    state: TopicState,
+    client: Option<Client>,
+    /// Where the reading is, for queues that are not read up to their ends.
+    left: BTreeMap<usize, i64>,
+}
+
+/// A running client of a topic.
+struct Client {
+    topic: Arc<str>,
+    runtime: Handle,
+    #[expect(deprecated, reason = "see the import")]
+    consumer: DefaultMQPullConsumer,
+    queues: Vec<MessageQueue>,
+    _library: Library,
+}
+
+impl RocketMqSource {
+    /// A reader for the cluster of these name servers, `host:port` each, separated by `;`.
+    pub fn new(name_servers: impl Into<String>) -> Self {
+        Self {
+            name_servers: name_servers.into(),
+            namespace: None,
+            credentials: None,
+            state: TopicState::default(),
+            client: None,
+            left: BTreeMap::new(),
+        }
+    }
+
+    /// The namespace, as the transport has it.
+    #[must_use]
+    pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
+        self.namespace = Some(namespace.into());
+        self
+    }
+
+    /// Signs every request.
+    #[must_use]
+    pub fn credentials(mut self, access_key: impl Into<String>, secret_key: impl Into<String>) -> Self {
+        self.credentials = Some((access_key.into(), secret_key.into()));
+        self
+    }
+
+    /// How long the broker holds the topic's messages, if the transport asks it to
+    /// ([`broker_delay`](diesel_outbox::transport::RocketMqConfig)): until then nobody can read them.
+    #[must_use]
+    pub fn broker_delay(mut self, delay: Duration) -> Self {
+        self.state.delay = delay;
+        self
+    }
+
+    fn client(&self) -> Result<&Client, SourceError> {
+        self.client.as_ref().ok_or_else(|| SourceError::Settings { problem: "the topic is not open".to_owned() })
+    }
+
+    /// Pulls from a queue. What comes may be behind its end.
+    async fn pull(&mut self, index: usize, records: &mut Vec<Record>) -> Result<(), SourceError> {
+        let Some(offset) = self.left.get(&index).copied() else { return Ok(()) };
+        let (client, deadline) = (self.client()?, Instant::now() + BROKER_TIMEOUT);
+        let queue = client.queues[index].clone();
+        let (next, found) = loop {
+            let (consumer, queue) = (client.consumer.clone(), queue.clone());
+            let pulled = async move { consumer.pull(&queue, "*", offset, ROCKETMQ_PULLED_MAX).await };
+            let mut pulled = client.call(pulled).await?;
+            match pulled.pull_status() {
+                PullStatus::Found => {
+                    let next = i64::try_from(pulled.next_begin_offset()).unwrap_or(i64::MAX);
+                    break (next, pulled.msg_found_list().map(<[MessageExt]>::to_vec).unwrap_or_default());
+                }
+                // What is stored comes to its queue a moment later.
+                _ if Instant::now() < deadline && offset < i64::try_from(pulled.max_offset()).unwrap_or(i64::MAX) => {}
+                status => {
+                    let problem = format!("offset {offset} could not be read: {status:?}");
+                    self.state.partitions[index].unread = Some(problem);
+                    pulled.set_msg_found_list(None);
+                    break (i64::MAX, Vec::new());
+                }
+            }
+        };
+        let (partition, end) = (u32::try_from(index).unwrap_or_default(), self.state.partitions[index].end);
+        let within = found.iter().filter(|message| message.queue_offset() < end);
+        records.extend(within.map(|message| decode::record(partition, message)));
+        if next >= end {
+            self.left.remove(&index);
+        } else {
+            self.left.insert(index, next);
+        }
+        Ok(())
+    }
+
+    fn leave(&mut self) {
+        let partitions = self.state.partitions.iter().enumerate();
+        let unread = partitions.filter(|(_, of)| of.unread.is_none() && of.begin < of.end);
+        self.left = unread.map(|(index, of)| (index, of.begin)).collect();
+    }
+}
+
+impl Client {
+    async fn start(source: &RocketMqSource, topic: &str) -> Result<Self, SourceError> {
+        let (library, runtime, clients) = Library::start().map_err(|problem| SourceError::Settings { problem })?;
+        #[expect(deprecated, reason = "see the import")]
+        let mut builder = DefaultMQPullConsumer::builder(clients)
+            .consumer_group(GROUP)
+            .name_server_addr(source.name_servers.as_str())
+            .consumer_pull_timeout(BROKER_TIMEOUT);
+        if let Some((access_key, secret_key)) = &source.credentials {
+            let keys = SessionCredentials::with_keys(access_key.as_str(), secret_key.as_str());
+            builder = builder.rpc_hook(Arc::new(AclClientRPCHook::new(keys)));
+        }
+        let consumer = builder.build().map_err(|error| SourceError::Settings { problem: error.to_string() })?;
+        let topic: Arc<str> = match &source.namespace {
+            Some(namespace) => format!("{namespace}%{topic}").into(),
+            None => topic.into(),
+        };
+        let mut client = Self { topic: Arc::clone(&topic), runtime, consumer, queues: Vec::new(), _library: library };
+        let starting = client.consumer.clone();
+        client.call(async move { Box::pin(starting.start()).await }).await?;
+        let asking = client.consumer.clone();
+        let asked = Arc::clone(&topic);
+        let mut queues = client.call(async move { asking.fetch_subscribe_message_queues(&asked).await }).await?;
+        queues.sort_by_key(|queue| (queue.broker_name().to_string(), queue.queue_id()));
+        // The library takes the namespace away that we put there.
+        let own =
+            |queue: MessageQueue| MessageQueue::from_parts(&*topic, queue.broker_name().clone(), queue.queue_id());
+        client.queues = queues.into_iter().map(own).collect();
+        Ok(client)
+    }
+
+    /// Calls the library on its own runtime, with a time-out of ours: it does not keep all of its own.
+    async fn call<T: Send + 'static>(
+        &self,
+        call: impl Future<Output = ClientResult<T>> + Send + 'static,
+    ) -> Result<T, SourceError> {
+        let problem = match self.runtime.spawn(timeout(2 * BROKER_TIMEOUT, call)).await {
+            Ok(Ok(Ok(done))) => return Ok(done),
+            Ok(Ok(Err(error))) => error.to_string(),
+            Ok(Err(_)) => format!("no answer within {:?}", 2 * BROKER_TIMEOUT),
+            Err(error) => error.to_string(),
+        };
+        Err(SourceError::Broker { topic: self.topic.to_string(), problem })
+    }
+
+    /// The first offset of a queue, that of a moment, and the end.
+    async fn offsets(&self, queue: &MessageQueue, from: Option<SystemTime>) -> Result<[i64; 3], SourceError> {
+        let (consumer, queue) = (self.consumer.clone(), queue.clone());
+        let at = from.map(|from| u64::try_from(Millis::of(from).0).unwrap_or_default());
+        self.call(async move {
+            let (first, end) = (consumer.min_offset(&queue).await?, consumer.max_offset(&queue).await?);
+            let begin = match at {
+                Some(at) => consumer.search_offset(&queue, at).await?,
+                None => first,
+            };
+            Ok([first, begin.max(first), end])
+        })
+        .await
+    }
+}
+
+#[async_trait]
+impl RecordSource for RocketMqSource {
+    async fn open(&mut self, topic: &str, from: Option<SystemTime>) -> Result<TopicState, SourceError> {
+        let client = Client::start(self, topic).await?;
+        if client.queues.is_empty() {
+            let brokers = self.name_servers.clone();
+            return Err(SourceError::NoSuchTopic { topic: client.topic.to_string(), brokers });
+        }
+        let mut partitions = Vec::with_capacity(client.queues.len());
+        for queue in &client.queues {
+            let name = format!("{}/{}", queue.broker_name(), queue.queue_id());
+            partitions.push(match client.offsets(queue, from).await {
+                Ok([first, begin, end]) => Partition { name, first, begin, end, ..Partition::default() },
+                Err(error) => Partition { name, unread: Some(error.to_string()), ..Partition::default() },
+            });
+        }
+        (self.state.partitions, self.state.compaction) = (partitions, Compaction::Off);
+        self.client = Some(client);
+        self.leave();
+        Ok(self.state.clone())
+    }
+
+    async fn next(&mut self) -> Result<Vec<Record>, SourceError> {
+        let mut records = Vec::new();
+        while records.len() < RECORDS_PER_BATCH {
+            let Some(index) = self.left.keys().next().copied() else { break };
+            self.pull(index, &mut records).await?;
+        }
+        Ok(records)
+    }
+
+    async fn move_ends(&mut self) -> Result<(), SourceError> {
+        for index in 0..self.state.partitions.len() {
+            if self.state.partitions[index].unread.is_some() {
+                continue;
+            }
+            let client = self.client()?;
+            let [_, _, end] = client.offsets(&client.queues[index], None).await?;
+            let partition = &mut self.state.partitions[index];
+            (partition.begin, partition.end) = (partition.end, end);
+        }
+        self.leave();
+        Ok(())
+    }
+
+    fn state(&self) -> TopicState {
+        self.state.clone()
+    }
+}
+
+// Without the secret.
+impl fmt::Debug for RocketMqSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name_servers, namespace, state, .. } = self;
+        let mut shown = f.debug_struct("RocketMqSource");
+        shown.field("name_servers", name_servers).field("namespace", namespace).field("state", state);
+        shown.finish_non_exhaustive()
+    }
+}

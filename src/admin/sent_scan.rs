@@ -1,0 +1,112 @@
+use std::time::SystemTime;
+
+use uuid::Uuid;
+
+use super::{Admin, AdminError};
+use crate::limits::MESSAGE_ID_SKEW_MAX;
+use crate::message::MessageId;
+use crate::store::{SentMessage, SentScan, StoreError};
+use crate::transport::header::millis;
+
+/// A page of a scan of the history. From [`Admin::sent_of_topic`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SentScanPage {
+    /// The messages, by message id.
+    pub messages: Vec<SentMessage>,
+    /// Where the next page begins; `None` on the last page. A page with few messages, or none, may have a next one, too.
+    pub next: Option<SentScanCursor>,
+}
+
+/// A position in a scan of the history: for the same topic and period only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SentScanCursor {
+    after: MessageId,
+    until: MessageId,
+}
+
+impl SentScanCursor {
+    /// The message ids of a period. They hold the time at which they were made; no index has a topic's messages by time, because it
+    /// would cost each settle a write.
+    fn of(from: SystemTime, before: SystemTime) -> Self {
+        let from = from.checked_sub(MESSAGE_ID_SKEW_MAX).unwrap_or(SystemTime::UNIX_EPOCH);
+        Self { after: first_id_of(from), until: first_id_of(before + MESSAGE_ID_SKEW_MAX) }
+    }
+
+    /// Every message id.
+    fn everything() -> Self {
+        Self { after: Uuid::nil().into(), until: Uuid::max().into() }
+    }
+}
+
+/// The smallest message id of a moment.
+fn first_id_of(at: SystemTime) -> MessageId {
+    uuid::Builder::from_unix_timestamp_millis(millis(at), &[0; 10]).into_uuid().into()
+}
+
+/// Scans of the history.
+impl Admin {
+    /// A page of a topic's sent messages that were enqueued from `from` on and before `before`, after `after`. It reads `rows_max`
+    /// entries of the history at most, those of other topics included: go on as long as there is a [`next`](SentScanPage::next).
+    ///
+    /// Message ids begin with the time at which they were made, and the scan reads those of the period, and an hour more on both sides.
+    /// If the history has other ids, because rows were written in another way than by this library, it reads the whole history.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// # use std::time::{Duration, SystemTime};
+    /// # use diesel_outbox::store::MemoryStore;
+    /// # use diesel_outbox::{Outbox, Topic};
+    /// # let outbox = Outbox::builder().topic(Topic::new("orders").keep_sent_days(30)).build()?;
+    /// # let store = MemoryStore::new();
+    /// # let now = store.now();
+    /// # let admin = outbox.admin(store);
+    /// let (from, mut after) = (now - Duration::from_secs(3_600), None);
+    /// loop {
+    ///     let page = admin.sent_of_topic("orders", from, now, after.as_ref(), 500).await?;
+    ///     for message in &page.messages {
+    ///         println!("{} was sent at {:?}", message.message_id, message.sent_at);
+    ///     }
+    ///     after = page.next;
+    ///     if after.is_none() { break }
+    /// }
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// [`EmptyPage`](AdminError::EmptyPage), or a database error.
+    ///
+    /// # Cancel safety
+    /// Cancelling it changes nothing.
+    pub async fn sent_of_topic(
+        &self,
+        topic: &str,
+        from: SystemTime,
+        before: SystemTime,
+        after: Option<&SentScanCursor>,
+        rows_max: usize,
+    ) -> Result<SentScanPage, AdminError> {
+        if rows_max == 0 {
+            return Err(AdminError::EmptyPage);
+        }
+        let store = self.store.history();
+        let SentScanCursor { after, until } = match after {
+            Some(after) => *after,
+            None if self.has_other_ids().await? => SentScanCursor::everything(),
+            None => SentScanCursor::of(from, before),
+        };
+        let end = store.sent_scan_end(after, until, rows_max).await?;
+        let scan = SentScan { topic: topic.into(), from, before, after, until: end.unwrap_or(until) };
+        let messages = store.sent_in_scan(&scan).await?;
+        Ok(SentScanPage { messages, next: end.map(|after| SentScanCursor { after, until }) })
+    }
+
+    /// Whether the history has message ids without a time. Nearly all of those are greater than any id of the present.
+    async fn has_other_ids(&self) -> Result<bool, AdminError> {
+        let store = self.admin_store()?;
+        let later = first_id_of(store.now().await? + MESSAGE_ID_SKEW_MAX);
+        let found: Result<_, StoreError> = self.store.history().sent_scan_end(later, Uuid::max().into(), 1).await;
+        Ok(found?.is_some())
+    }
+}

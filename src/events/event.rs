@@ -1,0 +1,17 @@
+use tracing::Level;
+
+/// One kind of log event.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct Event {
+    /// Its id, the value of the field `event`.
+    pub id: &'static str,
+    /// Its level. WARN: recovers by itself. ERROR: somebody must act.
+    pub level: Level,
+    /// Its other fields. An event may lack some of them.
+    pub fields: &'static [&'static str],
+    /// Its message.
+    pub text: &'static str,
+    /// What to do about it.
+    pub action: &'static str,
+}

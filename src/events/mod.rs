@@ -1,0 +1,37 @@
+//! Every log event at INFO and above: its id, level, fields, text, and what to do about it.
+//!
+//! Each event has its id in the field `event`, so that a log search or an alert does not depend on texts:
+//!
+//! ```
+//! use diesel_outbox::events;
+//!
+//! let paused = events::ALL.iter().find(|event| event.id == "topic_paused").expect("an event");
+//! assert_eq!(paused.level, tracing::Level::WARN);
+//! assert_eq!(paused.fields, ["topic"]);
+//! ```
+//!
+//! A repeated WARN is logged once a minute, and in between as DEBUG.
+
+mod event;
+mod table;
+
+pub use event::Event;
+pub(crate) use table::*;
+
+/// Every event of the crate.
+pub const ALL: &[Event] = EVERY;
+
+/// Logs an event of the table with its fields, as `tracing::event!` does.
+macro_rules! log_event {
+    ($event:ident $(, $($field:tt)+)?) => {
+        ::tracing::event!(
+            $crate::events::$event.level,
+            event = $crate::events::$event.id,
+            $($($field)+,)?
+            "{}",
+            $crate::events::$event.text
+        )
+    };
+}
+
+pub(crate) use log_event;

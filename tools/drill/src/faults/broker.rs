@@ -1,0 +1,21 @@
+//! Faults of the brokers.
+
+use anyhow::Result;
+
+use crate::shop::ORDERS;
+use crate::world::{Session, World};
+
+pub(super) fn stopped(world: &World) -> Result<Vec<Session>> {
+    world.kafka().stop()?;
+    Ok(Vec::new())
+}
+
+pub(super) fn topic_deleted(world: &World) -> Result<Vec<Session>> {
+    world.kafka_tool("org.apache.kafka.tools.TopicCommand", &["--delete", "--topic", ORDERS])?;
+    Ok(Vec::new())
+}
+
+pub(super) fn receiver_refuses(world: &World) -> Result<Vec<Session>> {
+    world.receiver.refuse(true);
+    Ok(Vec::new())
+}
