@@ -28,6 +28,7 @@ mod rows;
 mod stats;
 mod timed;
 mod traces;
+mod turns;
 
 use anyhow::Result;
 use tracing_subscriber::EnvFilter;

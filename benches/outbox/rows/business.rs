@@ -5,9 +5,9 @@ use anyhow::Result;
 use crate::arguments::{BenchEnv, Plan};
 use crate::broker;
 use crate::load::{self, Enqueue, Load, RelayTo, TOPIC};
-use crate::ratios::Rounds;
 use crate::recorder::Recorder;
 use crate::report::{Figure, LegLog, Target};
+use crate::turns;
 
 const LEGS: [Load; 6] = [
     Load { enqueue: Enqueue::Hook, relay_to: RelayTo::Memory },
@@ -30,22 +30,7 @@ const TARGETS: [Target; 6] = [
 pub(crate) async fn run(plan: &Plan, env: &BenchEnv, recorder: &Recorder, leg_log: &mut LegLog) -> Result<Vec<Figure>> {
     broker::make_topics(&env.kafka, &[TOPIC]).await?;
     load::warm_up(env, recorder).await?;
-    let duration = plan.duration(10.0);
-    let mut rounds = Rounds::default();
-    for round in 0..plan.rounds(5) {
-        // The order rotates, so that no leg always follows the same one; the baseline comes between all of them.
-        for step in 0..LEGS.len() {
-            for load in [Load::BASELINE, LEGS[(round + step) % LEGS.len()]] {
-                let (throughput, cpu) = load::run(load, &env.postgres, env, recorder, duration).await?;
-                leg_log.leg(load.name(), cpu, &throughput)?;
-                rounds.push_leg(load, &throughput);
-            }
-        }
-    }
-    // The last leg needs a baseline after it, too.
-    let (throughput, cpu) = load::run(Load::BASELINE, &env.postgres, env, recorder, duration).await?;
-    leg_log.leg(Load::BASELINE.name(), cpu, &throughput)?;
-    rounds.push_leg(Load::BASELINE, &throughput);
+    let rounds = turns::run(&LEGS, plan.rounds(5), plan, env, recorder, leg_log).await?;
     let mut figures = vec![rounds.absolute("business tx/s", Load::BASELINE)];
     figures.extend(LEGS.into_iter().zip(TARGETS).map(|(load, target)| rounds.figure("business tx/s", load, target)));
     figures.extend(LEGS[..4].iter().map(|load| rounds.left("business", *load)));

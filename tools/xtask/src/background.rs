@@ -57,22 +57,11 @@ impl Steps<'_> {
             jobs.push(Job::check("clippy", cargo(CLIPPY)));
         }
         if args.wants(Only::Features) && self.has_component("features", "clippy", "clippy") {
-            for choice in features::CHOICES {
-                let suite = format!("features: {}", if choice.is_empty() { "none" } else { choice });
-                jobs.push(Job::check(&suite, cargo(&features::check(choice))));
-            }
-            for choice in features::OTEL_CHOICES {
-                let suite = format!("features: otel, {}", if choice.is_empty() { "none" } else { choice });
-                jobs.push(Job::check(&suite, cargo(&features::check_otel(choice))));
-            }
-            for choice in features::VERIFY_CHOICES {
-                let suite = format!("features: verify, {}", if choice.is_empty() { "none" } else { choice });
-                jobs.push(Job::check(&suite, cargo(&features::check_verify(choice))));
-            }
-            jobs.push(Job::check("features: dashboard", cargo(features::DASHBOARD)));
-            for choice in features::CLI_CHOICES {
-                let suite = format!("features of the command line: {choice}");
-                jobs.push(Job::check(&suite, cargo(&features::check_cli(choice))));
+            for (package, choices) in features::PACKAGES {
+                for choice in *choices {
+                    let suite = format!("features: {package}, {}", if choice.is_empty() { "none" } else { choice });
+                    jobs.push(Job::check(&suite, cargo(&features::check(package, choice))));
+                }
             }
             jobs.push(Job::check("features: injected bugs", cargo(features::INJECTED_BUGS)));
         }

@@ -3,7 +3,7 @@
 /// Sets of features: none, each alone, and those that applications choose. Each must build without a warning. Code that is unused
 /// without another feature shows here, and in no build with all features. `kafka-ssl` also covers `kafka`: it only passes options
 /// on, and a separate `kafka` would build librdkafka once more.
-pub(crate) const CHOICES: &[&str] = &[
+const CHOICES: &[&str] = &[
     "",
     "derive",
     "postgres",
@@ -25,46 +25,29 @@ pub(crate) const CHOICES: &[&str] = &[
 ];
 
 /// The same for the command line, which needs a database: each alone, then with a broker or the dashboard.
-pub(crate) const CLI_CHOICES: &[&str] =
-    &["postgres", "mysql", "sqlite", "sqlite,kafka", "sqlite,rocketmq", "sqlite,web"];
+const CLI_CHOICES: &[&str] = &["postgres", "mysql", "sqlite", "sqlite,kafka", "sqlite,rocketmq", "sqlite,web"];
+
+/// The features of `diesel-outbox-otel`: none, and each alone.
+const OTEL_CHOICES: &[&str] = &["", "http", "rdkafka", "tracing"];
+
+/// The features of `diesel-outbox-verify`: none, and each alone.
+const VERIFY_CHOICES: &[&str] = &["", "kafka", "rocketmq"];
+
+/// Each package with its sets. The dashboard has no features: it is built with the library as it needs it.
+pub(crate) const PACKAGES: &[(&str, &[&str])] = &[
+    ("diesel-outbox", CHOICES),
+    ("diesel-outbox-otel", OTEL_CHOICES),
+    ("diesel-outbox-verify", VERIFY_CHOICES),
+    ("diesel-outbox-web", &[""]),
+    ("diesel-outbox-cli", CLI_CHOICES),
+];
 
 /// The arguments that check one set. Clippy, because its `-D warnings` applies to the library alone; with `RUSTFLAGS` every
 /// dependency would be rebuilt.
-pub(crate) fn check(choice: &str) -> Vec<&str> {
-    check_package("diesel-outbox", choice)
-}
-
-/// As [`check`], for the command line.
-pub(crate) fn check_cli(choice: &str) -> Vec<&str> {
-    check_package("diesel-outbox-cli", choice)
-}
-
-fn check_package<'a>(package: &'a str, choice: &'a str) -> Vec<&'a str> {
+pub(crate) fn check<'a>(package: &'a str, choice: &'a str) -> Vec<&'a str> {
     let package = ["clippy", "--quiet", "--package", package, "--lib", "--no-default-features"];
     [package.as_slice(), &["--features", choice, "--", "-D", "warnings"]].concat()
 }
-
-/// The features of `diesel-outbox-otel`: none, and each alone.
-pub(crate) const OTEL_CHOICES: &[&str] = &["", "http", "rdkafka", "tracing"];
-
-/// The arguments that check one of those.
-pub(crate) fn check_otel(choice: &str) -> Vec<&str> {
-    let package = ["clippy", "--quiet", "--package", "diesel-outbox-otel", "--lib", "--features", choice];
-    [package.as_slice(), &["--", "-D", "warnings"]].concat()
-}
-
-/// The features of `diesel-outbox-verify`: none, and each alone.
-pub(crate) const VERIFY_CHOICES: &[&str] = &["", "kafka", "rocketmq"];
-
-/// The arguments that check one of those.
-pub(crate) fn check_verify(choice: &str) -> Vec<&str> {
-    let package = ["clippy", "--quiet", "--package", "diesel-outbox-verify", "--lib", "--features", choice];
-    [package.as_slice(), &["--", "-D", "warnings"]].concat()
-}
-
-/// The dashboard with the library as it needs it.
-pub(crate) const DASHBOARD: &[&str] =
-    &["clippy", "--quiet", "--package", "diesel-outbox-web", "--lib", "--", "-D", "warnings"];
 
 /// The fault harness with its injected bugs, which nothing else builds.
 pub(crate) const INJECTED_BUGS: &[&str] = &[
