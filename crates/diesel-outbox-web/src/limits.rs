@@ -21,6 +21,9 @@ pub(crate) const VERIFY_REPORTS_MAX: usize = 50;
 /// Rows of a page. A live message comes with its payload, which may have a megabyte.
 pub(crate) const PAGE_ROWS: usize = 50;
 
+/// Blocked keys of a page: for each of them 1,000 rows before and behind it are read.
+pub(crate) const PAGE_BLOCKED_KEYS: usize = 10;
+
 /// Dead letters that the list's groups are counted from: tens of milliseconds.
 pub(crate) const GROUPED_MAX: usize = 10_000;
 

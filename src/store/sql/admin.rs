@@ -117,7 +117,7 @@ impl<DB: Database, P: ConnectionPool<DB>> AdminStore for SqlStore<DB, P> {
         rows_max: usize,
     ) -> Result<Vec<DeadLetter>, StoreError> {
         let searches = Search::of_dead_letters(filter, after, until);
-        self.find_in_order(&self.sql.dead_letters.select, searches, rows_max).await
+        self.find_in_order(&self.sql.dead_letters.select_in_order, searches, rows_max).await
     }
 
     async fn dead_letter_scan_end(

@@ -11,7 +11,7 @@ use super::layout::{Refresh, page};
 use super::parts::filter::{choice, given};
 use super::parts::{key, last_error, message_link, next};
 use crate::failure::Failure;
-use crate::limits::PAGE_ROWS;
+use crate::limits::PAGE_BLOCKED_KEYS;
 use crate::state::Shared;
 use crate::visit::Visit;
 
@@ -35,7 +35,7 @@ pub(crate) async fn show(visit: Visit, State(shared): State<Shared>, asked: Quer
         None => None,
     };
     let lanes = shared.reader().lanes(topic).await?;
-    let blocked = shared.reader().blocked_keys(topic, after.as_ref(), PAGE_ROWS).await?;
+    let blocked = shared.reader().blocked_keys(topic, after.as_ref(), PAGE_BLOCKED_KEYS).await?;
     let names = ordered.iter().map(|name| (*name, *name));
     let content = html! {
         form.filter method="get" action=(visit.to("/lanes")) {

@@ -23,24 +23,34 @@ statements! {
             SELECT id, message_id FROM unordered UNION ALL SELECT id, message_id FROM ordered";
     }
 
-    /// The beginning of a search.
+    @columns {
+        postgres: "message_id, topic, lane, key, kind, headers, payload, created_at, dead_at, attempts, failures, errors::text, reason";
+        mysql: "message_id, topic, lane, `key`, kind, headers, payload, TIMESTAMPDIFF(MICROSECOND, {epoch}, created_at),
+              TIMESTAMPDIFF(MICROSECOND, {epoch}, dead_at), attempts, failures, CAST(errors AS CHAR), reason";
+        sqlite: "message_id, topic, lane, key, kind, headers, payload, created_at, dead_at, attempts, failures, errors, reason";
+    }
+
+    /// The beginning of a search by the message id.
     select {
-        postgres: "
-            SELECT message_id, topic, lane, key, kind, headers, payload, created_at, dead_at, attempts, failures, errors::text, reason
-            FROM outbox_dead_letters";
-        mysql: "
-            SELECT message_id, topic, lane, `key`, kind, headers, payload, TIMESTAMPDIFF(MICROSECOND, {epoch}, created_at),
-              TIMESTAMPDIFF(MICROSECOND, {epoch}, dead_at), attempts, failures, CAST(errors AS CHAR), reason
-            FROM outbox_dead_letters";
-        sqlite: "
-            SELECT message_id, topic, lane, key, kind, headers, payload, created_at, dead_at, attempts, failures, errors, reason
-            FROM outbox_dead_letters";
+        postgres: "SELECT {columns} FROM outbox_dead_letters";
+        mysql: "SELECT {columns} FROM outbox_dead_letters";
+        sqlite: "SELECT {columns} FROM outbox_dead_letters";
+    }
+
+    // MySQL otherwise reads all of a topic, or all of the table and sorts it, whatever the LIMIT.
+    /// The beginning of a search in the order of the index.
+    select_in_order {
+        postgres: "SELECT {columns} FROM outbox_dead_letters";
+        mysql: "SELECT {columns} FROM outbox_dead_letters FORCE INDEX (outbox_dead_letters_topic)";
+        sqlite: "SELECT {columns} FROM outbox_dead_letters";
     }
 
     /// The same for positions only.
     select_cursors {
         postgres: "SELECT message_id, topic, dead_at FROM outbox_dead_letters";
-        mysql: "SELECT message_id, topic, TIMESTAMPDIFF(MICROSECOND, {epoch}, dead_at) FROM outbox_dead_letters";
+        mysql: "
+            SELECT message_id, topic, TIMESTAMPDIFF(MICROSECOND, {epoch}, dead_at)
+            FROM outbox_dead_letters FORCE INDEX (outbox_dead_letters_topic)";
         sqlite: "SELECT message_id, topic, dead_at FROM outbox_dead_letters";
     }
 
@@ -70,7 +80,10 @@ statements! {
               SELECT topic, split_part(reason, ':', 1) AS word, {last_class} AS class, CASE WHEN {conditions} THEN 1 ELSE 0 END AS hit FROM r
             ) g GROUP BY topic, word, class ORDER BY topic, word, class";
         mysql: "
-            WITH r AS (SELECT topic, reason, kind, `key`, errors, dead_at FROM outbox_dead_letters WHERE {range} ORDER BY topic, dead_at LIMIT {rows_max})
+            WITH r AS (
+              SELECT topic, reason, kind, `key`, errors, dead_at FROM outbox_dead_letters FORCE INDEX (outbox_dead_letters_topic)
+              WHERE {range} ORDER BY topic, dead_at LIMIT {rows_max}
+            )
             SELECT topic, word, class, CAST(SUM(hit) AS SIGNED), COUNT(*) FROM (
               SELECT topic, SUBSTRING_INDEX(reason, ':', 1) AS word, {last_class} AS class, CASE WHEN {conditions} THEN 1 ELSE 0 END AS hit
               FROM r
