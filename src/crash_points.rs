@@ -39,6 +39,7 @@ crash_points! {
     CLOSED = "sweeper::closed", "After a claim was closed, before the process notes it.";
     LANE_RENEWED = "lane::renewed", "After lanes were taken or extended, before the process notes it.";
     LANE_FENCED = "lane::fenced", "After the broker fenced a lane, before the first message leaves by it.";
+    LANE_RECOVERED = "lane::recovered", "After it was read what an exactly-once lane has delivered, before the lane opens.";
     LANE_LOADED = "lane::loaded", "After the rows of lanes whose turn it is were read, before the first send.";
     LANE_COMMITTING = "lane::committing", "After the broker took the messages of a fenced lane, before their transaction ends.";
     LANE_COMMITTED = "lane::committed", "After the broker committed the messages of a fenced lane, before an outcome is reported.";

@@ -1,11 +1,14 @@
 //! A topic and how the outbox treats it. The defaults are in `limits/messages.rs`.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::limits::{ATTEMPTS_MAX, LANES, LANES_MAX, MESSAGE_BYTES_MAX, STALENESS, STALENESS_MIN, TOPIC_CHARS_MAX};
-use crate::retention::{Keep, Retention, RetentionProblem};
+pub use self::error::TopicError;
+use self::error::TopicProblem;
+use crate::limits::{
+    ATTEMPTS_MAX, KAFKA_PROGRESS_PREFIX, LANES, LANES_MAX, MESSAGE_BYTES_MAX, STALENESS, STALENESS_MIN, TOPIC_CHARS_MAX,
+};
+use crate::retention::{Keep, Retention};
 use crate::retry::{Exponential, RetryPolicy};
 
 /// A topic and its policies.
@@ -35,6 +38,7 @@ pub struct Topic {
     on_failed_key: Option<OnFailedKey>,
     serializes: bool,
     is_fenced: bool,
+    is_exactly_once: bool,
     retention: Retention,
 }
 
@@ -69,6 +73,7 @@ impl Topic {
             on_failed_key: None,
             serializes: false,
             is_fenced: false,
+            is_exactly_once: false,
             retention: Retention::default(),
         }
     }
@@ -134,6 +139,24 @@ impl Topic {
     #[must_use]
     pub fn fenced(mut self) -> Self {
         self.is_fenced = true;
+        self
+    }
+
+    /// Makes a relay send no row of this [fenced](Self::fenced) topic twice, whatever crashes.
+    ///
+    /// Each Kafka transaction also stores which rows it delivers, in the topic `outbox-progress.` followed by this topic's name,
+    /// which the relay creates. Whoever takes a lane over reads them there, and settles those rows without sending them.
+    /// [The guide](crate::guide::ordering) lists what it costs and which duplicates remain.
+    ///
+    /// ```
+    /// use diesel_outbox::Topic;
+    ///
+    /// let ledger = Topic::new("ledger").ordered_by_key().lanes(8).fenced().exactly_once();
+    /// # let _ = ledger;
+    /// ```
+    #[must_use]
+    pub fn exactly_once(mut self) -> Self {
+        self.is_exactly_once = true;
         self
     }
 
@@ -296,6 +319,10 @@ impl Topic {
         self.is_fenced
     }
 
+    pub(crate) fn is_exactly_once(&self) -> bool {
+        self.is_exactly_once
+    }
+
     pub(crate) fn retention(&self) -> Retention {
         self.retention
     }
@@ -306,14 +333,15 @@ impl Topic {
     }
 
     fn has_settings_of_ordered(&self) -> bool {
-        self.lanes.is_some() || self.on_failed_key.is_some() || self.serializes || self.is_fenced
+        self.lanes.is_some() || self.on_failed_key.is_some() || self.serializes || self.is_fenced || self.is_exactly_once
     }
 
     pub(crate) fn check(&self) -> Result<(), TopicError> {
         let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
         let name = &*self.name;
-        let problem = if name.is_empty() || name.len() > TOPIC_CHARS_MAX || name == "." || name == ".." {
-            TopicProblem::NameLength
+        let chars_max = TOPIC_CHARS_MAX - if self.is_exactly_once { KAFKA_PROGRESS_PREFIX.len() } else { 0 };
+        let problem = if name.is_empty() || name.len() > chars_max || name == "." || name == ".." {
+            TopicProblem::NameLength { chars_max }
         } else if !name.chars().all(legal) {
             TopicProblem::NameCharacters
         } else if self.staleness < STALENESS_MIN {
@@ -324,6 +352,8 @@ impl Topic {
             TopicProblem::MessageBytesMax
         } else if !self.is_ordered && self.has_settings_of_ordered() {
             TopicProblem::NotOrdered
+        } else if self.is_exactly_once && !self.is_fenced {
+            TopicProblem::NotFenced
         } else if self.lanes.is_some_and(|lanes| lanes == 0 || lanes > LANES_MAX) {
             TopicProblem::Lanes
         } else if let Err(problem) = self.retention.check() {
@@ -335,55 +365,8 @@ impl Topic {
     }
 }
 
-/// What is wrong with a configured topic, and what to do.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TopicError {
-    topic: String,
-    problem: TopicProblem,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum TopicProblem {
-    NameLength,
-    NameCharacters,
-    Staleness(Duration),
-    AttemptsMax,
-    MessageBytesMax,
-    NotOrdered,
-    Lanes,
-    Retention(RetentionProblem),
-}
-
-impl std::error::Error for TopicError {}
-
-impl fmt::Display for TopicError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "topic {:?}: ", self.topic)?;
-        match self.problem {
-            TopicProblem::NameLength => {
-                write!(f, "a name has 1 to {TOPIC_CHARS_MAX} characters and is neither \".\" nor \"..\"")
-            }
-            TopicProblem::NameCharacters => f.write_str("a name holds only a-z, A-Z, 0-9, \".\", \"_\" and \"-\""),
-            TopicProblem::Staleness(given) => {
-                write!(
-                    f,
-                    "staleness is {given:?}; use at least {STALENESS_MIN:?}: otherwise two processes often send the same row"
-                )
-            }
-            TopicProblem::AttemptsMax => {
-                f.write_str("attempts_max is 0, so no message would ever be sent; use at least 1")
-            }
-            TopicProblem::NotOrdered => f.write_str(
-                "lanes, on_failed_key, serialize_by_key and fenced are for ordered topics: add .ordered_by_key()",
-            ),
-            TopicProblem::Lanes => write!(f, "an ordered topic has 1 to {LANES_MAX} lanes"),
-            TopicProblem::Retention(problem) => problem.fmt(f),
-            TopicProblem::MessageBytesMax => f.write_str("message_bytes_max is 0; set it to the broker's limit"),
-        }
-    }
-}
-
 #[cfg(feature = "serde")]
 mod configured;
+mod error;
 #[cfg(test)]
 mod tests;

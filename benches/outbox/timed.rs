@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use diesel::connection::InstrumentationEvent;
 use diesel_outbox::transport::{
-    FailureClass, FencedLane, FencedMessage, LaneName, Outcome, Receipt, Transport, TransportError,
+    FailureClass, FencedLane, FencedMessage, LaneName, Outcome, Receipt, RowLookup, Transport, TransportError,
 };
 use diesel_outbox::{Envelope, MessageId, Topic};
 
@@ -114,6 +114,13 @@ impl<T: Transport> Transport for Timed<T> {
         let inner = self.inner.fence(lane).await?;
         Ok(Arc::new(TimedLane { inner, delivered: self.delivered.clone() }))
     }
+    fn supports_exactly_once(&self) -> bool {
+        self.inner.supports_exactly_once()
+    }
+    async fn fence_exactly_once(&self, lane: LaneName, rows: RowLookup) -> Result<Arc<dyn FencedLane>, TransportError> {
+        let inner = self.inner.fence_exactly_once(lane, rows).await?;
+        Ok(Arc::new(TimedLane { inner, delivered: self.delivered.clone() }))
+    }
     async fn flush(&self, within: Duration) -> usize {
         self.inner.flush(within).await
     }
@@ -121,9 +128,9 @@ impl<T: Transport> Transport for Timed<T> {
 
 impl FencedLane for TimedLane {
     fn send_all(&self, messages: Vec<FencedMessage>) {
-        let timed = messages.into_iter().map(|FencedMessage { envelope, receipt, sequence: run }| {
+        let timed = messages.into_iter().map(|FencedMessage { envelope, receipt, sequence, row }| {
             let receipt = self.delivered.timed_receipt(envelope.message_id, receipt);
-            FencedMessage { envelope, receipt, sequence: run }
+            FencedMessage { envelope, receipt, sequence, row }
         });
         self.inner.send_all(timed.collect());
     }

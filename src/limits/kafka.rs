@@ -70,6 +70,23 @@ pub const KAFKA_TRANSACTION_MESSAGES_MAX: usize = 1_000;
 /// Bytes of one Kafka transaction: what is sent again if one of its messages is refused.
 pub const KAFKA_TRANSACTION_BYTES_MAX: usize = 4 << 20;
 
+/// The prefix of the topics in which exactly-once lanes note what they delivered.
+pub const KAFKA_PROGRESS_PREFIX: &str = "outbox-progress.";
+
+/// Rows that an exactly-once lane has delivered and not yet settled. Each transaction carries their ids, 24 bytes each: half of
+/// what a broker takes in one record by default. A lane with more waits for the database.
+pub const KAFKA_PROGRESS_ROWS_MAX: usize = 20_000;
+
+/// Records before the end of a lane's progress that are read first. The last one is enough; each transaction, even an aborted
+/// one, takes two.
+pub const KAFKA_PROGRESS_READ: i64 = 16;
+
+/// The longest that an exactly-once lane takes to read what was delivered.
+pub const KAFKA_PROGRESS_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The size of a file of a progress topic. Only closed files are compacted, so a new owner may have to read this much.
+pub const KAFKA_PROGRESS_SEGMENT_BYTES: usize = 16 << 20;
+
 /// How long a Kafka lane waits before it checks for answers. An answer does not end the client's wait, so each
 /// transaction loses this much. The client sleeps for whole milliseconds only and spins for the rest, so this is just
 /// above one millisecond.

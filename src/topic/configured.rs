@@ -27,6 +27,8 @@ struct Config {
     serialize_by_key: bool,
     #[serde(default)]
     fenced: bool,
+    #[serde(default)]
+    exactly_once: bool,
     keep_sent_days: Option<u32>,
     keep_dead_days: Option<u32>,
     processed_within: Option<Serde<Duration>>,
@@ -48,6 +50,7 @@ impl<'de> Deserialize<'de> for Topic {
         topic.on_failed_key = config.on_failed_key;
         topic.serializes = config.serialize_by_key;
         topic.is_fenced = config.fenced;
+        topic.is_exactly_once = config.exactly_once;
         topic.retention.sent_days = config.keep_sent_days;
         topic.retention.dead_days = config.keep_dead_days;
         topic.retention.processed_within = config.processed_within.map(Serde::into_inner);
@@ -79,7 +82,7 @@ mod tests {
         let json = r#"{
             "name": "orders", "staleness": "5s", "retry": {"fixed": ["10s", "30s"]}, "attempts_max": 7, "message_bytes_max": 2000,
             "via": "webhooks", "ordered_by_key": true, "lanes": 8, "on_failed_key": "dead_letter", "serialize_by_key": true,
-            "fenced": true, "keep_sent_days": 30, "keep_dead_days": 20, "processed_within": "10m"
+            "fenced": true, "exactly_once": true, "keep_sent_days": 30, "keep_dead_days": 20, "processed_within": "10m"
         }"#;
         let read: Topic = serde_json::from_str(json).expect("a topic");
         let built = Topic::new("orders")
@@ -93,6 +96,7 @@ mod tests {
             .on_failed_key(OnFailedKey::DeadLetter)
             .serialize_by_key()
             .fenced()
+            .exactly_once()
             .keep_sent_days(30)
             .keep_dead_days(20)
             .processed_within(Duration::from_secs(600));

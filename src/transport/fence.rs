@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::Receipt;
+use super::exactly_once::OutboxRow;
 use crate::message::Envelope;
 
 /// A lane of an ordered topic under the name that the broker knows: the same on every node, and unique to the lane.
@@ -58,6 +59,8 @@ pub struct FencedMessage {
     pub receipt: Receipt,
     /// The messages of its key that it follows.
     pub sequence: KeySequence,
+    /// Its row, on a lane of [`fence_exactly_once`](super::Transport::fence_exactly_once).
+    pub row: Option<OutboxRow>,
 }
 
 /// Messages of one key that follow each other: none is sent after one that failed. A cheap handle.

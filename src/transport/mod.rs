@@ -1,5 +1,6 @@
 //! The interface to the broker: what the relay needs from it.
 
+mod exactly_once;
 mod fence;
 pub mod header;
 #[cfg(feature = "http")]
@@ -13,6 +14,8 @@ mod receipt;
 #[cfg(feature = "rocketmq")]
 mod rocketmq;
 
+pub use exactly_once::{OutboxRow, RowLookup};
+pub(crate) use exactly_once::{OutboxRowId, id_of, row_of};
 pub use fence::{FencedLane, FencedMessage, KeySequence, LaneName};
 #[cfg(feature = "http")]
 pub use http::{HttpConfigError, HttpResponse, HttpTarget, HttpTransport, HttpTransportBuilder};
@@ -130,6 +133,28 @@ pub trait Transport: fmt::Debug + Send + Sync + 'static {
     /// # Cancel safety
     /// If the future is dropped, the lane may or may not be fenced.
     async fn fence(&self, lane: LaneName) -> Result<Arc<dyn FencedLane>, TransportError> {
+        Err(TransportError::new(FailureClass::Topic, CannotFence(lane)))
+    }
+
+    /// Whether the transport supports [`fence_exactly_once`](Self::fence_exactly_once). Without it, a relay with an
+    /// [exactly-once](Topic::exactly_once) topic does not start.
+    fn supports_exactly_once(&self) -> bool {
+        false
+    }
+
+    /// Fences a lane like [`fence`](Self::fence), for a topic that is [exactly once](Topic::exactly_once). The broker stores
+    /// with the messages which rows they are. A row that is handed over again is reported as delivered, and not sent.
+    ///
+    /// `rows` tells which of the rows that the broker knows are still in the table: the others can be forgotten.
+    ///
+    /// # Errors
+    /// Returns why the lane could not be fenced, or what it has delivered could not be read; by default, that the transport does
+    /// not support it.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the lane may or may not be fenced.
+    async fn fence_exactly_once(&self, lane: LaneName, rows: RowLookup) -> Result<Arc<dyn FencedLane>, TransportError> {
+        let _ = rows;
         Err(TransportError::new(FailureClass::Topic, CannotFence(lane)))
     }
 

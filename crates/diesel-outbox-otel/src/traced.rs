@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use diesel_outbox::transport::{FailureClass, FencedLane, FencedMessage, LaneName, Receipt, Transport, TransportError};
+use diesel_outbox::transport::{
+    FailureClass, FencedLane, FencedMessage, LaneName, Receipt, RowLookup, Transport, TransportError,
+};
 use diesel_outbox::{Envelope, Topic};
 use opentelemetry::KeyValue;
 use opentelemetry::global::ObjectSafeTracer;
@@ -123,6 +125,15 @@ impl<T: Transport> Transport for Traced<T> {
         Ok(Arc::new(TracedLane { inner, spans: self.spans.clone() }))
     }
 
+    fn supports_exactly_once(&self) -> bool {
+        self.inner.supports_exactly_once()
+    }
+
+    async fn fence_exactly_once(&self, lane: LaneName, rows: RowLookup) -> Result<Arc<dyn FencedLane>, TransportError> {
+        let inner = self.inner.fence_exactly_once(lane, rows).await?;
+        Ok(Arc::new(TracedLane { inner, spans: self.spans.clone() }))
+    }
+
     async fn flush(&self, within: Duration) -> usize {
         self.inner.flush(within).await
     }
@@ -140,9 +151,9 @@ impl FencedLane for TracedLane {
         let Some(span) = self.spans.begin(messages.iter().map(|message| &message.envelope)) else {
             return self.inner.send_all(messages);
         };
-        let with_span = |FencedMessage { envelope, receipt, sequence }| {
+        let with_span = |FencedMessage { envelope, receipt, sequence, row }| {
             let receipt = span.receipt(envelope.message_id, receipt);
-            FencedMessage { envelope, receipt, sequence }
+            FencedMessage { envelope, receipt, sequence, row }
         };
         let messages = messages.into_iter().map(with_span).collect();
         let _active = span.context().attach();

@@ -46,6 +46,17 @@ pub enum StartError {
         /// The transport's name.
         transport: Arc<str>,
     },
+    /// A topic is exactly once, and its transport does not support that.
+    #[error(
+        "topic {topic:?} is exactly once, and the transport {transport:?} does not support that: leave .exactly_once() out, or send the \
+         topic via Kafka"
+    )]
+    CannotSendOnce {
+        /// The topic.
+        topic: Arc<str>,
+        /// The transport's name.
+        transport: Arc<str>,
+    },
     /// A limit has a value that cannot work.
     #[error(transparent)]
     Limits(LimitsProblem),

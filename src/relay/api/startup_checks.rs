@@ -124,10 +124,17 @@ pub(super) fn check_delivery_timeout(limits: &Limits, route: &Route) -> Result<(
 }
 
 pub(super) fn check_fences(route: &Route) -> Result<(), StartError> {
-    match route.topics.iter().find(|topic| topic.is_fenced() && !route.transport.supports_fencing()) {
-        Some(topic) => Err(StartError::CannotFence { topic: topic.shared_name(), transport: Arc::clone(&route.name) }),
-        None => Ok(()),
+    let (fences, once) = (route.transport.supports_fencing(), route.transport.supports_exactly_once());
+    let transport = || Arc::clone(&route.name);
+    for topic in &route.topics {
+        if topic.is_fenced() && !fences {
+            return Err(StartError::CannotFence { topic: topic.shared_name(), transport: transport() });
+        }
+        if topic.is_exactly_once() && !once {
+            return Err(StartError::CannotSendOnce { topic: topic.shared_name(), transport: transport() });
+        }
     }
+    Ok(())
 }
 
 pub(super) fn check_limits(limits: &Limits, callbacks: &Callbacks) -> Result<(), StartError> {

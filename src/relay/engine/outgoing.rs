@@ -15,7 +15,7 @@ use crate::relay::ledger::entry::Progress;
 use crate::relay::path::Path;
 use crate::relay::topics::TopicState;
 use crate::store::{Row, RowKey};
-use crate::transport::{FencedLane, FencedMessage, KeySequence, Outcome, Receipt, ReceiptSink};
+use crate::transport::{FencedLane, FencedMessage, KeySequence, OutboxRow, Outcome, Receipt, ReceiptSink};
 
 /// A row to send, with everything that decides whether it may be.
 #[derive(Debug)]
@@ -36,8 +36,8 @@ pub(crate) struct Offer<'a> {
 #[derive(Debug)]
 pub(crate) enum SendMode {
     Plain,
-    /// Through its fenced lane, as part of this key sequence.
-    Fenced(Arc<dyn FencedLane>, KeySequence),
+    /// Through its fenced lane, as part of this key sequence. The row is for exactly-once lanes.
+    Fenced(Arc<dyn FencedLane>, KeySequence, Option<OutboxRow>),
 }
 
 /// The result of an offer.
@@ -123,8 +123,8 @@ impl<'a> Outgoing<'a> {
     fn push(&mut self, send_mode: SendMode, envelope: Envelope, receipt: Receipt, now: BootInstant) {
         match send_mode {
             SendMode::Plain => self.batch.push((envelope, receipt)),
-            SendMode::Fenced(by, sequence) => {
-                let message = FencedMessage { envelope, receipt, sequence };
+            SendMode::Fenced(by, sequence, row) => {
+                let message = FencedMessage { envelope, receipt, sequence, row };
                 match self.fenced.iter_mut().find(|(lane, _)| Arc::ptr_eq(lane, &by)) {
                     Some((_, messages)) => messages.push(message),
                     None => self.fenced.push((by, vec![message])),

@@ -14,9 +14,11 @@ use crate::limits::{LANE_FENCE_WAIT_MIN, LANE_FENCES_AT_ONCE_MAX};
 use crate::metrics;
 use crate::relay::engine::Engine;
 use crate::relay::engine::stop::Stage;
+use crate::relay::engine::store_call::store_call;
 use crate::relay::health::breaker::BreakerState;
 use crate::repeated::{Repeated, warn_once_a_minute};
-use crate::transport::{FailureClass, FencedLane, LaneName, TransportError};
+use crate::store::{RowRef, Store};
+use crate::transport::{FailureClass, FencedLane, LaneName, RowLookup, TransportError, id_of, row_of};
 
 type Fenced = Result<Arc<dyn FencedLane>, TransportError>;
 
@@ -60,6 +62,20 @@ fn pause(engine: &Engine, lanes: &TopicLanes) -> Duration {
     if lanes.has_unfenced() { LANE_FENCE_WAIT_MIN } else { engine.limits.poll_interval }
 }
 
+/// Tells a transport which of the rows it delivered are still in the table.
+fn look_up(store: &Arc<dyn Store>) -> RowLookup {
+    let store = Arc::clone(store);
+    RowLookup::new(move |rows| {
+        let store = Arc::clone(&store);
+        Box::pin(async move {
+            let refs: Vec<RowRef> = rows.into_iter().map(|row| row_of(row).into()).collect();
+            let found = store_call("remaining", store.remaining(&refs)).await;
+            let found = found.map_err(|error| TransportError::new(FailureClass::Temporary, error))?;
+            Ok(found.into_iter().map(id_of).collect())
+        })
+    })
+}
+
 impl PendingFences {
     fn begin(&mut self) {
         let (engine, lanes) = (&self.engine, &self.lanes);
@@ -73,7 +89,13 @@ impl PendingFences {
         for ownership in lanes.to_fence(room, now) {
             let transport = Arc::clone(&engine.transport);
             let name = LaneName { outbox: Arc::clone(&engine.outbox), topic: lanes.name(), lane: ownership.lane() };
-            let task = self.fencing.spawn(async move { transport.fence(name).await });
+            let rows = lanes.topic.config.is_exactly_once().then(|| look_up(&engine.store));
+            let task = self.fencing.spawn(async move {
+                match rows {
+                    Some(rows) => transport.fence_exactly_once(name, rows).await,
+                    None => transport.fence(name).await,
+                }
+            });
             self.ownerships.insert(task.id(), ownership);
         }
     }

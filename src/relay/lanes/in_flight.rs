@@ -5,12 +5,12 @@ use std::sync::Arc;
 use super::lane::fence_state::FenceState;
 use super::lane::ownership::LaneOwnership;
 use super::lane::page::KeyHash;
-use super::topic::TopicLanes;
+use super::topic::{TopicLanes, Turn};
 use crate::clock::BootInstant;
 use crate::events::log_event;
 use crate::metrics;
 use crate::store::RowKey;
-use crate::transport::{FailureClass, KeySequence};
+use crate::transport::{FailureClass, KeySequence, OutboxRow};
 
 /// A row of a lane on its way to the broker.
 #[derive(Debug, Clone)]
@@ -22,12 +22,25 @@ pub(crate) struct InFlightRow {
     pub(crate) epoch: i32,
     /// On a fenced lane: the sequence of its key that it is sent with.
     pub(crate) sequence: Option<KeySequence>,
+    /// On an exactly-once lane: what tells the transport when the row is settled.
+    pub(crate) row: Option<OutboxRow>,
 }
 
 impl InFlightRow {
+    /// The row whose turn it is.
+    pub(crate) fn new(lanes: &Arc<TopicLanes>, turn: Turn, epoch: i32) -> Self {
+        let Turn { ownership, key, sequence, .. } = turn;
+        Self { lanes: Arc::clone(lanes), ownership, key, epoch, sequence, row: None }
+    }
+
     /// The lane's number, if it is one of these lanes, under whichever fence.
     pub(crate) fn lane_of(&self, lanes: &TopicLanes) -> Option<u16> {
         std::ptr::eq(&*self.lanes, lanes).then(|| self.ownership.lane())
+    }
+
+    /// The row has left the table.
+    pub(crate) fn settled(&self) {
+        self.row.iter().for_each(OutboxRow::settle);
     }
 
     /// The broker has the row.

@@ -29,6 +29,7 @@ use crate::relay::path::Path;
 use crate::relay::topics::Gate;
 use crate::repeated::{Repeated, warn_once_a_minute};
 use crate::store::{LaneScan, LaneStore, Loaded, Row, RowKey, StoreError};
+use crate::transport::OutboxRow;
 
 /// Behind which lanes the next step begins, so that no lane starves.
 #[derive(Default)]
@@ -241,7 +242,7 @@ async fn send_taken(
     outgoing.send();
     // Somebody else settled these rows, or removed them by hand.
     for (row, turn) in taken.turns.extract_if(|row, _| !later.contains(row)) {
-        in_flight_row(lanes, turn, 0).done(row);
+        InFlightRow::new(lanes, turn, 0).done(row);
     }
     dead_letter_poisoned(engine, lanes, poisoned, &mut taken.turns).await;
     has_sent |= send_suspects(engine, &mut taken, suspects, room).await;
@@ -267,7 +268,7 @@ impl<'a> TakenRows<'a> {
     fn block_known(&mut self, is_in_ledger: impl Fn(RowKey) -> bool, until: BootInstant) {
         for (row, turn) in self.turns.extract_if(|row, _| is_in_ledger(*row)) {
             self.stopped.insert((turn.ownership.lane(), turn.key));
-            in_flight_row(self.lanes, turn, 0).block(row, until);
+            InFlightRow::new(self.lanes, turn, 0).block(row, until);
         }
     }
 }
@@ -275,7 +276,7 @@ impl<'a> TakenRows<'a> {
 impl TakenRows<'_> {
     fn requeue(&mut self, row: RowKey) {
         if let Some(turn) = self.turns.remove(&row) {
-            in_flight_row(self.lanes, turn, 0).requeue(row);
+            InFlightRow::new(self.lanes, turn, 0).requeue(row);
         }
     }
 
@@ -296,13 +297,9 @@ impl TakenRows<'_> {
 impl Drop for TakenRows<'_> {
     fn drop(&mut self) {
         for (row, turn) in self.turns.drain() {
-            in_flight_row(self.lanes, turn, 0).requeue(row);
+            InFlightRow::new(self.lanes, turn, 0).requeue(row);
         }
     }
-}
-
-fn in_flight_row(lanes: &Arc<TopicLanes>, turn: Turn, epoch: i32) -> InFlightRow {
-    InFlightRow { lanes: Arc::clone(lanes), ownership: turn.ownership, key: turn.key, epoch, sequence: turn.sequence }
 }
 
 /// How a row is sent; `None` if its lane has no producer now, or an earlier row of its key failed.
@@ -310,7 +307,10 @@ fn send_mode(lanes: &TopicLanes, in_flight: &InFlightRow) -> Option<SendMode> {
     match &in_flight.sequence {
         None => Some(SendMode::Plain),
         Some(sequence) if sequence.has_failed() => None,
-        Some(sequence) => lanes.fenced(in_flight.ownership).map(|by| SendMode::Fenced(by, sequence.clone())),
+        Some(sequence) => {
+            let by = lanes.fenced(in_flight.ownership)?;
+            Some(SendMode::Fenced(by, sequence.clone(), in_flight.row.clone()))
+        }
     }
 }
 
@@ -325,7 +325,8 @@ fn offer(
     room: &mut Reservation,
 ) -> bool {
     let (key, is_resend, lease_ends_at) = (row.key, row.failures > 0, turn.valid_until);
-    let in_flight = in_flight_row(lanes, turn, row.epoch);
+    let mut in_flight = InFlightRow::new(lanes, turn, row.epoch);
+    in_flight.row = lanes.topic.config.is_exactly_once().then(|| OutboxRow::new(key));
     let send_mode =
         send_mode(lanes, &in_flight).filter(|_| may_work(engine, lanes) && (alone || !lanes.topic.is_gated()));
     let Some(send_mode) = send_mode else {
@@ -376,7 +377,7 @@ async fn send_suspects(
             // The answer may take longer; then the others stay suspects.
             let _ = timeout(patience, lanes.topic.wait_until_idle()).await;
         } else if let Some(turn) = taken.turns.remove(&row.key) {
-            in_flight_row(lanes, turn, row.epoch).block(row.key, engine.clock.now() + LANE_RECHECK);
+            InFlightRow::new(lanes, turn, row.epoch).block(row.key, engine.clock.now() + LANE_RECHECK);
         }
     }
     has_sent

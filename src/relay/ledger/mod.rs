@@ -154,13 +154,13 @@ impl<L: Clone> Ledger<L> {
     }
 
     /// [`remove`](Self::remove) for many, under one lock.
-    pub(crate) fn remove_all(&self, rows: &[RowKey]) {
+    pub(crate) fn remove_all(&self, rows: &[RowKey]) -> Vec<Entry<L>> {
         let mut inner = self.lock();
         let removed: Vec<Entry<L>> = rows.iter().filter_map(|row| self.remove_entry(&mut inner, *row)).collect();
         self.in_flight.set(inner.rows.len() as f64);
         drop(inner);
-        drop(removed);
         self.changed.notify_waiters();
+        removed
     }
 
     /// The lease under which a row is held, if it still is.

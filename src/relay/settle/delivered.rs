@@ -10,6 +10,7 @@ use crate::crash_points::crash_point;
 use crate::limits::{SETTLE_RETRY_INTERVAL, WRITE_RETRY_MAX, WRITE_RETRY_MIN};
 use crate::metrics;
 use crate::relay::engine::Engine;
+use crate::relay::engine::rows::Holder;
 use crate::relay::engine::stop::Stage;
 use crate::relay::engine::store_call::store_call;
 use crate::repeated::warn_once_a_minute;
@@ -90,7 +91,7 @@ async fn remove(engine: &Engine, batch: &mut SettleBatch, locking: Locking) -> R
     if matches!(batch, SettleBatch::Kept(_)) {
         engine.ledger.count_kept(removed.iter());
     }
-    engine.ledger.remove_all(&removed);
+    forget(engine, &removed);
     let removed: HashSet<RowKey> = removed.into_iter().collect();
     batch.retain(|row| !removed.contains(row));
     Ok(())
@@ -108,8 +109,17 @@ async fn check_missing(engine: &Engine, missing: &SettleBatch) -> Result<(), Sto
     ::metrics::counter!(metrics::SETTLE_MISSED, "found" => "dead_letter").increment(dead as u64);
     let nowhere = missing.len().saturating_sub(dead);
     ::metrics::counter!(metrics::SETTLE_MISSED, "found" => "nowhere").increment(nowhere as u64);
-    engine.ledger.remove_all(&missing.keys());
+    forget(engine, &missing.keys());
     Ok(())
+}
+
+/// Forgets rows that have left the table.
+fn forget(engine: &Engine, rows: &[RowKey]) {
+    for entry in engine.ledger.remove_all(rows) {
+        if let Holder::Lane(in_flight) = entry.holder {
+            in_flight.settled();
+        }
+    }
 }
 
 /// Settles a row later, outside of the workers.

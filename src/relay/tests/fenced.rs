@@ -14,7 +14,7 @@ use crate::lane::lane_of;
 use crate::limits::{LANE_FENCES_AT_ONCE_MAX, LANE_KEY_IN_FLIGHT_MAX, LANES};
 use crate::message::{Envelope, MessageId};
 use crate::relay::StartError;
-use crate::store::{Call, RowKey};
+use crate::store::{Call, Fault, RowKey};
 use crate::topic::{OnFailedKey, Topic};
 use crate::transport::{
     FailureClass, FencedLane, LaneName, MemoryTransport, Receipt, ScriptedResponse, Transport, TransportError,
@@ -345,4 +345,43 @@ async fn a_fence_that_panics_is_retried_and_delays_no_other() {
     let _relay = world.relay().transport(slow).start().await.unwrap();
     world.drained().await;
     assert_eq!(world.broker.sends(), 40);
+}
+
+/// The answer to a message that the broker has is lost.
+#[tokio::test(start_paused = true)]
+async fn what_an_exactly_once_lane_has_delivered_is_settled_and_not_sent_again() {
+    for (topic, copies) in [(topic(), 2), (topic().exactly_once(), 1)] {
+        let world = world_with(topic);
+        world.broker.respond_next(1, ScriptedResponse::StoreThenFail(FailureClass::Temporary));
+        let row = world.commit_keyed("a");
+        let _relay = world.start().await;
+        world.drained().await;
+        let delivered: Vec<MessageId> = world.broker.delivered().iter().map(|sent| sent.message_id).collect();
+        assert_eq!(delivered, vec![row.message_id; copies]);
+    }
+}
+
+/// Its rows are settled by the next owner, which has not sent them.
+#[tokio::test(start_paused = true)]
+async fn what_a_dead_owner_of_an_exactly_once_lane_has_delivered_is_not_sent_again() {
+    let world = world_with(topic().exactly_once());
+    let other = world.neighbour();
+    let first = world.start().await;
+    world.until("one owns all", || owned(&first) == 16).await;
+    (0..9).for_each(|_| world.store.inject(Call::Settle, Fault::Slow(Duration::from_secs(3600))));
+    let rows = commit(&world, 3);
+    world.delivered(3).await;
+    drop(first);
+    assert_eq!(world.store.live_rows().len(), 3, "settled, so the test shows nothing");
+    let _second = other.start().await;
+    world.drained().await;
+    assert_eq!(ids(&rows), world.broker.delivered().iter().map(|sent| sent.message_id).collect::<Vec<_>>());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transport_without_exactly_once_lanes_is_refused_at_start() {
+    let world = world_with(topic().exactly_once());
+    let slow = Slow::new(&world, Duration::ZERO, 0);
+    let refused = world.relay().transport(slow).start().await.unwrap_err();
+    assert!(matches!(refused, StartError::CannotSendOnce { .. }), "{refused}");
 }

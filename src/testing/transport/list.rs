@@ -23,6 +23,7 @@ macro_rules! __transport_cases {
             fencing_a_lane_shuts_out_the_previous_owner,
             fenced_lane_keeps_the_order_of_a_sequence,
             refused_message_stops_only_its_own_sequence,
+            exactly_once_lane_sends_no_row_twice,
         }
     };
 }

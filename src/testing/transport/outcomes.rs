@@ -69,6 +69,7 @@ impl OutcomeRecorder {
             envelope,
             receipt: self.receipt(id),
             sequence: sequence.clone(),
+            row: None,
         };
         lane.send_all(messages.into_iter().map(message).collect());
     }

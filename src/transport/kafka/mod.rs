@@ -32,10 +32,12 @@ use async_trait::async_trait;
 use self::blocking::blocking;
 use self::client::Client;
 use self::context::SendContext;
+use self::fenced::Fence;
 use self::metadata_lookup::MetadataLookups;
 use self::partitioner::{PartitionFn, Partitioner};
 use self::topics::TopicSpec;
-use super::{FailureClass, FencedLane, LaneName, Outcome, Receipt, Transport, TransportError};
+use super::{FailureClass, FencedLane, LaneName, Outcome, Receipt, RowLookup, Transport, TransportError};
+use crate::crash_points::crash_point;
 use crate::limits::{KAFKA_ADMIN_TIMEOUT, KAFKA_FENCE_PREFIX};
 use crate::message::Envelope;
 use crate::topic::Topic;
@@ -97,6 +99,12 @@ impl KafkaTransport {
             topics: Vec::new(),
         }
     }
+
+    async fn fence_lane(&self, lane: &LaneName) -> Result<Fence, TransportError> {
+        let (partitioner, within) = (Arc::clone(&self.partitioner), self.delivery_timeout);
+        let id = format!("{}/{lane}", self.fence_prefix);
+        blocking(move || Fence::new(partitioner, id, within)).await?
+    }
 }
 
 #[async_trait]
@@ -121,7 +129,10 @@ impl Transport for KafkaTransport {
             blocking(move || fenced::check(&client, within)).await??;
         }
         self.probe().await?;
-        topics::prepare(&self.client, &self.topics).await?;
+        let lanes = topics.iter().filter(|topic| topic.is_exactly_once()).filter_map(|topic| {
+            Some((fenced::progress::topic_of(topic.name()), topic.lane_count()?))
+        });
+        topics::prepare(&self.client, &self.topics, lanes.collect()).await?;
         let names: Vec<Arc<str>> = topics.iter().map(Topic::shared_name).collect();
         let client = Arc::clone(&self.client);
         blocking(move || names.iter().try_for_each(|topic| client.refresh_partitions(topic, KAFKA_ADMIN_TIMEOUT)))
@@ -170,9 +181,20 @@ impl Transport for KafkaTransport {
 
     /// Uses a producer for this lane alone, with a transactional id.
     async fn fence(&self, lane: LaneName) -> Result<Arc<dyn FencedLane>, TransportError> {
-        let (partitioner, within) = (Arc::clone(&self.partitioner), self.delivery_timeout);
-        let id = format!("{}/{lane}", self.fence_prefix);
-        blocking(move || fenced::fence(partitioner, id, within)).await?
+        self.fence_lane(&lane).await?.open(Vec::new())
+    }
+
+    fn supports_exactly_once(&self) -> bool {
+        true
+    }
+
+    /// Each transaction also stores, in a compacted topic, what it delivers.
+    async fn fence_exactly_once(&self, lane: LaneName, rows: RowLookup) -> Result<Arc<dyn FencedLane>, TransportError> {
+        let mut fence = self.fence_lane(&lane).await?;
+        let (fence, delivered) = blocking(move || fence.recover(&lane).map(|delivered| (fence, delivered))).await??;
+        let delivered = rows.existing(delivered).await?;
+        crash_point!(LANE_RECOVERED);
+        fence.open(delivered)
     }
 
     async fn flush(&self, within: Duration) -> usize {

@@ -48,6 +48,30 @@ pub(super) async fn check<'a>(
     }
 }
 
+/// Fails if a progress topic has not a partition for each lane, or does not keep the last record of each.
+pub(super) async fn check_progress(
+    cluster: &impl Cluster,
+    topic: &KafkaTopic,
+    lanes: u16,
+) -> Result<(), TransportError> {
+    let ends_at = Instant::now() + KAFKA_TOPIC_PROPAGATION_MAX;
+    let name = || Arc::clone(&topic.name);
+    let refused = |problem| Err(TransportError::new(FailureClass::Topic, UnfitProgress { topic: name(), problem }));
+    let Some(shape) = retry_until_known(ends_at, async || cluster.shape(topic).await).await? else {
+        return refused("it does not exist: create it, or give this user the right to".to_owned());
+    };
+    if shape.partitions < usize::from(lanes) {
+        return refused(format!("it has {} partitions, and {lanes} lanes need one each: add the rest", shape.partitions));
+    }
+    let Some(settings) = retry_until_known(ends_at, async || cluster.settings(topic).await).await? else {
+        return refused("its settings are not shown: give this user the right DescribeConfigs on it".to_owned());
+    };
+    match settings.get("cleanup.policy").and_then(Option::as_deref) {
+        Some("compact") => Ok(()),
+        found => refused(format!("its cleanup.policy is {}: set it to compact", found.unwrap_or("not shown"))),
+    }
+}
+
 async fn compare(
     cluster: &impl Cluster,
     topic: &KafkaTopic,
@@ -102,6 +126,13 @@ async fn retry_until_known<T>(
 )]
 struct NoSettings {
     topic: Arc<str>,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("topic {topic:?}, in which an exactly-once topic notes what is delivered, does not do: {problem}")]
+struct UnfitProgress {
+    topic: Arc<str>,
+    problem: String,
 }
 
 /// What differs from a topic's configuration, as a text.
@@ -195,6 +226,19 @@ mod tests {
         let hidden = text_of(&Propagating::new(0, usize::MAX)).await.unwrap_or_default();
         assert!(hidden.contains("DescribeConfigs"), "{hidden}");
         assert!(began.elapsed() < KAFKA_TOPIC_PROPAGATION_MAX * 2 + KAFKA_ADMIN_POLL_INTERVAL * 4);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_progress_topic_has_a_partition_for_each_lane_and_is_compacted() {
+        let text = async |cluster: Propagating, lanes| {
+            let checked = check_progress(&cluster, &KafkaTopic::new("outbox-progress.ledger"), lanes).await;
+            checked.err().map(|error| error.to_string()).unwrap_or_default()
+        };
+        assert_eq!(text(Propagating::new(3, 3), 3).await, "");
+        assert!(text(Propagating::new(0, 0), 4).await.contains("4 lanes need one each"));
+        let deleted = Propagating { policy: "compact,delete", ..Propagating::new(0, 0) };
+        assert!(text(deleted, 3).await.contains("set it to compact"));
+        assert!(text(Propagating::new(usize::MAX, 0), 3).await.contains("does not exist"));
     }
 
     #[tokio::test(start_paused = true)]

@@ -10,7 +10,7 @@ use super::classify::class_of;
 use super::client::Client;
 use super::topic::KafkaTopic;
 use super::topic_check::{self, Cluster, Settings, TopicLayout};
-use crate::limits::KAFKA_ADMIN_TIMEOUT;
+use crate::limits::{KAFKA_ADMIN_TIMEOUT, KAFKA_PROGRESS_SEGMENT_BYTES};
 use crate::transport::{FailureClass, TransportError};
 
 /// Stands for the cluster's default in a request.
@@ -23,9 +23,14 @@ pub(super) struct TopicSpec {
     pub(super) create: bool,
 }
 
-/// Creates the topics that are to be created, and compares every topic.
-pub(super) async fn prepare(client: &Arc<Client>, specs: &[TopicSpec]) -> Result<(), TransportError> {
-    if specs.is_empty() {
+/// Creates the topics that are to be created, and compares every topic. `progress` are the progress topics of exactly-once topics,
+/// with their lanes.
+pub(super) async fn prepare(
+    client: &Arc<Client>,
+    specs: &[TopicSpec],
+    progress: Vec<(Arc<str>, u16)>,
+) -> Result<(), TransportError> {
+    if specs.is_empty() && progress.is_empty() {
         return Ok(());
     }
     let specs = specs.to_vec();
@@ -35,16 +40,33 @@ pub(super) async fn prepare(client: &Arc<Client>, specs: &[TopicSpec]) -> Result
     blocking(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
         let runtime = runtime.map_err(|error| TransportError::new(FailureClass::Temporary, error))?;
-        runtime.block_on(prepare_by(&Admin::new(&client)?, &specs))
+        runtime.block_on(prepare_by(&Admin::new(&client)?, &specs, &progress))
     })
     .await?
 }
 
-async fn prepare_by(admin: &Admin<'_>, specs: &[TopicSpec]) -> Result<(), TransportError> {
+async fn prepare_by(
+    admin: &Admin<'_>,
+    specs: &[TopicSpec],
+    progress: &[(Arc<str>, u16)],
+) -> Result<(), TransportError> {
     for TopicSpec { topic, .. } in specs.iter().filter(|specs| specs.create) {
         admin.create(topic).await?;
     }
-    topic_check::check(admin, specs.iter().map(|specs| &specs.topic)).await
+    topic_check::check(admin, specs.iter().map(|specs| &specs.topic)).await?;
+    for (name, lanes) in progress {
+        let is_given = specs.iter().any(|spec| spec.topic.name == *name);
+        if !is_given {
+            admin.create(&progress_topic(name, *lanes)).await?;
+        }
+        topic_check::check_progress(admin, &KafkaTopic::new(Arc::clone(name)), *lanes).await?;
+    }
+    Ok(())
+}
+
+fn progress_topic(name: &Arc<str>, lanes: u16) -> KafkaTopic {
+    let topic = KafkaTopic::new(Arc::clone(name)).partitions(lanes.into()).config("cleanup.policy", "compact");
+    topic.config("segment.bytes", KAFKA_PROGRESS_SEGMENT_BYTES.to_string())
 }
 
 struct Admin<'a> {

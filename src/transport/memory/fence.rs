@@ -18,6 +18,10 @@ impl Fence {
         Self { lane, number, is_open: Arc::new(AtomicBool::new(true)) }
     }
 
+    pub(super) fn lane(&self) -> &LaneName {
+        &self.lane
+    }
+
     pub(super) fn is_open(&self) -> bool {
         self.is_open.load(Ordering::Acquire)
     }

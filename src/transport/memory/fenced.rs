@@ -2,7 +2,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::fence::Fence;
-use super::state::{Inner, Sent};
+use super::state::{Inner, Sent, SentInLane};
 use crate::transport::{FencedLane, FencedMessage, LaneName};
 
 /// A fenced lane of the in-process broker.
@@ -25,8 +25,9 @@ impl MemoryLane {
 
 impl FencedLane for MemoryLane {
     fn send_all(&self, messages: Vec<FencedMessage>) {
-        for FencedMessage { envelope, receipt, sequence } in messages {
-            Inner::take(&self.inner, Sent { envelope, receipt, lane: Some((self.fence.clone(), sequence)) });
+        for FencedMessage { envelope, receipt, sequence, row } in messages {
+            let lane = Some(SentInLane { fence: self.fence.clone(), sequence, row });
+            Inner::take(&self.inner, Sent { envelope, receipt, lane });
         }
     }
 

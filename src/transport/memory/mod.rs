@@ -15,7 +15,7 @@ use async_trait::async_trait;
 
 use self::fenced::MemoryLane;
 use self::state::{Inner, Sent};
-use super::{FailureClass, FencedLane, LaneName, Receipt, Transport, TransportError};
+use super::{FailureClass, FencedLane, LaneName, Receipt, RowLookup, Transport, TransportError};
 use crate::message::Envelope;
 use crate::topic::Topic;
 
@@ -225,6 +225,18 @@ impl Transport for MemoryTransport {
     async fn fence(&self, lane: LaneName) -> Result<Arc<dyn FencedLane>, TransportError> {
         self.inner.is_up()?;
         Ok(Arc::new(MemoryLane::new(&self.inner, lane)))
+    }
+
+    fn supports_exactly_once(&self) -> bool {
+        true
+    }
+
+    async fn fence_exactly_once(&self, lane: LaneName, rows: RowLookup) -> Result<Arc<dyn FencedLane>, TransportError> {
+        let fenced = self.fence(lane.clone()).await?;
+        let delivered = self.inner.state().once.get(&lane).cloned().unwrap_or_default();
+        let existing = rows.existing(delivered.into_iter().collect()).await?;
+        self.inner.state().once.insert(lane, existing.into_iter().collect());
+        Ok(fenced)
     }
 
     async fn flush(&self, within: Duration) -> usize {

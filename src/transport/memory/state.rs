@@ -1,4 +1,4 @@
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::pin::pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,14 +9,24 @@ use super::fence::Fence;
 use super::script::{Script, ScriptedResponse};
 use crate::limits::MEMORY_DELIVERY_TIMEOUT;
 use crate::message::Envelope;
-use crate::transport::{FailureClass, KeySequence, LaneName, Outcome, Receipt, TransportError};
+use crate::transport::{
+    FailureClass, KeySequence, LaneName, Outcome, OutboxRow, OutboxRowId, Receipt, TransportError,
+};
 
 #[derive(Debug)]
 pub(super) struct Sent {
     pub(super) envelope: Envelope,
     pub(super) receipt: Receipt,
-    /// The lane and the sequence, for a fenced topic.
-    pub(super) lane: Option<(Fence, KeySequence)>,
+    /// For a fenced topic.
+    pub(super) lane: Option<SentInLane>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct SentInLane {
+    pub(super) fence: Fence,
+    pub(super) sequence: KeySequence,
+    /// On an exactly-once lane.
+    pub(super) row: Option<OutboxRow>,
 }
 
 #[derive(Debug, Default)]
@@ -44,6 +54,8 @@ pub(super) struct State {
     never_answered: Vec<Sent>,
     /// How often each lane was fenced.
     pub(super) fences: HashMap<LaneName, u64>,
+    /// What exactly-once lanes have delivered, and may not have settled.
+    pub(super) once: HashMap<LaneName, HashSet<OutboxRowId>>,
 }
 
 impl Default for State {
@@ -61,6 +73,7 @@ impl Default for State {
             travelling: VecDeque::new(),
             never_answered: Vec::new(),
             fences: HashMap::new(),
+            once: HashMap::new(),
         }
     }
 }
@@ -82,17 +95,32 @@ impl State {
     /// Decides a message's outcome; `None` means that it is never answered.
     fn decide(&mut self, sent: Sent) -> Option<(Receipt, Outcome)> {
         let lane = sent.lane.clone();
-        let refused = lane.as_ref().and_then(|(fence, sequence)| fence.refuses(sequence, &self.fences));
+        let refused = lane.as_ref().and_then(|lane| lane.fence.refuses(&lane.sequence, &self.fences));
         let answered = match refused {
             Some(error) => Some((sent.receipt, Outcome::Failed(error))),
+            None if lane.as_ref().is_some_and(|lane| self.has_delivered(lane)) => {
+                Some((sent.receipt, Outcome::Delivered))
+            }
             None => self.respond(sent),
         };
         let outcome = answered.as_ref().map(|(_, outcome)| outcome);
-        if let Some((fence, sequence)) = lane.filter(|_| !matches!(outcome, Some(Outcome::Delivered))) {
-            sequence.fail();
-            outcome.into_iter().for_each(|outcome| fence.observe(outcome));
+        if let Some(lane) = lane.filter(|_| !matches!(outcome, Some(Outcome::Delivered))) {
+            lane.sequence.fail();
+            outcome.into_iter().for_each(|outcome| lane.fence.observe(outcome));
         }
         answered
+    }
+
+    fn has_delivered(&self, lane: &SentInLane) -> bool {
+        let delivered = self.once.get(lane.fence.lane());
+        lane.row.as_ref().zip(delivered).is_some_and(|(row, delivered)| delivered.contains(&row.id()))
+    }
+
+    fn store(&mut self, envelope: Envelope, lane: Option<SentInLane>) {
+        self.stored.push(envelope);
+        if let Some(SentInLane { fence, row: Some(row), .. }) = lane {
+            self.once.entry(fence.lane().clone()).or_default().insert(row.id());
+        }
     }
 
     fn respond(&mut self, sent: Sent) -> Option<(Receipt, Outcome)> {
@@ -102,13 +130,13 @@ impl State {
         let Sent { envelope, receipt, lane } = sent;
         let outcome = match self.script.response(&envelope) {
             ScriptedResponse::Deliver => {
-                self.stored.push(envelope);
+                self.store(envelope, lane);
                 Outcome::Delivered
             }
             ScriptedResponse::Busy => Outcome::Busy,
             ScriptedResponse::Fail(class) => scripted(class),
             ScriptedResponse::StoreThenFail(class) => {
-                self.stored.push(envelope);
+                self.store(envelope, lane);
                 scripted(class)
             }
             ScriptedResponse::Silence => {
@@ -136,8 +164,8 @@ impl Inner {
             if state.in_flight() >= state.queue_max {
                 drop(state);
                 this.notify();
-                if let Some((_, sequence)) = &sent.lane {
-                    sequence.fail();
+                if let Some(lane) = &sent.lane {
+                    lane.sequence.fail();
                 }
                 return sent.receipt.complete(Outcome::Busy);
             }

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::any_shop::Database;
 use super::ordered::Ordered;
-use super::owner::{Ends, Script};
+use super::owner::{Ends, Script, Sends};
 use crate::transport::half_rocketmq::crash::TESTED as HALF_TESTED;
 
 /// Those of unordered topics alone.
@@ -16,7 +16,7 @@ const UNORDERED_ONLY: &[&str] =
     &["relay::confirmed", "relay::extended", "sweeper::claimed", "sweeper::closing", "sweeper::closed"];
 
 /// Before the first send of its process.
-const BEFORE_ALL: &[&str] = &["lane::renewed", "lane::fenced"];
+const BEFORE_ALL: &[&str] = &["lane::renewed", "lane::fenced", "lane::recovered"];
 
 /// With a message at the broker that is not settled.
 const BEHIND_THE_BROKER: &[&str] = &["relay::acknowledged", "relay::settling", "lane::committed"];
@@ -38,8 +38,8 @@ fn script_for(step: &str, ordered: &Ordered) -> Script {
 }
 
 /// Kills an owner at a step, lets another take over, and audits.
-async fn dies_at(step: &str, is_fenced: bool) {
-    let Some(ordered) = Ordered::open(Database::Postgres, is_fenced).await else { return };
+async fn dies_at(step: &str, sends: Sends) {
+    let Some(ordered) = Ordered::open(Database::Postgres, sends).await else { return };
     let mut owner = script_for(step, &ordered).spawn();
     owner.wait_until_killed().await;
     let unsettled: HashSet<Uuid> = ordered.shop.at.unsettled().await.into_iter().collect();
@@ -51,6 +51,9 @@ async fn dies_at(step: &str, is_fenced: bool) {
     ordered.shop.wait_until_drained().await;
     assert!(relay.shutdown(Duration::from_secs(20)).await.is_clean(), "at {step}");
     let audit = ordered.audit().await;
+    if sends == Sends::Once {
+        return assert_eq!(audit.duplicates, 0, "at {step}: {audit:?}");
+    }
     let explained = if BEFORE_ALL.contains(&step) { HashSet::new() } else { unsettled };
     let unexplained: Vec<&Uuid> = audit.duplicate_ids.difference(&explained).collect();
     assert!(unexplained.is_empty(), "at {step}, sent again: {unexplained:?}");
@@ -58,33 +61,44 @@ async fn dies_at(step: &str, is_fenced: bool) {
 }
 
 macro_rules! at_each_step {
-    ($($test:ident = $step:literal, $is_fenced:literal;)+) => {
+    ($($test:ident = $step:literal, $sends:ident;)+) => {
         $(#[tokio::test(flavor = "multi_thread")]
         async fn $test() {
-            dies_at($step, $is_fenced).await;
+            dies_at($step, Sends::$sends).await;
         })+
 
         /// The steps that are tested here.
         pub(super) const TESTED: &[&str] = &[$($step,)+];
+
+        /// An exactly-once topic has no duplicate, wherever its owner dies.
+        mod once {
+            use super::*;
+
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $test() {
+                dies_at($step, Sends::Once).await;
+            })+
+        }
     };
 }
 
 at_each_step! {
-    after_commit = "hook::committed", false;
-    after_handing_over = "hook::handed_over", false;
-    after_taking_lanes = "lane::renewed", false;
-    after_fencing_a_lane = "lane::fenced", true;
-    after_reading_rows = "lane::loaded", false;
-    after_a_send = "relay::sent", false;
-    before_the_broker_commits = "lane::committing", true;
-    after_the_broker_committed = "lane::committed", true;
-    at_an_acknowledgement = "relay::acknowledged", false;
-    before_the_settle = "relay::settling", false;
-    after_the_settle = "relay::settled", false;
-    before_recording_a_failure = "relay::failing", false;
-    before_dead_lettering = "relay::dead_lettering", false;
-    before_handing_lanes_over = "lane::releasing", false;
-    after_handing_lanes_over = "lane::released", false;
+    after_commit = "hook::committed", Plain;
+    after_handing_over = "hook::handed_over", Plain;
+    after_taking_lanes = "lane::renewed", Plain;
+    after_fencing_a_lane = "lane::fenced", Fenced;
+    after_recovering_a_lane = "lane::recovered", Once;
+    after_reading_rows = "lane::loaded", Plain;
+    after_a_send = "relay::sent", Plain;
+    before_the_broker_commits = "lane::committing", Fenced;
+    after_the_broker_committed = "lane::committed", Fenced;
+    at_an_acknowledgement = "relay::acknowledged", Plain;
+    before_the_settle = "relay::settling", Plain;
+    after_the_settle = "relay::settled", Plain;
+    before_recording_a_failure = "relay::failing", Plain;
+    before_dead_lettering = "relay::dead_lettering", Plain;
+    before_handing_lanes_over = "lane::releasing", Plain;
+    after_handing_lanes_over = "lane::released", Plain;
 }
 
 #[test]

@@ -9,7 +9,7 @@ use xtask::test_servers;
 use super::any_shop::{AnyShop, Database};
 use super::audit::{count_written, read_records};
 use super::ordered::Ordered;
-use super::owner::{LANE_LEASE, until, until_all_owned, until_shared};
+use super::owner::{LANE_LEASE, Sends, until, until_all_owned, until_shared};
 use super::shop::Shop;
 
 /// With messages in a transaction of the broker's that nobody has committed.
@@ -28,8 +28,8 @@ async fn never_committed(shop: &AnyShop) -> usize {
     written - stored(shop).await
 }
 
-async fn owner_is_killed(on: Database) {
-    let Some(ordered) = Ordered::open(on, true).await else { return };
+async fn owner_is_killed(on: Database, sends: Sends) {
+    let Some(ordered) = Ordered::open(on, sends).await else { return };
     let (outbox, mut connection) = (ordered.outbox(), ordered.shop.connect().await);
     let relay = ordered.relay().await;
     let mut other = ordered.spawn_that_dies(IN_A_TRANSACTION, 1);
@@ -44,13 +44,14 @@ async fn owner_is_killed(on: Database) {
     tracing::info!(?waited, ?bound, "the last message of a killed owner's lanes was settled");
     assert!(waited < bound + Duration::from_secs(3), "{waited:?}");
     assert!(never_committed(&ordered.shop).await > 0, "nothing was in flight, so the test shows nothing");
-    ordered.audit().await;
+    let audit = ordered.audit().await;
+    assert!(audit.duplicates == 0 || sends != Sends::Once, "{audit:?}");
     assert!(relay.shutdown(Duration::from_secs(20)).await.is_clean());
 }
 
 /// Stopped with messages under way, it goes on when others have sent them and more.
-async fn owner_is_stopped(on: Database) {
-    let Some(ordered) = Ordered::open(on, true).await else { return };
+async fn owner_is_stopped(on: Database, sends: Sends) {
+    let Some(ordered) = Ordered::open(on, sends).await else { return };
     let (outbox, mut connection) = (ordered.outbox(), ordered.shop.connect().await);
     let relay = ordered.relay().await;
     let mut other = ordered.spawn_that_stops(IN_A_TRANSACTION, 1);
@@ -68,16 +69,16 @@ async fn owner_is_stopped(on: Database) {
     ordered.place(&mut connection, &outbox, 100..150).await;
     other.end_and_wait().await;
     ordered.shop.wait_until_drained().await;
-    ordered.audit().await;
+    let audit = ordered.audit().await;
+    assert!(audit.duplicates == 0 || sends != Sends::Once, "{audit:?}");
     assert!(relay.shutdown(Duration::from_secs(20)).await.is_clean());
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_broker_killed_in_transactions_loses_nothing_and_no_order() {
+async fn broker_is_killed(sends: Sends) {
     let Some(database) = test_servers::shared_or_skip(ServerKind::Postgres) else { return };
     let Some(mut broker) = test_servers::own_or_skip(Kafka::start(&kafka::Options::default())) else { return };
     let shop = AnyShop::on_postgres(Shop::open_on(&database, &broker.bootstrap()).await).await;
-    let ordered = Ordered::of(shop, true);
+    let ordered = Ordered::of(shop, sends);
     let (outbox, mut connection) = (ordered.outbox(), ordered.shop.connect().await);
     let relay = ordered.relay().await;
     until_all_owned(&relay).await;
@@ -93,12 +94,13 @@ async fn a_broker_killed_in_transactions_loses_nothing_and_no_order() {
         ordered.place(&mut connection, &outbox, first + 300..first + 400).await;
         ordered.shop.wait_until_drained().await;
     }
-    ordered.audit().await;
+    let audit = ordered.audit().await;
+    assert!(audit.duplicates == 0 || sends != Sends::Once, "{audit:?}");
     assert!(relay.shutdown(Duration::from_secs(20)).await.is_clean());
 }
 
-async fn join_and_leave(on: Database) {
-    let Some(ordered) = Ordered::open(on, true).await else { return };
+async fn join_and_leave(on: Database, sends: Sends) {
+    let Some(ordered) = Ordered::open(on, sends).await else { return };
     let (outbox, mut connection) = (ordered.outbox(), ordered.shop.connect().await);
     let relay = ordered.relay().await;
     until_all_owned(&relay).await;
@@ -120,41 +122,76 @@ async fn join_and_leave(on: Database) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_broker_killed_in_transactions_loses_nothing_and_no_order() {
+    broker_is_killed(Sends::Fenced).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broker_killed_in_exactly_once_transactions_makes_no_duplicate() {
+    broker_is_killed(Sends::Once).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_killed_owner_is_replaced_without_waiting_for_its_messages() {
-    owner_is_killed(Database::Postgres).await;
+    owner_is_killed(Database::Postgres, Sends::Fenced).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_owner_is_replaced_without_waiting_for_its_messages_on_mariadb() {
-    owner_is_killed(Database::Mariadb).await;
+    owner_is_killed(Database::Mariadb, Sends::Fenced).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_owner_is_replaced_without_waiting_for_its_messages_on_sqlite() {
-    owner_is_killed(Database::Sqlite).await;
+    owner_is_killed(Database::Sqlite, Sends::Fenced).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_from_an_owner_stopped_past_its_lease_arrives() {
-    owner_is_stopped(Database::Postgres).await;
+    owner_is_stopped(Database::Postgres, Sends::Fenced).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_from_an_owner_stopped_past_its_lease_arrives_on_mariadb() {
-    owner_is_stopped(Database::Mariadb).await;
+    owner_is_stopped(Database::Mariadb, Sends::Fenced).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn joining_and_leaving_owners_of_a_fenced_topic_duplicate_nothing() {
-    join_and_leave(Database::Postgres).await;
+    join_and_leave(Database::Postgres, Sends::Fenced).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn joining_and_leaving_owners_of_a_fenced_topic_duplicate_nothing_on_mariadb() {
-    join_and_leave(Database::Mariadb).await;
+    join_and_leave(Database::Mariadb, Sends::Fenced).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn joining_and_leaving_owners_of_a_fenced_topic_duplicate_nothing_on_sqlite() {
-    join_and_leave(Database::Sqlite).await;
+    join_and_leave(Database::Sqlite, Sends::Fenced).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_owner_of_an_exactly_once_topic_is_replaced_without_a_duplicate() {
+    owner_is_killed(Database::Postgres, Sends::Once).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_owner_of_an_exactly_once_topic_stopped_past_its_lease_duplicates_nothing() {
+    owner_is_stopped(Database::Postgres, Sends::Once).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_owner_of_an_exactly_once_topic_is_replaced_without_a_duplicate_on_mariadb() {
+    owner_is_killed(Database::Mariadb, Sends::Once).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_owner_of_an_exactly_once_topic_stopped_past_its_lease_duplicates_nothing_on_mariadb() {
+    owner_is_stopped(Database::Mariadb, Sends::Once).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_owner_of_an_exactly_once_topic_is_replaced_without_a_duplicate_on_sqlite() {
+    owner_is_killed(Database::Sqlite, Sends::Once).await;
 }

@@ -9,25 +9,25 @@ use diesel_outbox::relay::Relay;
 
 use super::any_shop::{AnyConnection, AnyShop, Database};
 use super::audit::{Audit, read_records};
-use super::owner::{LANE_LEASE, Owner, Script, start, topic_of, until_all_owned, until_shared};
+use super::owner::{LANE_LEASE, Owner, Script, Sends, start, topic_of, until_all_owned, until_shared};
 
 /// A shop whose topic is ordered.
 pub(super) struct Ordered {
     pub(super) shop: AnyShop,
-    is_fenced: bool,
+    sends: Sends,
 }
 
 impl Ordered {
-    pub(super) async fn open(on: Database, is_fenced: bool) -> Option<Self> {
-        Some(Self::of(AnyShop::open(on).await?, is_fenced))
+    pub(super) async fn open(on: Database, sends: Sends) -> Option<Self> {
+        Some(Self::of(AnyShop::open(on).await?, sends))
     }
 
-    pub(super) fn of(shop: AnyShop, is_fenced: bool) -> Self {
-        Self { shop, is_fenced }
+    pub(super) fn of(shop: AnyShop, sends: Sends) -> Self {
+        Self { shop, sends }
     }
 
     pub(super) fn outbox(&self) -> Outbox {
-        Outbox::builder().topic(topic_of(&self.shop.at, self.is_fenced)).build().unwrap()
+        Outbox::builder().topic(topic_of(&self.shop.at, self.sends)).build().unwrap()
     }
 
     pub(super) async fn relay(&self) -> Relay {
@@ -35,7 +35,7 @@ impl Ordered {
     }
 
     pub(super) fn script(&self) -> Script {
-        Script::new(self.shop.on, &self.shop.at, self.is_fenced)
+        Script::new(self.shop.on, &self.shop.at, self.sends)
     }
 
     /// Another owner, in a process of its own.
@@ -92,7 +92,7 @@ impl Ordered {
 }
 
 async fn join_and_leave(on: Database) {
-    let Some(ordered) = Ordered::open(on, false).await else { return };
+    let Some(ordered) = Ordered::open(on, Sends::Plain).await else { return };
     let (outbox, mut connection) = (ordered.outbox(), ordered.shop.connect().await);
     let relay = ordered.relay().await;
     until_all_owned(&relay).await;
@@ -111,7 +111,7 @@ async fn join_and_leave(on: Database) {
 
 /// It dies of an acknowledgement, so that its next owner has a message to send that the broker has.
 async fn owner_is_killed(on: Database) {
-    let Some(ordered) = Ordered::open(on, false).await else { return };
+    let Some(ordered) = Ordered::open(on, Sends::Plain).await else { return };
     let (outbox, mut connection) = (ordered.outbox(), ordered.shop.connect().await);
     let relay = ordered.relay().await;
     let mut other = ordered.spawn_that_dies("relay::acknowledged", 10);
@@ -128,7 +128,7 @@ async fn owner_is_killed(on: Database) {
 
 /// Stopped at an acknowledgement, it goes on when others have sent that message and more.
 async fn owner_is_stopped(on: Database) {
-    let Some(ordered) = Ordered::open(on, false).await else { return };
+    let Some(ordered) = Ordered::open(on, Sends::Plain).await else { return };
     let (outbox, mut connection) = (ordered.outbox(), ordered.shop.connect().await);
     let relay = ordered.relay().await;
     for round in 0..2 {

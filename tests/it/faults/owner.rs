@@ -27,7 +27,7 @@ pub(super) struct Script {
     pub(super) database_url: String,
     pub(super) bootstrap: String,
     pub(super) topic: String,
-    pub(super) is_fenced: bool,
+    pub(super) sends: Sends,
     /// The folder with its instructions. Known when it is spawned.
     pub(super) folder: PathBuf,
     /// Orders placed before its relay starts.
@@ -45,6 +45,15 @@ pub(super) struct Script {
     pub(super) ends: Ends,
 }
 
+/// How the topic's lanes send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Sends {
+    Plain,
+    Fenced,
+    /// Fenced and exactly once.
+    Once,
+}
+
 /// When an owner leaves its lanes to others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Ends {
@@ -55,13 +64,13 @@ pub(super) enum Ends {
 }
 
 impl Script {
-    pub(super) fn new(on: Database, shop: &Shop, is_fenced: bool) -> Self {
+    pub(super) fn new(on: Database, shop: &Shop, sends: Sends) -> Self {
         Self {
             on,
             database_url: shop.database_url.clone(),
             bootstrap: shop.bootstrap.clone(),
             topic: shop.topic.clone(),
-            is_fenced,
+            sends,
             folder: PathBuf::new(),
             backlog: 0..0,
             orders: 0..0,
@@ -143,9 +152,9 @@ async fn an_owner_ends_when_it_is_notified() {
 }
 
 async fn run(script: Script) {
-    let Script { on, database_url, bootstrap, topic, is_fenced, folder, .. } = script;
+    let Script { on, database_url, bootstrap, topic, sends, folder, .. } = script;
     let shop = Shop { database_url, bootstrap, topic };
-    let mut topic = topic_of(&shop, is_fenced);
+    let mut topic = topic_of(&shop, sends);
     if script.dead_letters_at_once {
         topic = topic.attempts_max(1).on_failed_key(OnFailedKey::DeadLetter);
     }
@@ -185,12 +194,16 @@ async fn place_all(shop: &Shop, outbox: &Outbox, orders: Range<i32>) {
     }
 }
 
-pub(super) fn topic_of(shop: &Shop, is_fenced: bool) -> Topic {
+pub(super) fn topic_of(shop: &Shop, sends: Sends) -> Topic {
     let topic = Topic::new(shop.topic.as_str())
         .ordered_by_key()
         .lanes(LANES)
         .retry(Fixed::from(vec![Duration::from_millis(100)]));
-    if is_fenced { topic.fenced() } else { topic }
+    match sends {
+        Sends::Plain => topic,
+        Sends::Fenced => topic.fenced(),
+        Sends::Once => topic.fenced().exactly_once(),
+    }
 }
 
 pub(super) async fn start(on: Database, shop: &Shop, outbox: &Outbox, transport: impl Transport) -> Relay {

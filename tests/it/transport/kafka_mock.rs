@@ -119,6 +119,7 @@ mod conformance {
         frozen_broker_times_out_every_message,
         fencing_a_lane_shuts_out_the_previous_owner,
         refused_message_stops_only_its_own_sequence,
+        exactly_once_lane_sends_no_row_twice,
     }
 }
 

@@ -5,7 +5,7 @@ use super::super::{OutcomeRecorder, RecordedOutcome, TransportUnderTest};
 use super::missing_capability;
 use crate::transport::{FailureClass, FencedLane, KeySequence, LaneName, Transport};
 
-fn lane(topic: &str) -> LaneName {
+pub(super) fn lane(topic: &str) -> LaneName {
     LaneName { outbox: "outbox_messages".into(), topic: topic.into(), lane: 3 }
 }
 
@@ -14,7 +14,7 @@ async fn fenced(transport: &dyn Transport, topic: &str) -> Arc<dyn FencedLane> {
 }
 
 /// The payloads in a topic, in the order in which they are stored.
-async fn payloads(broker: &dyn TransportUnderTest, topic: &str) -> Vec<String> {
+pub(super) async fn payloads(broker: &dyn TransportUnderTest, topic: &str) -> Vec<String> {
     let stored = broker.stored(topic).await;
     stored.into_iter().map(|stored| String::from_utf8_lossy(&stored.payload.unwrap_or_default()).into_owned()).collect()
 }

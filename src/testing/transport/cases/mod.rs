@@ -2,11 +2,13 @@
 
 mod broker;
 mod delivery;
+mod exactly_once;
 mod fences;
 mod refusals;
 
 pub use broker::*;
 pub use delivery::*;
+pub use exactly_once::*;
 pub use fences::*;
 pub use refusals::*;
 

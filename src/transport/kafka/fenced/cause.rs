@@ -46,6 +46,24 @@ impl EndReason {
         Self { class: FailureClass::Aborted, text: text.into() }
     }
 
+    /// The record of what the lane delivered could not be stored.
+    pub(super) fn not_noted(producer: &LaneProducer, topic: &str, code: Code) -> Self {
+        if let Some(outage) = producer.context().outage() {
+            return Self::outage(outage);
+        }
+        let class = match class_of(code) {
+            FailureClass::Topic | FailureClass::Record | FailureClass::RecordRefused => FailureClass::Topic,
+            _ => FailureClass::Aborted,
+        };
+        Self { class, text: format!("topic {topic:?} did not take what the lane delivered: {code}").into() }
+    }
+
+    /// The database keeps too many rows that the lane delivered.
+    pub(super) fn unsettled() -> Self {
+        let text = "the database has not removed the rows that the lane delivered";
+        Self { class: FailureClass::Aborted, text: text.into() }
+    }
+
     pub(super) fn outage(outage: TransportError) -> Self {
         Self { class: outage.class(), text: outage.to_string().into() }
     }

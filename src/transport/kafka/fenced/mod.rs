@@ -2,6 +2,9 @@
 
 mod cause;
 mod context;
+mod job;
+pub(super) mod progress;
+mod recover;
 mod transaction;
 mod worker;
 
@@ -16,7 +19,8 @@ use rdkafka::producer::Producer as _;
 
 use self::cause::{EndReason, code_of};
 use self::context::{LaneContext, LaneProducer, log_disconnects};
-use self::transaction::Job;
+use self::job::Job;
+use self::progress::{Progress, ProgressPlace};
 use self::worker::Worker;
 use super::classify::class_of;
 use super::client::Client;
@@ -25,7 +29,7 @@ use super::error::BrokerError;
 use super::partitioner::Partitioner;
 use crate::injected_bugs::{InjectedBug, is_injected};
 use crate::limits::{KAFKA_COMMIT_TIMEOUT, KAFKA_FENCE_TIMEOUT, KAFKA_LANE_DRAIN};
-use crate::transport::{FailureClass, FencedLane, FencedMessage, TransportError};
+use crate::transport::{FailureClass, FencedLane, FencedMessage, LaneName, OutboxRowId, TransportError};
 
 /// Checks that a lane's client accepts these settings: it refuses some that the plain client accepts. Blocks, but
 /// contacts no broker.
@@ -33,22 +37,60 @@ pub(super) fn check(client: &Arc<Client>, delivery_timeout: Duration) -> Result<
     producer(client, "diesel-outbox-check", delivery_timeout).map(drop)
 }
 
-/// Creates a lane's producer. The brokers then refuse earlier producers of the lane and abort their open transactions.
-/// Blocks.
-pub(super) fn fence(
-    partitioner: Arc<Partitioner>,
+/// A lane whose earlier producers the brokers refuse. Their open transactions are aborted.
+pub(super) struct Fence {
     id: String,
+    partitioner: Arc<Partitioner>,
+    /// Taken when the lane opens.
+    producer: Option<LaneProducer>,
     delivery_timeout: Duration,
-) -> Result<Arc<dyn FencedLane>, TransportError> {
-    let id = if is_injected(InjectedBug::FenceSkipped) { format!("{id}-{}", std::process::id()) } else { id };
-    let producer = producer(&partitioner.client, &id, delivery_timeout)?;
-    producer.init_transactions(KAFKA_FENCE_TIMEOUT).map_err(|error| failed(&producer, &error))?;
-    let (sender, jobs) = channel();
-    let is_open = Arc::new(AtomicBool::new(true));
-    let worker = Worker { producer, jobs, is_open: Arc::clone(&is_open), delivery_timeout };
-    let started = thread::Builder::new().name("outbox-kafka-lane".to_owned()).spawn(move || worker.run());
-    started.map_err(|error| TransportError::new(FailureClass::Temporary, error))?;
-    Ok(Arc::new(KafkaLane { id, partitioner, jobs: sender, is_open }))
+    place: Option<ProgressPlace>,
+}
+
+impl Fence {
+    /// Creates the lane's producer. Blocks.
+    pub(super) fn new(
+        partitioner: Arc<Partitioner>,
+        id: String,
+        delivery_timeout: Duration,
+    ) -> Result<Self, TransportError> {
+        let id = if is_injected(InjectedBug::FenceSkipped) { format!("{id}-{}", std::process::id()) } else { id };
+        let producer = producer(&partitioner.client, &id, delivery_timeout)?;
+        producer.init_transactions(KAFKA_FENCE_TIMEOUT).map_err(|error| failed(&producer, &error))?;
+        Ok(Self { id, partitioner, producer: Some(producer), delivery_timeout, place: None })
+    }
+
+    /// Makes the lane note what it delivers. Returns what it has delivered so far and may have to settle. Blocks.
+    pub(super) fn recover(&mut self, lane: &LaneName) -> Result<Vec<OutboxRowId>, TransportError> {
+        let place = ProgressPlace::new(lane, &self.id);
+        let producer = self.producer.as_ref().expect("the lane is not open yet");
+        let delivered = recover::delivered(&self.partitioner.client, producer, &place)?;
+        self.place = Some(place);
+        Ok(delivered)
+    }
+
+    /// Starts the lane. `delivered` is what it must not send again.
+    pub(super) fn open(mut self, delivered: Vec<OutboxRowId>) -> Result<Arc<dyn FencedLane>, TransportError> {
+        let producer = self.producer.take().expect("the lane opens once");
+        let (sender, jobs) = channel();
+        let is_open = Arc::new(AtomicBool::new(true));
+        let progress = self.place.take().map(|place| Progress::new(place, delivered));
+        let delivery_timeout = self.delivery_timeout;
+        let worker = Worker { producer, jobs, is_open: Arc::clone(&is_open), delivery_timeout, progress };
+        let started = thread::Builder::new().name("outbox-kafka-lane".to_owned()).spawn(move || worker.run());
+        started.map_err(|error| TransportError::new(FailureClass::Temporary, error))?;
+        let (id, partitioner) = (std::mem::take(&mut self.id), Arc::clone(&self.partitioner));
+        Ok(Arc::new(KafkaLane { id, partitioner, jobs: sender, is_open }))
+    }
+}
+
+impl Drop for Fence {
+    /// A producer's end blocks, and a lane that is not opened is dropped by the runtime.
+    fn drop(&mut self) {
+        if let Some(producer) = self.producer.take() {
+            let _ = thread::Builder::new().name("outbox-kafka-wait".to_owned()).spawn(move || drop(producer));
+        }
+    }
 }
 
 fn producer(client: &Arc<Client>, id: &str, delivery_timeout: Duration) -> Result<LaneProducer, TransportError> {
@@ -99,10 +141,11 @@ struct KafkaLane {
 impl FencedLane for KafkaLane {
     fn send_all(&self, messages: Vec<FencedMessage>) {
         let mut jobs = Vec::with_capacity(messages.len());
-        for FencedMessage { envelope, receipt, sequence } in messages {
+        for FencedMessage { envelope, receipt, sequence, row } in messages {
             let receipt = receipt.tracked_by(&self.partitioner.client.in_flight);
             let placed = self.partitioner.place(&envelope);
-            let mut job = Job { envelope, receipt, sequence, partition: None, place: None, precedes_failure: false };
+            let mut job =
+                Job { envelope, receipt, sequence, row, partition: None, place: None, precedes_failure: false };
             match placed {
                 Ok(placed) => {
                     (job.partition, job.place) = placed;

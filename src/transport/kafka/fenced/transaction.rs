@@ -2,11 +2,13 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use rdkafka::error::KafkaError;
-use rdkafka::producer::{Producer as _, PurgeConfig};
+use rdkafka::producer::{BaseRecord, Producer as _, PurgeConfig};
 use rdkafka::types::RDKafkaErrorCode as Code;
 
 use super::cause::{EndReason, code_of, is_fencing_error};
 use super::context::LaneProducer;
+use super::job::{Job, MessageResult, accepted, hand_over, pending};
+use super::progress::{Progress, ProgressPlace};
 use crate::crash_points::crash_point;
 use crate::limits::{KAFKA_COMMIT_TIMEOUT, KAFKA_LANE_EVENTS_TIMEOUT, KAFKA_LANE_POLL};
 use crate::message::Envelope;
@@ -15,44 +17,26 @@ use crate::transport::kafka::context::is_broker_answer;
 use crate::transport::kafka::error::BrokerError;
 use crate::transport::kafka::partitions::PartitionPermit;
 use crate::transport::kafka::record;
-use crate::transport::{FailureClass, KeySequence, Outcome, Receipt, TransportError};
-
-/// A message of a lane.
-pub(super) struct Job {
-    pub(super) envelope: Envelope,
-    pub(super) receipt: Receipt,
-    pub(super) sequence: KeySequence,
-    pub(super) partition: Option<i32>,
-    pub(super) place: Option<PartitionPermit>,
-    /// It came before the failed message of its sequence: it may still be sent.
-    pub(super) precedes_failure: bool,
-}
-
-impl Job {
-    pub(super) fn fail(self, error: TransportError) {
-        self.sequence.fail();
-        drop(self.place);
-        self.receipt.complete(Outcome::Failed(error));
-    }
-
-    fn can_send(&self) -> bool {
-        self.precedes_failure || !self.sequence.has_failed()
-    }
-}
+use crate::transport::{FailureClass, KeySequence, Outcome, OutboxRow, Receipt, TransportError};
 
 /// Messages whose lane closed before they were delivered, and the reason.
 pub(super) type Ending = (Vec<Job>, EndReason);
 
 /// Delivers messages in their order, as many as it can. A refused message is reported, with the later ones of its
 /// sequence. The others are sent again at once: they wait for the refusal, but not for the refused message's retry.
-pub(super) fn deliver(producer: &LaneProducer, mut jobs: Vec<Job>, within: Duration) -> Result<(), Ending> {
+pub(super) fn deliver(
+    producer: &LaneProducer,
+    progress: &mut Option<Progress>,
+    mut jobs: Vec<Job>,
+    within: Duration,
+) -> Result<(), Ending> {
     loop {
         let (next, stopped): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(Job::can_send);
         stopped.into_iter().for_each(|job| job.fail(EndReason::behind().error()));
         if next.is_empty() {
             return Ok(());
         }
-        jobs = Transaction { producer, ends_at: Instant::now() + within }.run(next)?;
+        jobs = Transaction { producer, ends_at: Instant::now() + within }.run(next, progress)?;
     }
 }
 
@@ -61,65 +45,24 @@ pub(super) fn deliver(producer: &LaneProducer, mut jobs: Vec<Job>, within: Durat
 /// The client repeats a request that got no answer. In the protocol versions it uses, the request does not name its
 /// transaction. A late one ends whatever transaction its producer is in then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
+pub(super) enum End {
     Certain,
     MayRepeat,
 }
 
-struct Transaction<'a> {
-    producer: &'a LaneProducer,
-    ends_at: Instant,
+pub(super) struct Transaction<'a> {
+    pub(super) producer: &'a LaneProducer,
+    pub(super) ends_at: Instant,
 }
 
-/// What the client reported about a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum MessageResult {
-    Pending,
-    /// The brokers stored it.
-    Accepted,
-    Refused(Code),
-    /// It was not handed over, because an earlier message of its sequence was refused.
-    Skipped,
-}
-
-impl MessageResult {
-    /// A message that was purged with its transaction got no answer.
-    fn of(answer: Result<(), Code>) -> Self {
-        match answer {
-            Ok(()) => Self::Accepted,
-            Err(Code::PurgeQueue | Code::PurgeInflight) => Self::Pending,
-            Err(code) => Self::Refused(code),
-        }
-    }
-}
-
-/// Hands the messages to the client. Returns how many it accepted; `None` if the client ended the transaction
-/// meanwhile.
-fn hand_over(
-    jobs: &[Job],
-    results: &mut [MessageResult],
-    mut hand: impl FnMut(&Job, usize) -> Result<(), Code>,
-) -> Option<usize> {
-    let (mut handed, mut refused) = (0, HashSet::new());
-    for (place, job) in jobs.iter().enumerate() {
-        // Also skips a message that came before the first failure of its sequence, but comes after a new one.
-        if !job.can_send() || refused.contains(&job.sequence) {
-            results[place] = MessageResult::Skipped;
-            continue;
-        }
-        match hand(job, place) {
-            Ok(()) => handed += 1,
-            // An error of the transaction or the client. It says nothing about the message.
-            Err(Code::State | Code::Fatal | Code::Fenced) => return None,
-            Err(code) => {
-                // An error of this message alone, which is not in the transaction.
-                job.sequence.fail();
-                refused.insert(job.sequence.clone());
-                results[place] = MessageResult::Refused(code);
-            }
-        }
-    }
-    Some(handed)
+/// Why the record of what the transaction delivers is not stored, if the client or a broker refused it. An error of the
+/// transaction or the client says nothing about it.
+fn not_noted(noted: Result<usize, Code>, result: Option<&MessageResult>) -> Option<Code> {
+    let code = match (noted, result) {
+        (Err(code), _) | (Ok(_), Some(&MessageResult::Refused(code))) => code,
+        _ => return None,
+    };
+    (!matches!(code, Code::State | Code::Fatal) && !is_fencing_error(code)).then_some(code)
 }
 
 /// Nothing is sent after an end that may be repeated until the lane is fenced again: then the broker refuses the
@@ -133,13 +76,18 @@ fn retry_or_end(again: Vec<Job>, end: End) -> Result<Vec<Job>, Ending> {
 
 impl Transaction<'_> {
     /// Runs one transaction. Returns the messages to send again.
-    fn run(&self, jobs: Vec<Job>) -> Result<Vec<Job>, Ending> {
+    fn run(&self, jobs: Vec<Job>, progress: &mut Option<Progress>) -> Result<Vec<Job>, Ending> {
         if let Err(error) = self.producer.begin_transaction() {
             return Err((jobs, EndReason::of(self.producer, &error)));
         }
         let mut results = vec![MessageResult::Pending; jobs.len()];
         let handed = hand_over(&jobs, &mut results, |job, place| self.hand(job, place));
-        let is_whole = handed.is_some_and(|handed| self.await_answers(handed, &jobs, &mut results));
+        let noted = match progress {
+            Some(progress) if handed > Some(0) => self.note(progress, &jobs, &mut results),
+            _ => Ok(0),
+        };
+        let awaited = handed.zip(noted.ok()).map(|(handed, noted)| handed + noted);
+        let is_whole = awaited.is_some_and(|awaited| self.await_answers(awaited, &jobs, &mut results));
         if is_whole && handed > Some(0) {
             crash_point!(LANE_COMMITTING);
             let end = match self.commit() {
@@ -147,18 +95,38 @@ impl Transaction<'_> {
                 Err(cause) => return Err((jobs, cause)),
             };
             crash_point!(LANE_COMMITTED);
+            if let Some(progress) = progress {
+                progress.add(accepted(&jobs, &results));
+            }
             return retry_or_end(self.report(jobs, results, None)?, end);
         }
         // The code is lost after the abort.
         let why = self.end_code();
-        match self.abort(&jobs, &mut results) {
+        let aborted = self.abort(&jobs, &mut results);
+        if let (Some(progress), Some(code)) = (progress, not_noted(noted, results.get(jobs.len()))) {
+            return Err((jobs, EndReason::not_noted(self.producer, &progress.place.topic, code)));
+        }
+        match aborted {
             Ok(end) => retry_or_end(self.report(jobs, results, (handed != Some(0)).then_some(why))?, end),
             Err(cause) => Err((jobs, cause)),
         }
     }
 
+    /// Hands over the record of what the transaction delivers. Its result follows those of the messages.
+    fn note(&self, progress: &Progress, jobs: &[Job], results: &mut Vec<MessageResult>) -> Result<usize, Code> {
+        let ProgressPlace { topic, partition, key } = &progress.place;
+        let value = progress.record(pending(jobs, results));
+        let record = BaseRecord::with_opaque_to(topic, jobs.len());
+        self.hand_record(record.partition(*partition).key(key.as_str()).payload(&value[..]))?;
+        results.push(MessageResult::Pending);
+        Ok(1)
+    }
+
     fn hand(&self, job: &Job, place: usize) -> Result<(), Code> {
-        let mut record = record::record(&job.envelope, job.partition, place);
+        self.hand_record(record::record(&job.envelope, job.partition, place))
+    }
+
+    fn hand_record(&self, mut record: BaseRecord<'_, str, [u8], usize>) -> Result<(), Code> {
         loop {
             match self.producer.send(record) {
                 Ok(()) => return Ok(()),
@@ -192,7 +160,8 @@ impl Transaction<'_> {
         let answers = reports.len();
         for (place, answer) in reports {
             results[place] = MessageResult::of(answer);
-            if let Some(partition) = &jobs[place].place {
+            // The record of what the transaction delivers is no job.
+            if let Some(partition) = jobs.get(place).and_then(|job| job.place.as_ref()) {
                 match results[place] {
                     MessageResult::Accepted => partition.answered(true),
                     MessageResult::Refused(code) => partition.answered(is_broker_answer(class_of(code))),
@@ -213,6 +182,11 @@ impl Transaction<'_> {
     }
 
     fn commit(&self) -> Result<End, EndReason> {
+        self.commit_or(EndReason::of)
+    }
+
+    /// Commits; on failure returns what `cause` makes of the client's error.
+    pub(super) fn commit_or<E>(&self, cause: impl Fn(&LaneProducer, &KafkaError) -> E) -> Result<End, E> {
         let disconnects = self.disconnects();
         let ends_at = Instant::now() + KAFKA_COMMIT_TIMEOUT;
         loop {
@@ -222,7 +196,7 @@ impl Transaction<'_> {
             // When it is asked again, the coordinator reports the result.
             let is_retriable = matches!(&error, KafkaError::Transaction(error) if error.is_retriable());
             if !is_retriable || Instant::now() >= ends_at {
-                return Err(EndReason::of(self.producer, &error));
+                return Err(cause(self.producer, &error));
             }
         }
     }
@@ -306,62 +280,5 @@ impl Transaction<'_> {
             FailureClass::Connection => TransportError::new(FailureClass::Temporary, BrokerError { code }),
             class => TransportError::new(class, BrokerError { code }),
         }
-    }
-}
-
-#[cfg(test)]
-pub(super) mod tests {
-    use std::sync::Arc;
-    use std::time::SystemTime;
-
-    use super::*;
-    use crate::message::MessageId;
-    use crate::store::RowKey;
-    use crate::transport::ReceiptSink;
-
-    struct Nobody;
-
-    impl ReceiptSink for Nobody {
-        fn complete(&self, _row: RowKey, _outcome: Outcome) {}
-    }
-
-    pub(in crate::transport::kafka::fenced) fn job(bytes: usize, sequence: &KeySequence) -> Job {
-        let mut envelope = Envelope::new(MessageId::new(), "orders".into(), SystemTime::UNIX_EPOCH);
-        envelope.payload = Some(vec![0; bytes]);
-        let row = RowKey { id: 1, message_id: envelope.message_id };
-        let receipt = Receipt::of_row(row, Arc::new(Nobody));
-        Job { envelope, receipt, sequence: sequence.clone(), partition: None, place: None, precedes_failure: false }
-    }
-
-    /// A message that is sent again, because it came before the first failure of its sequence, must not overtake a new
-    /// failure.
-    #[test]
-    fn nothing_is_sent_after_a_refused_message_of_its_sequence() {
-        let (sequence, other) = (KeySequence::new(), KeySequence::new());
-        sequence.fail();
-        let again = |sequence| Job { precedes_failure: true, ..job(1, sequence) };
-        let jobs = [again(&sequence), again(&sequence), job(1, &sequence), again(&other)];
-        let mut results = [MessageResult::Pending; 4];
-        let refuse_first = |_: &Job, place| if place == 0 { Err(Code::QueueFull) } else { Ok(()) };
-        assert_eq!(hand_over(&jobs, &mut results, refuse_first), Some(1));
-        assert_eq!(
-            results,
-            [
-                MessageResult::Refused(Code::QueueFull),
-                MessageResult::Skipped,
-                MessageResult::Skipped,
-                MessageResult::Pending
-            ]
-        );
-    }
-
-    #[test]
-    fn messages_before_a_failed_one_of_their_sequence_are_sent_again() {
-        let sequence = KeySequence::new();
-        sequence.fail();
-        let jobs = [Job { precedes_failure: true, ..job(1, &sequence) }, job(1, &sequence)];
-        let mut results = [MessageResult::Pending; 2];
-        assert_eq!(hand_over(&jobs, &mut results, |_, _| Ok(())), Some(1));
-        assert_eq!(results, [MessageResult::Pending, MessageResult::Skipped]);
     }
 }

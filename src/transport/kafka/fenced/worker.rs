@@ -2,13 +2,16 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::cause::EndReason;
 use super::context::LaneProducer;
-use super::transaction::{Job, deliver};
+use super::job::Job;
+use super::progress::Progress;
+use super::transaction::deliver;
 use crate::events::log_event;
 use crate::limits::{KAFKA_LANE_IDLE, KAFKA_LANE_POLL, KAFKA_TRANSACTION_BYTES_MAX, KAFKA_TRANSACTION_MESSAGES_MAX};
+use crate::transport::Outcome;
 
 /// Sends a lane's messages, one transaction after the other, on its own thread: the client's calls block.
 pub(super) struct Worker {
@@ -16,18 +19,44 @@ pub(super) struct Worker {
     pub(super) jobs: Receiver<Vec<Job>>,
     pub(super) is_open: Arc<AtomicBool>,
     pub(super) delivery_timeout: Duration,
+    /// For an exactly-once topic.
+    pub(super) progress: Option<Progress>,
 }
 
 impl Worker {
     /// Ends when the lane is dropped and all its messages are reported.
-    pub(super) fn run(self) {
+    pub(super) fn run(mut self) {
         let mut waiting = VecDeque::new();
         while self.gather(&mut waiting) {
-            let jobs = transaction_of(&mut waiting);
-            if let Err((left, cause)) = deliver(&self.producer, jobs, self.delivery_timeout) {
+            let Some(room) = self.wait_for_room() else {
+                return self.close(waiting.into_iter(), &EndReason::unsettled());
+            };
+            let jobs = self.unsent(transaction_of(&mut waiting, room));
+            if let Err((left, cause)) = deliver(&self.producer, &mut self.progress, jobs, self.delivery_timeout) {
                 return self.close(left.into_iter().chain(waiting), &cause);
             }
         }
+    }
+
+    /// How many messages the next transaction may have; `None` if too many rows stay in the table for too long.
+    fn wait_for_room(&mut self) -> Option<usize> {
+        let Some(progress) = &mut self.progress else { return Some(KAFKA_TRANSACTION_MESSAGES_MAX) };
+        let ends_at = Instant::now() + self.delivery_timeout;
+        loop {
+            match progress.room() {
+                0 if Instant::now() >= ends_at => return None,
+                0 => drop(self.producer.poll(KAFKA_LANE_POLL)),
+                room => return Some(room.min(KAFKA_TRANSACTION_MESSAGES_MAX)),
+            }
+        }
+    }
+
+    /// Reports what an earlier transaction delivered, and returns the rest.
+    fn unsent(&mut self, mut jobs: Vec<Job>) -> Vec<Job> {
+        let Some(progress) = &mut self.progress else { return jobs };
+        let delivered = |job: &mut Job| job.row.as_ref().is_some_and(|row| progress.has(row));
+        jobs.extract_if(.., delivered).for_each(|job| job.receipt.complete(Outcome::Delivered));
+        jobs
     }
 
     /// Collects what is queued, and waits if nothing is. Returns whether there is a message.
@@ -70,9 +99,9 @@ impl Drop for Worker {
     }
 }
 
-fn transaction_of(waiting: &mut VecDeque<Job>) -> Vec<Job> {
+fn transaction_of(waiting: &mut VecDeque<Job>, messages_max: usize) -> Vec<Job> {
     let (mut count, mut bytes) = (0, 0);
-    for job in waiting.iter().take(KAFKA_TRANSACTION_MESSAGES_MAX) {
+    for job in waiting.iter().take(messages_max) {
         bytes += job.envelope.size_bytes();
         // The first message is sent whatever its size.
         if count > 0 && bytes > KAFKA_TRANSACTION_BYTES_MAX {
@@ -85,7 +114,7 @@ fn transaction_of(waiting: &mut VecDeque<Job>) -> Vec<Job> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::transaction::tests::job;
+    use super::super::job::tests::job;
     use super::*;
     use crate::transport::KeySequence;
 
@@ -94,7 +123,7 @@ mod tests {
         let mut waiting: VecDeque<Job> = sizes.iter().map(|bytes| job(*bytes, &KeySequence::new())).collect();
         let mut counts = Vec::new();
         while !waiting.is_empty() {
-            counts.push(transaction_of(&mut waiting).len());
+            counts.push(transaction_of(&mut waiting, KAFKA_TRANSACTION_MESSAGES_MAX).len());
         }
         counts
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use diesel_outbox::transport::{
-    FailureClass, FencedLane, FencedMessage, KafkaTransport, LaneName, Outcome, Receipt, Transport, TransportError,
+    FailureClass, FencedLane, FencedMessage, KafkaTransport, LaneName, Outcome, Receipt, RowLookup, Transport, TransportError,
 };
 use diesel_outbox::{Envelope, Topic};
 use tokio::runtime::Handle;
@@ -147,6 +147,15 @@ impl Transport for FaultyKafka {
         self.kafka.supports_fencing()
     }
 
+    fn supports_exactly_once(&self) -> bool {
+        self.kafka.supports_exactly_once()
+    }
+
+    async fn fence_exactly_once(&self, lane: LaneName, rows: RowLookup) -> Result<Arc<dyn FencedLane>, TransportError> {
+        let lane = self.kafka.fence_exactly_once(lane, rows).await?;
+        Ok(Arc::new(FaultyLane { lane, of: self.clone() }))
+    }
+
     async fn fence(&self, lane: LaneName) -> Result<Arc<dyn FencedLane>, TransportError> {
         let lane = self.kafka.fence(lane).await?;
         Ok(Arc::new(FaultyLane { lane, of: self.clone() }))
@@ -167,9 +176,9 @@ struct FaultyLane {
 
 impl FencedLane for FaultyLane {
     fn send_all(&self, messages: Vec<FencedMessage>) {
-        let marked = messages.into_iter().map(|FencedMessage { envelope, receipt, sequence }| {
+        let marked = messages.into_iter().map(|FencedMessage { envelope, receipt, sequence, row }| {
             let (envelope, receipt) = self.of.marked(envelope, receipt, true);
-            FencedMessage { envelope, receipt, sequence }
+            FencedMessage { envelope, receipt, sequence, row }
         });
         self.lane.send_all(marked.collect());
     }

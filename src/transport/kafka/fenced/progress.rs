@@ -1,0 +1,133 @@
+//! What an exactly-once lane has delivered, as each of its transactions stores it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::job::Job;
+use crate::limits::{KAFKA_PROGRESS_PREFIX, KAFKA_PROGRESS_ROWS_MAX};
+use crate::transport::{LaneName, OutboxRow, OutboxRowId};
+
+/// The layout of a record: this byte, and then the ids.
+const VERSION: u8 = 1;
+
+/// The topic in which the lanes of a topic note what they delivered.
+pub(in crate::transport::kafka) fn topic_of(topic: &str) -> Arc<str> {
+    format!("{KAFKA_PROGRESS_PREFIX}{topic}").into()
+}
+
+/// Where a lane's progress is.
+#[derive(Debug, Clone)]
+pub(super) struct ProgressPlace {
+    pub(super) topic: Arc<str>,
+    pub(super) partition: i32,
+    /// The lane's transactional id: two outboxes may share a topic.
+    pub(super) key: String,
+}
+
+impl ProgressPlace {
+    pub(super) fn new(lane: &LaneName, id: &str) -> Self {
+        Self { topic: topic_of(&lane.topic), partition: i32::from(lane.lane), key: id.to_owned() }
+    }
+}
+
+/// The rows that a lane has delivered and that may still be in the table. The handle comes when a relay reads the row.
+#[derive(Debug)]
+pub(super) struct Progress {
+    pub(super) place: ProgressPlace,
+    rows: HashMap<OutboxRowId, Option<OutboxRow>>,
+}
+
+impl Progress {
+    pub(super) fn new(place: ProgressPlace, rows: Vec<OutboxRowId>) -> Self {
+        Self { place, rows: rows.into_iter().map(|row| (row, None)).collect() }
+    }
+
+    /// Whether the lane has delivered the row.
+    pub(super) fn has(&mut self, row: &OutboxRow) -> bool {
+        let known = self.rows.get_mut(&row.id());
+        known.is_some_and(|handle| {
+            *handle = Some(row.clone());
+            true
+        })
+    }
+
+    /// Notes what a transaction delivered.
+    pub(super) fn add<'a>(&mut self, delivered: impl Iterator<Item = &'a Job>) {
+        self.rows.extend(delivered.filter_map(|job| job.row.clone()).map(|row| (row.id(), Some(row))));
+    }
+
+    /// How many more rows it can note, once those that have left the table are forgotten.
+    pub(super) fn room(&mut self) -> usize {
+        self.rows.retain(|_, row| !row.as_ref().is_some_and(OutboxRow::is_settled));
+        KAFKA_PROGRESS_ROWS_MAX.saturating_sub(self.rows.len())
+    }
+
+    /// The record of a transaction that delivers these.
+    pub(super) fn record<'a>(&self, delivering: impl Iterator<Item = &'a Job>) -> Vec<u8> {
+        let delivering = delivering.filter_map(|job| job.row.as_ref()).map(OutboxRow::id);
+        let ids = self.rows.keys().copied().chain(delivering);
+        ids.fold(vec![VERSION], |mut record, id| {
+            record.extend_from_slice(&id);
+            record
+        })
+    }
+}
+
+/// The ids of a record; `None` if another version of this library wrote it.
+pub(super) fn rows_of(record: &[u8]) -> Option<Vec<OutboxRowId>> {
+    let (version, ids) = record.split_first()?;
+    let (ids, rest) = ids.as_chunks();
+    (*version == VERSION && rest.is_empty()).then(|| ids.to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::job::tests::job;
+    use super::*;
+    use crate::message::MessageId;
+    use crate::store::RowKey;
+    use crate::transport::KeySequence;
+
+    fn row(id: i64) -> OutboxRow {
+        OutboxRow::new(RowKey { id, message_id: MessageId::new() })
+    }
+
+    fn progress(rows: Vec<OutboxRowId>) -> Progress {
+        let lane = LaneName { outbox: "outbox_messages".into(), topic: "ledger".into(), lane: 3 };
+        Progress::new(ProgressPlace::new(&lane, "diesel-outbox/outbox_messages/ledger/3"), rows)
+    }
+
+    #[test]
+    fn a_record_has_what_is_delivered_and_what_it_delivers() {
+        let (recovered, sent, sending) = (row(1), row(2), row(3));
+        let mut progress = progress(vec![recovered.id()]);
+        let of = |row: &OutboxRow| Job { row: Some(row.clone()), ..job(1, &KeySequence::new()) };
+        progress.add([of(&sent)].iter());
+        let mut rows = rows_of(&progress.record([of(&sending)].iter())).unwrap();
+        rows.sort_unstable();
+        assert_eq!(rows, [recovered.id(), sent.id(), sending.id()]);
+        assert!(progress.has(&recovered) && progress.has(&sent) && !progress.has(&sending));
+    }
+
+    #[test]
+    fn settled_rows_are_forgotten_and_recovered_ones_once_they_are_read_and_settled() {
+        let (recovered, sent) = (row(1), row(2));
+        let mut progress = progress(vec![recovered.id()]);
+        progress.add([Job { row: Some(sent.clone()), ..job(1, &KeySequence::new()) }].iter());
+        assert_eq!(progress.room(), KAFKA_PROGRESS_ROWS_MAX - 2);
+        sent.settle();
+        assert_eq!(progress.room(), KAFKA_PROGRESS_ROWS_MAX - 1);
+        let read = recovered.clone();
+        assert!(progress.has(&read));
+        read.settle();
+        assert_eq!(progress.room(), KAFKA_PROGRESS_ROWS_MAX);
+    }
+
+    #[test]
+    fn a_record_of_another_version_is_not_read() {
+        assert_eq!(rows_of(&[VERSION]), Some(Vec::new()));
+        for record in [&[][..], &[VERSION + 1], &[VERSION, 0], &[VERSION; 24]] {
+            assert_eq!(rows_of(record), None, "{record:?}");
+        }
+    }
+}
