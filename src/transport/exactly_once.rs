@@ -1,5 +1,6 @@
 //! The interface of a transport whose lanes deliver each row once.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,7 +8,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures_util::future::BoxFuture;
 
 use super::TransportError;
-use crate::message::MessageId;
 use crate::store::RowKey;
 
 /// What identifies a row: a message that is redriven, or sent again from the history, has another one.
@@ -55,6 +55,40 @@ pub(crate) fn row_of(id: OutboxRowId) -> RowKey {
     RowKey { id: i64::from_be_bytes(key), message_id: uuid::Uuid::from_bytes(message_id).into() }
 }
 
+/// The rows that a lane has delivered and that may still be in the table. The handle comes when a relay reads the row.
+#[derive(Debug, Default)]
+pub(crate) struct DeliveredRows(HashMap<OutboxRowId, Option<OutboxRow>>);
+
+impl DeliveredRows {
+    /// What earlier owners of the lane have delivered.
+    pub(crate) fn of(rows: Vec<OutboxRowId>) -> Self {
+        Self(rows.into_iter().map(|row| (row, None)).collect())
+    }
+
+    /// Whether the lane has delivered the row.
+    pub(crate) fn has(&mut self, row: &OutboxRow) -> bool {
+        let known = self.0.get_mut(&row.id());
+        known.is_some_and(|handle| {
+            *handle = Some(row.clone());
+            true
+        })
+    }
+
+    pub(crate) fn add(&mut self, row: OutboxRow) {
+        self.0.insert(row.id(), Some(row));
+    }
+
+    /// Forgets those that have left the table. Returns how many are left.
+    pub(crate) fn forget_settled(&mut self) -> usize {
+        self.0.retain(|_, row| !row.as_ref().is_some_and(OutboxRow::is_settled));
+        self.0.len()
+    }
+
+    pub(crate) fn ids(&self) -> impl Iterator<Item = OutboxRowId> {
+        self.0.keys().copied()
+    }
+}
+
 type LookUp = dyn Fn(Vec<OutboxRowId>) -> BoxFuture<'static, Result<Vec<OutboxRowId>, TransportError>> + Send + Sync;
 
 /// Tells which rows are still in the table.
@@ -93,6 +127,7 @@ impl fmt::Debug for RowLookup {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::message::MessageId;
 
     #[test]
     fn a_row_is_found_again_by_its_id() {
@@ -108,5 +143,20 @@ mod tests {
         let handle = row.clone();
         row.settle();
         assert!(handle.is_settled());
+    }
+
+    #[test]
+    fn settled_rows_are_forgotten_and_recovered_ones_once_they_are_read_and_settled() {
+        let row = |id| OutboxRow::new(RowKey { id, message_id: MessageId::new() });
+        let (recovered, sent) = (row(1), row(2));
+        let mut rows = DeliveredRows::of(vec![recovered.id()]);
+        rows.add(sent.clone());
+        assert!(!rows.has(&row(2)), "another message under the same key");
+        sent.settle();
+        assert_eq!((rows.forget_settled(), rows.ids().next()), (1, Some(recovered.id())));
+        let read = recovered.clone();
+        assert!(rows.has(&read));
+        read.settle();
+        assert_eq!(rows.forget_settled(), 0);
     }
 }

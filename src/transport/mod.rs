@@ -15,7 +15,7 @@ mod receipt;
 mod rocketmq;
 
 pub use exactly_once::{OutboxRow, RowLookup};
-pub(crate) use exactly_once::{OutboxRowId, id_of, row_of};
+pub(crate) use exactly_once::{DeliveredRows, OutboxRowId, id_of, row_of};
 pub use fence::{FencedLane, FencedMessage, KeySequence, LaneName};
 #[cfg(feature = "http")]
 pub use http::{HttpConfigError, HttpResponse, HttpTarget, HttpTransport, HttpTransportBuilder};

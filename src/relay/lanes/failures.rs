@@ -149,13 +149,7 @@ pub(super) async fn dead_letter_poisoned(
     let mut dead = Vec::new();
     for row in poisoned {
         let Some(turn) = turns.remove(&row.key) else { continue };
-        let in_flight = InFlightRow {
-            lanes: Arc::clone(lanes),
-            ownership: turn.ownership,
-            key: turn.key,
-            epoch: row.epoch,
-            sequence: turn.sequence,
-        };
+        let in_flight = InFlightRow::new(lanes, turn, row.epoch);
         if goes_on {
             dead.push((in_flight, poisoned_dead_letter(&row)));
         } else {

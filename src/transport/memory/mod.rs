@@ -15,7 +15,7 @@ use async_trait::async_trait;
 
 use self::fenced::MemoryLane;
 use self::state::{Inner, Sent};
-use super::{FailureClass, FencedLane, LaneName, Receipt, RowLookup, Transport, TransportError};
+use super::{DeliveredRows, FailureClass, FencedLane, LaneName, Receipt, RowLookup, Transport, TransportError};
 use crate::message::Envelope;
 use crate::topic::Topic;
 
@@ -233,9 +233,14 @@ impl Transport for MemoryTransport {
 
     async fn fence_exactly_once(&self, lane: LaneName, rows: RowLookup) -> Result<Arc<dyn FencedLane>, TransportError> {
         let fenced = self.fence(lane.clone()).await?;
-        let delivered = self.inner.state().once.get(&lane).cloned().unwrap_or_default();
-        let existing = rows.existing(delivered.into_iter().collect()).await?;
-        self.inner.state().once.insert(lane, existing.into_iter().collect());
+        let delivered = {
+            let mut state = self.inner.state();
+            let delivered = state.once.entry(lane.clone()).or_default();
+            delivered.forget_settled();
+            delivered.ids().collect()
+        };
+        let existing = rows.existing(delivered).await?;
+        self.inner.state().once.insert(lane, DeliveredRows::of(existing));
         Ok(fenced)
     }
 

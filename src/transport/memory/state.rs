@@ -1,4 +1,4 @@
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::pin::pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::script::{Script, ScriptedResponse};
 use crate::limits::MEMORY_DELIVERY_TIMEOUT;
 use crate::message::Envelope;
 use crate::transport::{
-    FailureClass, KeySequence, LaneName, Outcome, OutboxRow, OutboxRowId, Receipt, TransportError,
+    DeliveredRows, FailureClass, KeySequence, LaneName, Outcome, OutboxRow, Receipt, TransportError,
 };
 
 #[derive(Debug)]
@@ -55,7 +55,7 @@ pub(super) struct State {
     /// How often each lane was fenced.
     pub(super) fences: HashMap<LaneName, u64>,
     /// What exactly-once lanes have delivered, and may not have settled.
-    pub(super) once: HashMap<LaneName, HashSet<OutboxRowId>>,
+    pub(super) once: HashMap<LaneName, DeliveredRows>,
 }
 
 impl Default for State {
@@ -111,15 +111,15 @@ impl State {
         answered
     }
 
-    fn has_delivered(&self, lane: &SentInLane) -> bool {
-        let delivered = self.once.get(lane.fence.lane());
-        lane.row.as_ref().zip(delivered).is_some_and(|(row, delivered)| delivered.contains(&row.id()))
+    fn has_delivered(&mut self, lane: &SentInLane) -> bool {
+        let delivered = self.once.get_mut(lane.fence.lane());
+        lane.row.as_ref().zip(delivered).is_some_and(|(row, delivered)| delivered.has(row))
     }
 
     fn store(&mut self, envelope: Envelope, lane: Option<SentInLane>) {
         self.stored.push(envelope);
         if let Some(SentInLane { fence, row: Some(row), .. }) = lane {
-            self.once.entry(fence.lane().clone()).or_default().insert(row.id());
+            self.once.entry(fence.lane().clone()).or_default().add(row);
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use diesel_outbox::transport::{
-    FailureClass, FencedLane, KafkaTransport, LaneName, Outcome, Receipt, Transport, TransportError,
+    FailureClass, FencedLane, KafkaTransport, LaneName, Outcome, Receipt, RowLookup, Transport, TransportError,
 };
 use diesel_outbox::{Envelope, Topic};
 
@@ -69,6 +69,14 @@ impl Transport for FaultyKafka {
     /// What leaves by a fenced lane has no troubles.
     async fn fence(&self, lane: LaneName) -> Result<Arc<dyn FencedLane>, TransportError> {
         self.kafka.fence(lane).await
+    }
+
+    fn supports_exactly_once(&self) -> bool {
+        self.kafka.supports_exactly_once()
+    }
+
+    async fn fence_exactly_once(&self, lane: LaneName, rows: RowLookup) -> Result<Arc<dyn FencedLane>, TransportError> {
+        self.kafka.fence_exactly_once(lane, rows).await
     }
 
     async fn flush(&self, within: Duration) -> usize {

@@ -64,6 +64,7 @@ pub(super) const OUTERMOST: &[&str] = &[
     "testing::transport::cases::delivery",
     "testing::transport::cases::refusals",
     "testing::transport::cases::fences",
+    "testing::transport::cases::exactly_once",
     "testing::transport::cases::broker",
     "testing::transport::list",
     "store::internals",

@@ -1,11 +1,10 @@
 //! What an exactly-once lane has delivered, as each of its transactions stores it.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::job::Job;
 use crate::limits::{KAFKA_PROGRESS_PREFIX, KAFKA_PROGRESS_ROWS_MAX};
-use crate::transport::{LaneName, OutboxRow, OutboxRowId};
+use crate::transport::{DeliveredRows, LaneName, OutboxRow, OutboxRowId};
 
 /// The layout of a record: this byte, and then the ids.
 const VERSION: u8 = 1;
@@ -30,43 +29,32 @@ impl ProgressPlace {
     }
 }
 
-/// The rows that a lane has delivered and that may still be in the table. The handle comes when a relay reads the row.
+/// What a lane has delivered, and where it notes that.
 #[derive(Debug)]
 pub(super) struct Progress {
     pub(super) place: ProgressPlace,
-    rows: HashMap<OutboxRowId, Option<OutboxRow>>,
+    pub(super) delivered: DeliveredRows,
 }
 
 impl Progress {
     pub(super) fn new(place: ProgressPlace, rows: Vec<OutboxRowId>) -> Self {
-        Self { place, rows: rows.into_iter().map(|row| (row, None)).collect() }
-    }
-
-    /// Whether the lane has delivered the row.
-    pub(super) fn has(&mut self, row: &OutboxRow) -> bool {
-        let known = self.rows.get_mut(&row.id());
-        known.is_some_and(|handle| {
-            *handle = Some(row.clone());
-            true
-        })
+        Self { place, delivered: DeliveredRows::of(rows) }
     }
 
     /// Notes what a transaction delivered.
     pub(super) fn add<'a>(&mut self, delivered: impl Iterator<Item = &'a Job>) {
-        self.rows.extend(delivered.filter_map(|job| job.row.clone()).map(|row| (row.id(), Some(row))));
+        delivered.filter_map(|job| job.row.clone()).for_each(|row| self.delivered.add(row));
     }
 
-    /// How many more rows it can note, once those that have left the table are forgotten.
+    /// How many more rows it can note.
     pub(super) fn room(&mut self) -> usize {
-        self.rows.retain(|_, row| !row.as_ref().is_some_and(OutboxRow::is_settled));
-        KAFKA_PROGRESS_ROWS_MAX.saturating_sub(self.rows.len())
+        KAFKA_PROGRESS_ROWS_MAX.saturating_sub(self.delivered.forget_settled())
     }
 
     /// The record of a transaction that delivers these.
     pub(super) fn record<'a>(&self, delivering: impl Iterator<Item = &'a Job>) -> Vec<u8> {
         let delivering = delivering.filter_map(|job| job.row.as_ref()).map(OutboxRow::id);
-        let ids = self.rows.keys().copied().chain(delivering);
-        ids.fold(vec![VERSION], |mut record, id| {
+        self.delivered.ids().chain(delivering).fold(vec![VERSION], |mut record, id| {
             record.extend_from_slice(&id);
             record
         })
@@ -106,21 +94,9 @@ mod tests {
         let mut rows = rows_of(&progress.record([of(&sending)].iter())).unwrap();
         rows.sort_unstable();
         assert_eq!(rows, [recovered.id(), sent.id(), sending.id()]);
-        assert!(progress.has(&recovered) && progress.has(&sent) && !progress.has(&sending));
-    }
-
-    #[test]
-    fn settled_rows_are_forgotten_and_recovered_ones_once_they_are_read_and_settled() {
-        let (recovered, sent) = (row(1), row(2));
-        let mut progress = progress(vec![recovered.id()]);
-        progress.add([Job { row: Some(sent.clone()), ..job(1, &KeySequence::new()) }].iter());
         assert_eq!(progress.room(), KAFKA_PROGRESS_ROWS_MAX - 2);
         sent.settle();
         assert_eq!(progress.room(), KAFKA_PROGRESS_ROWS_MAX - 1);
-        let read = recovered.clone();
-        assert!(progress.has(&read));
-        read.settle();
-        assert_eq!(progress.room(), KAFKA_PROGRESS_ROWS_MAX);
     }
 
     #[test]

@@ -121,8 +121,8 @@ struct Reader<'a> {
 impl<'a> Reader<'a> {
     fn new(client: &Arc<Client>, place: &'a ProgressPlace, marker: [u8; 16]) -> Result<Self, TransportError> {
         let mut config = ClientConfig::new();
-        for (name, value) in client.config().config_map() {
-            if !PRODUCER_ONLY.contains(&name.as_str()) {
+        for (&name, &value) in &client.config().config_map() {
+            if !PRODUCER_ONLY.contains(&name) {
                 config.set(name, value);
             }
         }

@@ -11,13 +11,11 @@ use super::job::{Job, MessageResult, accepted, hand_over, pending};
 use super::progress::{Progress, ProgressPlace};
 use crate::crash_points::crash_point;
 use crate::limits::{KAFKA_COMMIT_TIMEOUT, KAFKA_LANE_EVENTS_TIMEOUT, KAFKA_LANE_POLL};
-use crate::message::Envelope;
 use crate::transport::kafka::classify::class_of;
 use crate::transport::kafka::context::is_broker_answer;
 use crate::transport::kafka::error::BrokerError;
-use crate::transport::kafka::partitions::PartitionPermit;
 use crate::transport::kafka::record;
-use crate::transport::{FailureClass, KeySequence, Outcome, OutboxRow, Receipt, TransportError};
+use crate::transport::{FailureClass, Outcome, TransportError};
 
 /// Messages whose lane closed before they were delivered, and the reason.
 pub(super) type Ending = (Vec<Job>, EndReason);

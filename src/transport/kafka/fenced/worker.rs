@@ -54,7 +54,7 @@ impl Worker {
     /// Reports what an earlier transaction delivered, and returns the rest.
     fn unsent(&mut self, mut jobs: Vec<Job>) -> Vec<Job> {
         let Some(progress) = &mut self.progress else { return jobs };
-        let delivered = |job: &mut Job| job.row.as_ref().is_some_and(|row| progress.has(row));
+        let delivered = |job: &mut Job| job.row.as_ref().is_some_and(|row| progress.delivered.has(row));
         jobs.extract_if(.., delivered).for_each(|job| job.receipt.complete(Outcome::Delivered));
         jobs
     }

@@ -192,5 +192,6 @@ mod conformance {
         fencing_a_lane_shuts_out_the_previous_owner,
         fenced_lane_keeps_the_order_of_a_sequence,
         refused_message_stops_only_its_own_sequence,
+        exactly_once_lane_sends_no_row_twice,
     }
 }
