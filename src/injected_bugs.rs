@@ -38,6 +38,7 @@ injected_bugs! {
     LaneNeverLost = "lane-never-lost", "The owner of a lane goes on after its lease.";
     LaneLeftInFlight = "lane-left-in-flight", "A lane is handed over with its rows in flight.";
     FenceSkipped = "fence-skipped", "A node fences its lane only against itself.";
+    DeliveredForgotten = "delivered-forgotten", "The next owner of an exactly-once lane does not read what was delivered.";
     FailedKeyGoesOn = "failed-key-goes-on", "The next message of a key does not wait for one that failed.";
     DelayForgotten = "delay-forgotten", "A delayed message is due when it is enqueued.";
     RedriveLosesRow = "redrive-loses-row", "A redrive removes the dead letter and writes no row.";

@@ -333,7 +333,11 @@ impl Topic {
     }
 
     fn has_settings_of_ordered(&self) -> bool {
-        self.lanes.is_some() || self.on_failed_key.is_some() || self.serializes || self.is_fenced || self.is_exactly_once
+        self.lanes.is_some()
+            || self.on_failed_key.is_some()
+            || self.serializes
+            || self.is_fenced
+            || self.is_exactly_once
     }
 
     pub(crate) fn check(&self) -> Result<(), TopicError> {

@@ -14,8 +14,8 @@ mod receipt;
 #[cfg(feature = "rocketmq")]
 mod rocketmq;
 
-pub use exactly_once::{OutboxRow, RowLookup};
 pub(crate) use exactly_once::{DeliveredRows, OutboxRowId, id_of, row_of};
+pub use exactly_once::{OutboxRow, RowLookup};
 pub use fence::{FencedLane, FencedMessage, KeySequence, LaneName};
 #[cfg(feature = "http")]
 pub use http::{HttpConfigError, HttpResponse, HttpTarget, HttpTransport, HttpTransportBuilder};

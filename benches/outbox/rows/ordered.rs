@@ -1,5 +1,5 @@
-//! The drain of an ordered topic, as a share of the same drain of an unordered one; and that of a fenced one, in
-//! transactions.
+//! The drain of an ordered topic, as a share of the same drain of an unordered one; that of a fenced one, in transactions;
+//! and that of an exactly-once one, as a share of the fenced one's.
 
 use anyhow::{Context, Result};
 use diesel_outbox::{Outbox, Topic};
@@ -21,7 +21,7 @@ const LANES: u16 = 16;
 pub(crate) async fn run(plan: &Plan, env: &BenchEnv, recorder: &Recorder, leg_log: &mut LegLog) -> Result<Vec<Figure>> {
     let rows = plan.messages(ROWS);
     let (mut shares, mut ordered, mut unordered) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut fenced, mut fenced_shares) = (Vec::new(), Vec::new());
+    let (mut fenced, mut fenced_shares, mut once_shares) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..plan.rounds(3) {
         let topic = format!("ordered-{round}");
         broker::make_topics(&env.kafka, &[&topic]).await?;
@@ -33,6 +33,9 @@ pub(crate) async fn run(plan: &Plan, env: &BenchEnv, recorder: &Recorder, leg_lo
         let in_transactions = Topic::new(topic.as_str()).ordered_by_key().lanes(LANES).fenced();
         let (fenced_leg, cpu) = drain(env, recorder, in_transactions, Some(LANES), rows).await?;
         leg_log.leg("drain, fenced", cpu, &fenced_leg)?;
+        let once = Topic::new(topic.as_str()).ordered_by_key().lanes(LANES).fenced().exactly_once();
+        let (once_leg, cpu) = drain(env, recorder, once, Some(LANES), rows).await?;
+        leg_log.leg("drain, exactly once", cpu, &once_leg)?;
         let (after, cpu) = drain(env, recorder, Topic::new(topic.as_str()), None, rows).await?;
         leg_log.leg("drain, unordered", cpu, &after)?;
         let baseline = f64::midpoint(before.messages_per_second, after.messages_per_second);
@@ -40,6 +43,7 @@ pub(crate) async fn run(plan: &Plan, env: &BenchEnv, recorder: &Recorder, leg_lo
         ordered.push(leg.messages_per_second);
         fenced_shares.push(fenced_leg.messages_per_second / leg.messages_per_second);
         fenced.push(fenced_leg.messages_per_second);
+        once_shares.push(once_leg.messages_per_second / fenced_leg.messages_per_second);
         unordered.push(baseline);
         broker::delete_topic(&env.kafka, &topic).await?;
     }
@@ -50,6 +54,7 @@ pub(crate) async fn run(plan: &Plan, env: &BenchEnv, recorder: &Recorder, leg_lo
         Figure::new("ordered drain, share of the unordered", "", shares, Target::AtLeast(0.6)),
         Figure::new(format!("{what}, fenced"), "msg/s", fenced, Target::None),
         Figure::new("fenced drain, share of the ordered", "", fenced_shares, Target::None),
+        Figure::new("exactly-once drain, share of the fenced", "", once_shares, Target::AtLeast(0.9)),
     ])
 }
 

@@ -129,9 +129,10 @@ impl Transport for KafkaTransport {
             blocking(move || fenced::check(&client, within)).await??;
         }
         self.probe().await?;
-        let lanes = topics.iter().filter(|topic| topic.is_exactly_once()).filter_map(|topic| {
-            Some((fenced::progress::topic_of(topic.name()), topic.lane_count()?))
-        });
+        let lanes = topics
+            .iter()
+            .filter(|topic| topic.is_exactly_once())
+            .filter_map(|topic| Some((fenced::progress::topic_of(topic.name()), topic.lane_count()?)));
         topics::prepare(&self.client, &self.topics, lanes.collect()).await?;
         let names: Vec<Arc<str>> = topics.iter().map(Topic::shared_name).collect();
         let client = Arc::clone(&self.client);

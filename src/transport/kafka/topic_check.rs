@@ -61,7 +61,10 @@ pub(super) async fn check_progress(
         return refused("it does not exist: create it, or give this user the right to".to_owned());
     };
     if shape.partitions < usize::from(lanes) {
-        return refused(format!("it has {} partitions, and {lanes} lanes need one each: add the rest", shape.partitions));
+        return refused(format!(
+            "it has {} partitions, and {lanes} lanes need one each: add the rest",
+            shape.partitions
+        ));
     }
     let Some(settings) = retry_until_known(ends_at, async || cluster.settings(topic).await).await? else {
         return refused("its settings are not shown: give this user the right DescribeConfigs on it".to_owned());

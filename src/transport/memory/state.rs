@@ -10,7 +10,7 @@ use super::script::{Script, ScriptedResponse};
 use crate::limits::MEMORY_DELIVERY_TIMEOUT;
 use crate::message::Envelope;
 use crate::transport::{
-    DeliveredRows, FailureClass, KeySequence, LaneName, Outcome, OutboxRow, Receipt, TransportError,
+    DeliveredRows, FailureClass, KeySequence, LaneName, OutboxRow, Outcome, Receipt, TransportError,
 };
 
 #[derive(Debug)]

@@ -61,7 +61,7 @@ async fn dies_at(step: &str, sends: Sends) {
 }
 
 macro_rules! at_each_step {
-    ($($test:ident = $step:literal, $sends:ident;)+) => {
+    ($($test:ident = $step:literal, $sends:ident $(, $once:ident)?;)+) => {
         $(#[tokio::test(flavor = "multi_thread")]
         async fn $test() {
             dies_at($step, Sends::$sends).await;
@@ -70,35 +70,31 @@ macro_rules! at_each_step {
         /// The steps that are tested here.
         pub(super) const TESTED: &[&str] = &[$($step,)+];
 
-        /// An exactly-once topic has no duplicate, wherever its owner dies.
-        mod once {
-            use super::*;
-
-            $(#[tokio::test(flavor = "multi_thread")]
-            async fn $test() {
-                dies_at($step, Sends::Once).await;
-            })+
-        }
+        $($(/// An exactly-once topic has no duplicate, wherever its owner dies.
+        #[tokio::test(flavor = "multi_thread")]
+        async fn $once() {
+            dies_at($step, Sends::Once).await;
+        })?)+
     };
 }
 
 at_each_step! {
-    after_commit = "hook::committed", Plain;
-    after_handing_over = "hook::handed_over", Plain;
-    after_taking_lanes = "lane::renewed", Plain;
-    after_fencing_a_lane = "lane::fenced", Fenced;
+    after_commit = "hook::committed", Plain, once_after_commit;
+    after_handing_over = "hook::handed_over", Plain, once_after_handing_over;
+    after_taking_lanes = "lane::renewed", Plain, once_after_taking_lanes;
+    after_fencing_a_lane = "lane::fenced", Fenced, once_after_fencing_a_lane;
     after_recovering_a_lane = "lane::recovered", Once;
-    after_reading_rows = "lane::loaded", Plain;
-    after_a_send = "relay::sent", Plain;
-    before_the_broker_commits = "lane::committing", Fenced;
-    after_the_broker_committed = "lane::committed", Fenced;
-    at_an_acknowledgement = "relay::acknowledged", Plain;
-    before_the_settle = "relay::settling", Plain;
-    after_the_settle = "relay::settled", Plain;
+    after_reading_rows = "lane::loaded", Plain, once_after_reading_rows;
+    after_a_send = "relay::sent", Plain, once_after_a_send;
+    before_the_broker_commits = "lane::committing", Fenced, once_before_the_broker_commits;
+    after_the_broker_committed = "lane::committed", Fenced, once_after_the_broker_committed;
+    at_an_acknowledgement = "relay::acknowledged", Plain, once_at_an_acknowledgement;
+    before_the_settle = "relay::settling", Plain, once_before_the_settle;
+    after_the_settle = "relay::settled", Plain, once_after_the_settle;
     before_recording_a_failure = "relay::failing", Plain;
     before_dead_lettering = "relay::dead_lettering", Plain;
-    before_handing_lanes_over = "lane::releasing", Plain;
-    after_handing_lanes_over = "lane::released", Plain;
+    before_handing_lanes_over = "lane::releasing", Plain, once_before_handing_lanes_over;
+    after_handing_lanes_over = "lane::released", Plain, once_after_handing_lanes_over;
 }
 
 #[test]

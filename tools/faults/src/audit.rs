@@ -252,14 +252,16 @@ impl Audit {
     /// Finds the fault for each further copy. It hit a sender of the copies, or all processes, between the two copies,
     /// and recovery was not complete. It began before the row can have been settled.
     ///
-    /// On a fenced topic it must have hit the sender of the previous copy. That sender has fenced everybody else, and
-    /// what an earlier owner still sends is refused, whatever happened to it.
+    /// The fenced topic is exactly once: no fault explains a copy there.
     fn explain(&mut self, copies: &mut [&Record], evidence: &Evidence<'_>) {
         copies.sort_by_key(|record| record.at_ms);
         for place in 1..copies.len() {
             let (before, copy) = (copies[place - 1], copies[place]);
-            let concerned = if copy.topic == FENCED { &copies[place - 1..place] } else { &copies[..=place] };
-            let senders = concerned.iter().filter_map(|record| evidence.applications.get(&record.sent_by?).copied());
+            if copy.topic == FENCED {
+                self.find(Finding::Duplicate, || format!("{before:?} again as {copy:?}, on an exactly-once topic"));
+                continue;
+            }
+            let senders = copies[..=place].iter().filter_map(|record| evidence.applications.get(&record.sent_by?).copied());
             let senders: Vec<usize> = senders.collect();
             let concerns = |window: &&FaultWindow| {
                 window.application.is_none_or(|application| senders.contains(&application))

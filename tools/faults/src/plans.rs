@@ -205,6 +205,15 @@ pub(crate) const BUG_CASES: &[BugCase] = &[
             ..scenario(vec![vec![at_once(Kind::DelayBroker, 1, 60_000, 150), one_by_one(Kind::Pause, 8, 6_500, 0)]])
         },
     },
+    BugCase {
+        bug: "delivered-forgotten",
+        found_as: &[Finding::Duplicate],
+        // A message is delivered for a while before its row is removed.
+        scenario: || Scenario {
+            all_features: true,
+            ..scenario(vec![vec![at_once(Kind::LateAcks, 1, 40_000, 1_000), one_by_one(Kind::KillApplication, 9, 0, 0)]])
+        },
+    },
     BugCase { bug: "failed-key-goes-on", found_as: &[Finding::Inverted], scenario: failing },
     BugCase { bug: "delay-forgotten", found_as: &[Finding::Early], scenario: admin_actions_only },
     BugCase { bug: "redrive-loses-row", found_as: &[Finding::Lost], scenario: admin_actions_only },

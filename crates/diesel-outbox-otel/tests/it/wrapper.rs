@@ -87,6 +87,10 @@ impl Transport for Odd {
         true
     }
 
+    fn supports_exactly_once(&self) -> bool {
+        true
+    }
+
     async fn flush(&self, within: Duration) -> usize {
         within.as_secs().try_into().expect("small")
     }
@@ -100,7 +104,7 @@ async fn each_answer_of_a_transport_is_passed_on() {
     assert_eq!(transport.prepare(&[Topic::new("orders")]).await.expect_err("it fails").to_string(), "topic: 1");
     assert_eq!(transport.probe().await.expect_err("it fails").class(), FailureClass::Authentication);
     assert_eq!((transport.outage(), transport.in_flight_max()), (Some(FailureClass::Fatal), 5));
-    assert!(transport.sends_individually() && transport.supports_fencing());
+    assert!(transport.sends_individually() && transport.supports_fencing() && transport.supports_exactly_once());
     assert_eq!((transport.system(), transport.inner().system()), ("odd", "odd"));
     assert_eq!(transport.flush(Duration::from_secs(3)).await, 3);
     let outcomes = OutcomeRecorder::new();

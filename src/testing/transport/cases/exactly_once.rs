@@ -41,7 +41,12 @@ pub async fn exactly_once_lane_sends_no_row_twice(broker: &dyn TransportUnderTes
     let sequence = KeySequence::new();
     let send = |lane: &Arc<dyn FencedLane>, number: i64, row: &OutboxRow, payload: &str| {
         let (envelope, row) = (envelope(&topic, Some("key"), payload), Some(row.clone()));
-        lane.send_all(vec![FencedMessage { envelope, receipt: outcomes.receipt(number), sequence: sequence.clone(), row }]);
+        lane.send_all(vec![FencedMessage {
+            envelope,
+            receipt: outcomes.receipt(number),
+            sequence: sequence.clone(),
+            row,
+        }]);
     };
 
     let (owner, known) = (taken(&*first, &topic, table(&asked, true)).await, rows());

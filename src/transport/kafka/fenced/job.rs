@@ -4,7 +4,7 @@ use rdkafka::types::RDKafkaErrorCode as Code;
 
 use crate::message::Envelope;
 use crate::transport::kafka::partitions::PartitionPermit;
-use crate::transport::{KeySequence, Outcome, OutboxRow, Receipt, TransportError};
+use crate::transport::{KeySequence, OutboxRow, Outcome, Receipt, TransportError};
 
 /// A message of a lane.
 pub(super) struct Job {
@@ -113,7 +113,15 @@ pub(super) mod tests {
         envelope.payload = Some(vec![0; bytes]);
         let row = RowKey { id: 1, message_id: envelope.message_id };
         let receipt = Receipt::of_row(row, Arc::new(Nobody));
-        Job { envelope, receipt, sequence: sequence.clone(), row: None, partition: None, place: None, precedes_failure: false }
+        Job {
+            envelope,
+            receipt,
+            sequence: sequence.clone(),
+            row: None,
+            partition: None,
+            place: None,
+            precedes_failure: false,
+        }
     }
 
     /// A message that is sent again, because it came before the first failure of its sequence, must not overtake a new

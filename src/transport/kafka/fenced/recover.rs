@@ -208,7 +208,9 @@ struct NotRead {
 struct MarkedLate;
 
 #[derive(Debug, thiserror::Error)]
-#[error("another version of this library wrote topic {topic:?}: stop the relays of the other version, or go back to it")]
+#[error(
+    "another version of this library wrote topic {topic:?}: stop the relays of the other version, or go back to it"
+)]
 struct OtherVersion {
     topic: Arc<str>,
 }

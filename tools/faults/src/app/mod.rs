@@ -43,7 +43,7 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 const STALL: Duration = Duration::from_millis(700);
 /// The lanes of the ordered topic.
 const LANES: u16 = 8;
-/// The lanes of the fenced topic: each has its own client.
+/// The lanes of the fenced topic, which is exactly once: each has its own client.
 const FENCED_LANES: u16 = 4;
 
 /// Runs an application until it is told to end, or until the driver is gone.
@@ -100,7 +100,7 @@ fn outbox(config: &Config, policies: &PanickingPolicy) -> Result<Outbox> {
         return Outbox::builder().topic(plain).topic(ordered).build().context("build the outbox");
     }
     let fenced = Topic::new(config.topics.fenced.as_str()).ordered_by_key().serialize_by_key().lanes(FENCED_LANES);
-    let fenced = fenced.fenced().staleness(staleness).retry(retry());
+    let fenced = fenced.fenced().exactly_once().staleness(staleness).retry(retry());
     let aged = Topic::new(config.topics.aged.as_str()).staleness(staleness).retry(retry());
     let outbox = Outbox::builder().topic(plain.keep_sent_days(1)).topic(ordered).topic(fenced).topic(aged);
     outbox.build().context("build the outbox")

@@ -6,7 +6,8 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use diesel_outbox::transport::{
-    FailureClass, FencedLane, FencedMessage, KafkaTransport, LaneName, Outcome, Receipt, RowLookup, Transport, TransportError,
+    FailureClass, FencedLane, FencedMessage, KafkaTransport, LaneName, Outcome, Receipt, RowLookup, Transport,
+    TransportError,
 };
 use diesel_outbox::{Envelope, Topic};
 use tokio::runtime::Handle;
