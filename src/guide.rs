@@ -23,11 +23,14 @@ macro_rules! guides {
             /// [http]: crate::guide::http
             /// [internal-tests]: https://github.com/diesel-outbox/diesel-outbox/blob/main/docs/internals/testing.md
             /// [kafka]: crate::guide::kafka
+            /// [late]: crate::guide::guarantees#when-a-message-is-late
             /// [lost-transactions]: https://github.com/diesel-outbox/diesel-outbox/blob/main/docs/internals/protocol.md#a-transaction-that-ends-inside-its-closure
             /// [migrating]: crate::guide::migrating
+            /// [once-duplicates]: crate::guide::guarantees#duplicates-of-an-exactly-once-topic
             /// [operations]: crate::guide::operations
             /// [ordering]: crate::guide::ordering
             /// [pgbouncer]: crate::guide::pgbouncer
+            /// [receipts]: crate::guide::receipts
             /// [rocketmq]: crate::guide::rocketmq
             /// [testing-your-application]: crate::guide::testing_your_application
             /// [tracing]: crate::guide::tracing
@@ -74,6 +77,8 @@ guides! {
     ordering = "../docs/ordering.md";
     /// What to set behind pgbouncer in transaction mode.
     pgbouncer = "../docs/pgbouncer.md";
+    /// How to wait for the delivery of a committed message.
+    receipts = "../docs/receipts.md";
     /// The RocketMQ transport: what a message contains, settings, guarantees, errors, half messages.
     rocketmq = "../docs/rocketmq.md";
     /// How to test your application, and your own transport.

@@ -58,6 +58,7 @@
 //! | enqueue them | [`Outbox`], [`Batch`], [`EnqueueError`] |
 //! | configure topics | [`Topic`], [`retry`] |
 //! | use your own instrumentation | [`CommitHook`] |
+//! | wait for the delivery of a committed message | [`Outbox::enqueue_with_receipt`], [receipts](guide::receipts) |
 //! | create the tables | [`Outbox::migrate`], [`migrations`], [`TableNames`] |
 //! | run a relay | [`relay`], [`Limits`], [`store`], [`transport`]; for several databases [`relay::Relays`] |
 //! | add headers to every message | [`EnqueueInterceptor`]; OpenTelemetry traces: [tracing](guide::tracing) |
@@ -67,7 +68,7 @@
 //!
 //! The [guides](guide) are the pages of the repository: [getting started](guide::getting_started),
 //! [transports](guide::transports) with [Kafka](guide::kafka), [RocketMQ](guide::rocketmq) and [HTTP](guide::http),
-//! [ordering](guide::ordering), [delayed messages](guide::delayed), [dead letters](guide::dead_letters),
+//! [ordering](guide::ordering), [delayed messages](guide::delayed), [dead letters](guide::dead_letters), [receipts](guide::receipts),
 //! [history](guide::history), [operations](guide::operations), [dashboard](guide::dashboard), [command line](guide::command_line),
 //! [tracing](guide::tracing), [pgbouncer](guide::pgbouncer), [tuning](guide::tuning), [testing your
 //! application](guide::testing_your_application), [guarantees](guide::guarantees), [migrating](guide::migrating),
@@ -145,6 +146,7 @@ pub mod migrations;
 mod naming;
 mod outbox;
 mod panic_guard;
+mod receipts;
 pub mod relay;
 mod repeated;
 mod retention;
@@ -183,4 +185,5 @@ pub use outbox::{Batch, BuildError, BuildProblem, Outbox, OutboxBuilder, TestOut
 pub use outbox::{CapturedRow, TestHook};
 #[cfg(feature = "rocketmq")]
 pub use outbox::{HalfMessage, HalfMessageError, HalfMessages, HalfMessagesError};
+pub use receipts::{DeliveryReceipt, DeliveryStatus, NotCommitted, PendingReceipt};
 pub use topic::{OnFailedKey, Topic, TopicError};

@@ -9,6 +9,7 @@ use crate::clock::system_now;
 use crate::lane::{fnv1a, lane_of};
 use crate::limits::{DELAY_MAX, HEADER_NAME_BYTES_MAX, HEADER_NAME_SHOWN_CHARS_MAX, KEY_BYTES_MAX, KIND_CHARS_MAX};
 use crate::message::{Delivery, Envelope, Headers, MessageId, OutboxMessage};
+use crate::receipts::{PendingReceipt, Ticket};
 use crate::topic::Topic;
 
 /// Header names with this prefix are the outbox's own.
@@ -39,6 +40,8 @@ pub(crate) struct Encoded {
     pub(crate) payload: Option<Vec<u8>>,
     /// The size of payload, key and headers.
     pub(crate) bytes: usize,
+    /// Whether somebody waits for the delivery.
+    pub(crate) ticket: Option<Ticket>,
 }
 
 impl Encoded {
@@ -96,7 +99,15 @@ impl Encoded {
             headers,
             payload,
             bytes,
+            ticket: None,
         })
+    }
+
+    /// The receipt of the message.
+    pub(crate) fn receipt(&mut self) -> PendingReceipt {
+        let (receipt, ticket) = PendingReceipt::new(self.message_id);
+        self.ticket = Some(ticket);
+        receipt
     }
 
     /// The message in the form that a transport gets.

@@ -1,6 +1,7 @@
 use super::pending::{Pending, deliver};
 use crate::injected_bugs::{InjectedBug, is_injected};
 use crate::limits::{HOOK_REFS_MAX, INLINE_ROWS_MAX};
+use crate::receipts::Ticket;
 use crate::relay::direct::queue::count_left_to_sweeper;
 
 /// The rows that a connection enqueued in its open transaction, and the savepoint depth of each.
@@ -71,7 +72,9 @@ impl Buffer {
         }
         let room = HOOK_REFS_MAX.saturating_sub(self.pending.len());
         count_left_to_sweeper(rows.len().saturating_sub(room), "too_many");
-        self.pending.extend(rows.into_iter().take(room));
+        let mut rows = rows.into_iter();
+        self.pending.extend(rows.by_ref().take(room));
+        rows.filter_map(|row| row.ticket).for_each(Ticket::leave);
     }
 
     pub(super) fn begin(&mut self, depth: u32) {

@@ -17,6 +17,7 @@ use diesel::result::{Error, QueryResult};
 use super::pending::{Pending, deliver};
 use super::{CommitHook, Probe};
 use crate::events::log_event;
+use crate::receipts::Ticket;
 use crate::relay::direct::queue::count_left_to_sweeper;
 
 /// What the outbox needs from a connection, sync or async.
@@ -113,7 +114,7 @@ pub(crate) fn hold_until_commit(conn: &mut impl Conn, rows: Vec<Pending>, at: De
     }
     match (conn.instrumentation().downcast_mut::<CommitHook>(), before) {
         (Some(hook), Some(before)) => hook.buffer.push(rows, at.depth, at.in_test_transaction, before),
-        _ => warn_without_hook(&rows),
+        _ => warn_without_hook(rows),
     }
 }
 
@@ -164,11 +165,12 @@ fn is_none(instrumentation: &dyn Instrumentation) -> bool {
     instrumentation.as_any().type_id() == none
 }
 
-fn warn_without_hook(rows: &[Pending]) {
+fn warn_without_hook(rows: Vec<Pending>) {
     static WARNED: Once = Once::new();
     WARNED.call_once(|| {
         log_event!(HOOK_REPLACED);
     });
     rows.iter().filter_map(|row| row.record.as_ref()).for_each(|record| record.to.count_unseen());
     count_left_to_sweeper(rows.iter().filter(|row| row.link.is_some()).count(), "no_hook");
+    rows.into_iter().filter_map(|row| row.ticket).for_each(Ticket::leave);
 }

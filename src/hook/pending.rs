@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::crash_points::crash_point;
 use crate::message::{Delivery, Envelope};
 use crate::metrics;
+use crate::receipts::Ticket;
 use crate::relay::direct::queue::{HandedOver, Link};
 
 /// A row that waits for the end of its transaction.
@@ -14,6 +15,8 @@ pub(crate) struct Pending {
     pub(crate) link: Option<Arc<Link>>,
     /// Where an application's test records it.
     pub(crate) record: Option<Box<RecordedMessage>>,
+    /// Whether somebody waits for its delivery.
+    pub(crate) ticket: Option<Ticket>,
 }
 
 /// A message recorded for an application's test.
@@ -53,9 +56,14 @@ pub(crate) fn deliver(rows: Vec<Pending>) {
     }
     crash_point!(COMMITTED);
     let mut batch: Option<(Arc<Link>, Vec<HandedOver>)> = None;
-    for Pending { row, link, record } in rows {
+    for Pending { row, link, record, ticket } in rows {
         if let Some(record) = record {
             record.to.committed().push((record.envelope, record.delivery));
+        }
+        match (ticket, &link) {
+            (Some(ticket), Some(link)) => ticket.commit(row.row.message_id, link.waiters()),
+            (Some(ticket), None) => ticket.leave(),
+            (None, _) => {}
         }
         let Some(link) = link else { continue };
         match &mut batch {

@@ -116,3 +116,6 @@ pub const UNSENT_CHECK_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The last second with a year of four digits, counted from 1970: RFC 3339 has no others.
 pub const RFC_3339_AGE_MAX: Duration = Duration::from_secs(253_402_300_799);
+
+/// Receipts that wait at a time. Each takes some hundred bytes. Beyond, a receipt is answered with `Later` at once.
+pub const RECEIPTS_MAX: usize = 100_000;

@@ -12,6 +12,7 @@ use crate::enqueue::encode::Encoded;
 use crate::enqueue::{AsyncOutboxBackend, Inserted, StillThere, next_statement_rows};
 use crate::hook::{AsyncConn, hold_until_commit};
 use crate::message::{MessageId, OutboxMessage};
+use crate::receipts::PendingReceipt;
 
 /// Enqueue over diesel-async connections.
 impl Outbox {
@@ -58,6 +59,32 @@ impl Outbox {
             let message_id = row.message_id;
             self.write_async(conn, vec![row]).await?;
             Ok(message_id)
+        }
+    }
+
+    /// Like [`enqueue_with_receipt`](Self::enqueue_with_receipt), over a diesel-async connection.
+    ///
+    /// # Errors
+    /// As for [`enqueue`](Self::enqueue).
+    ///
+    /// # Cancel safety
+    /// As for [`enqueue_async`](Self::enqueue_async).
+    pub fn enqueue_with_receipt_async<'a, C, M>(
+        &'a self,
+        conn: &'a mut C,
+        event: &M,
+    ) -> impl Future<Output = QueryResult<PendingReceipt>> + Send + use<'a, C, M>
+    where
+        C: AsyncConnection,
+        C::Backend: AsyncOutboxBackend<C>,
+        M: OutboxMessage + ?Sized,
+    {
+        let row = self.encode(event);
+        async move {
+            let mut row = row?;
+            let receipt = row.receipt();
+            self.write_async(conn, vec![row]).await?;
+            Ok(receipt)
         }
     }
 

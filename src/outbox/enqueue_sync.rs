@@ -9,6 +9,7 @@ use crate::enqueue::encode::Encoded;
 use crate::enqueue::{Inserted, OutboxBackend, StillThere, next_statement_rows};
 use crate::hook::{SyncConn, hold_until_commit};
 use crate::message::{MessageId, OutboxMessage};
+use crate::receipts::PendingReceipt;
 
 /// Enqueue over Diesel's own connections.
 impl Outbox {
@@ -46,6 +47,38 @@ impl Outbox {
         let message_id = row.message_id;
         self.write(conn, vec![row])?;
         Ok(message_id)
+    }
+
+    /// Like [`enqueue`](Self::enqueue), with a receipt to wait for the delivery after COMMIT.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sqlite")] {
+    /// # use std::time::Duration;
+    /// # use diesel::prelude::*;
+    /// # use diesel_outbox::{DeliveryStatus, Message, Outbox, Topic};
+    /// # let outbox = Outbox::builder().topic(Topic::new("orders")).build()?;
+    /// # let mut conn = SqliteConnection::establish(":memory:")?;
+    /// # outbox.migrate(&mut conn)?;
+    /// let receipt = conn.transaction(|conn| outbox.enqueue_with_receipt(conn, &Message::to("orders")))?;
+    /// let receipt = receipt.committed()?;
+    /// // No relay runs in this process.
+    /// assert_eq!(receipt.within_blocking(Duration::from_secs(1)), DeliveryStatus::Elsewhere);
+    /// # }
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`enqueue`](Self::enqueue).
+    pub fn enqueue_with_receipt<C, M>(&self, conn: &mut C, event: &M) -> QueryResult<PendingReceipt>
+    where
+        C: Connection,
+        C::Backend: OutboxBackend<C>,
+        M: OutboxMessage + ?Sized,
+    {
+        let mut row = self.encode(event)?;
+        let receipt = row.receipt();
+        self.write(conn, vec![row])?;
+        Ok(receipt)
     }
 
     /// Writes many messages of one type, all or none: in one statement if the database can. Returns their ids in the same order.

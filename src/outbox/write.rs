@@ -14,6 +14,7 @@ use crate::injected_bugs::{InjectedBug, is_injected};
 use crate::limits::{CLOCK_SLACK, INLINE_BYTES_MAX};
 use crate::message::{Delivery, MessageId, OutboxMessage};
 use crate::metrics;
+use crate::receipts::Ticket;
 use crate::relay::direct::queue::{HandedOver, InlineRow};
 use crate::store::{Row, RowKey, RowRef};
 
@@ -121,10 +122,14 @@ impl Outbox {
         let recorder = self.inner.recorder.get();
         let leased_at = self.leased_at(context);
         if leased_at.is_none() && recorder.is_none() {
+            // A test transaction is never committed.
+            let is_sent = !context.at.in_test_transaction;
+            rows.into_iter().filter_map(|row| row.ticket.filter(|_| is_sent)).for_each(Ticket::leave);
             return Vec::new();
         }
         let inline_at = leased_at.filter(|_| inline || is_injected(InjectedBug::CommitBelieved));
-        let pending = rows.into_iter().zip(inserted).map(|(row, inserted)| {
+        let pending = rows.into_iter().zip(inserted).map(|(mut row, inserted)| {
+            let ticket = row.ticket.take();
             let mut handed = HandedOver {
                 row: RowRef { id: inserted.id, message_id: row.message_id },
                 topic: Arc::clone(&row.topic),
@@ -149,7 +154,7 @@ impl Outbox {
                     announced_at: None,
                 }));
             }
-            Pending { row: handed, link: leased_at.map(|_| Arc::clone(&self.inner.link)), record }
+            Pending { row: handed, link: leased_at.map(|_| Arc::clone(&self.inner.link)), record, ticket }
         });
         pending.collect()
     }

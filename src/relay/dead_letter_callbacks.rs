@@ -16,6 +16,7 @@ use crate::events::log_event;
 use crate::limits::{DEAD_LETTER_CALLBACKS_BATCH_MAX, DEAD_LETTER_CALLBACKS_QUEUE_MAX};
 use crate::message::MessageId;
 use crate::metrics;
+use crate::receipts::Waiters;
 use crate::store::DeadLetterReason;
 
 /// A message that a relay dead-lettered. Passed to
@@ -76,6 +77,7 @@ pub(crate) struct AlertThreshold {
 #[derive(Debug)]
 pub(crate) struct DeadLetterCallbacks {
     callbacks: Callbacks,
+    waiters: Arc<Waiters>,
     clock: Arc<dyn Clock>,
     state: Mutex<State>,
     arrived: Notify,
@@ -100,8 +102,8 @@ enum Notification {
 }
 
 impl DeadLetterCallbacks {
-    pub(crate) fn new(callbacks: Callbacks, clock: Arc<dyn Clock>) -> Self {
-        Self { callbacks, clock, state: Mutex::default(), arrived: Notify::new(), emptied: Notify::new() }
+    pub(crate) fn new(callbacks: Callbacks, clock: Arc<dyn Clock>, waiters: Arc<Waiters>) -> Self {
+        Self { callbacks, waiters, clock, state: Mutex::default(), arrived: Notify::new(), emptied: Notify::new() }
     }
 
     /// Whether there are callbacks. Without any, the engine keeps no message details for them.
@@ -111,7 +113,10 @@ impl DeadLetterCallbacks {
 
     /// Counts messages of a transport that were dead-lettered and queues them for the callbacks. Never waits.
     pub(crate) fn notify(&self, transport: &Arc<str>, letters: impl IntoIterator<Item = DeadLetterEvent>) {
-        let letters = letters.into_iter().inspect(|letter| count_dead_letter(letter, transport));
+        let letters = letters.into_iter().inspect(|letter| {
+            count_dead_letter(letter, transport);
+            self.waiters.dead(letter.message_id, &letter.reason);
+        });
         if !self.has_callbacks() {
             return letters.for_each(drop);
         }
@@ -293,8 +298,11 @@ mod tests {
     #[test]
     fn the_queue_is_bounded_and_each_batch_takes_a_few_of_it() {
         let callback: Callback<DeadLetterEvent> = Arc::new(|_| ());
-        let callbacks =
-            DeadLetterCallbacks::new(Callbacks { on_dead_letter: Some(callback), alert: None }, Arc::new(SystemClock));
+        let callbacks = DeadLetterCallbacks::new(
+            Callbacks { on_dead_letter: Some(callback), alert: None },
+            Arc::new(SystemClock),
+            Arc::default(),
+        );
         let message_id = MessageId::new();
         let letter = || DeadLetterEvent {
             topic: "orders".into(),

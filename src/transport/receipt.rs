@@ -9,13 +9,16 @@ use crate::store::RowKey;
 pub(crate) trait ReceiptSink: Send + Sync + 'static {
     /// Receives the outcome of one row.
     fn complete(&self, row: RowKey, outcome: Outcome);
+
+    /// The broker stores the row there. Its outcome follows.
+    fn placed(&self, _row: RowKey, _partition: i32, _offset: i64) {}
 }
 
 /// The right to report one message's outcome, once.
 /// If it is dropped without an outcome, it reports a temporary failure. A transport that forgets a message thus delays
 /// it instead of losing it.
 ///
-/// A transport that wraps another one gives it its own receipt, which forwards the outcome:
+/// A transport that wraps another one can watch the outcome:
 ///
 /// ```
 /// use diesel_outbox::transport::{MemoryTransport, Outcome, Receipt, Transport};
@@ -23,14 +26,13 @@ pub(crate) trait ReceiptSink: Send + Sync + 'static {
 ///
 /// fn send_and_note(inner: &MemoryTransport, envelope: Envelope, receipt: Receipt) {
 ///     let message_id = envelope.message_id;
-///     inner.send(envelope, Receipt::new(move |outcome: Outcome| {
-///         eprintln!("{message_id}: {outcome:?}");
-///         receipt.complete(outcome);
-///     }));
+///     inner.send(envelope, receipt.observed_by(move |outcome: &Outcome| eprintln!("{message_id}: {outcome:?}")));
 /// }
 /// ```
 pub struct Receipt {
     to: Option<To>,
+    /// Called with the outcome first.
+    observers: Vec<Box<dyn FnOnce(&Outcome) + Send + Sync>>,
     /// Dropped after the report, so that whoever waits for the count finds the outcome reported.
     in_flight_guard: Option<InFlightGuard>,
 }
@@ -44,12 +46,12 @@ enum To {
 impl Receipt {
     /// A receipt that calls `report` once, on a thread of the transport. It must neither block nor panic.
     pub fn new(report: impl FnOnce(Outcome) + Send + Sync + 'static) -> Self {
-        Self { to: Some(To::Function(Box::new(report))), in_flight_guard: None }
+        Self { to: Some(To::Function(Box::new(report))), observers: Vec::new(), in_flight_guard: None }
     }
 
     /// A receipt for `row` that reports to `sink`. It needs no allocation, because a relay makes one for each message.
     pub(crate) fn of_row(row: RowKey, sink: Arc<dyn ReceiptSink>) -> Self {
-        Self { to: Some(To::Row(row, sink)), in_flight_guard: None }
+        Self { to: Some(To::Row(row, sink)), observers: Vec::new(), in_flight_guard: None }
     }
 
     /// The row, if a relay made the receipt.
@@ -57,6 +59,21 @@ impl Receipt {
         match self.to {
             Some(To::Row(row, _)) => Some(row),
             _ => None,
+        }
+    }
+
+    /// Calls `observe` with the outcome, before it is reported. It must neither block nor panic.
+    #[must_use = "a receipt that is dropped reports a failure"]
+    pub fn observed_by(mut self, observe: impl FnOnce(&Outcome) + Send + Sync + 'static) -> Self {
+        self.observers.push(Box::new(observe));
+        self
+    }
+
+    /// Notes where the broker stores the message, before its outcome is reported: for whoever
+    /// [waits for it](crate::DeliveryReceipt). A negative offset is an unknown one.
+    pub fn placed(&self, partition: i32, offset: i64) {
+        if let Some(To::Row(row, sink)) = &self.to {
+            sink.placed(*row, partition, offset);
         }
     }
 
@@ -75,6 +92,7 @@ impl Receipt {
     }
 
     fn report(&mut self, outcome: Outcome) {
+        self.observers.drain(..).for_each(|observe| observe(&outcome));
         match self.to.take() {
             Some(To::Row(row, sink)) => sink.complete(row, outcome),
             Some(To::Function(report)) => report(outcome),

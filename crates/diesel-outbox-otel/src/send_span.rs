@@ -140,14 +140,12 @@ impl SendSpan {
         self.context.clone()
     }
 
-    /// A receipt that passes the outcome on, and then notes it.
+    /// A receipt whose outcome the span notes.
     pub(crate) fn receipt(self: &Arc<Self>, message_id: MessageId, receipt: Receipt) -> Receipt {
         let span = Arc::clone(self);
-        Receipt::new(move |outcome| {
-            let failure = Failure::of(&outcome);
-            receipt.complete(outcome);
-            // On a thread of the transport's, which a panic would end.
-            current::guarded(|| span.note(message_id, failure));
+        // On a thread of the transport's, which a panic would end.
+        receipt.observed_by(move |outcome| {
+            current::guarded(|| span.note(message_id, Failure::of(outcome)));
         })
     }
 

@@ -3,6 +3,7 @@ use diesel::result::QueryResult;
 use crate::enqueue::encode::Encoded;
 use crate::message::{MessageId, OutboxMessage};
 use crate::outbox::Outbox;
+use crate::receipts::PendingReceipt;
 
 /// The messages of a transaction that are not written yet.
 #[derive(Debug)]
@@ -23,6 +24,13 @@ impl BufferedMessages {
         let message_id = row.message_id;
         self.rows.push(row);
         Ok(message_id)
+    }
+
+    pub(super) fn push_with_receipt<M: OutboxMessage + ?Sized>(&mut self, event: &M) -> QueryResult<PendingReceipt> {
+        let mut row = self.outbox.encode(event)?;
+        let receipt = row.receipt();
+        self.rows.push(row);
+        Ok(receipt)
     }
 
     pub(super) fn push_all<M, I>(&mut self, events: I) -> QueryResult<Vec<MessageId>>

@@ -9,6 +9,7 @@ use diesel_async::{AsyncConnection, AsyncConnectionCore, SimpleAsyncConnection, 
 
 use super::buffered::BufferedMessages;
 use crate::message::{MessageId, OutboxMessage};
+use crate::receipts::PendingReceipt;
 
 /// The connection inside [`Outbox::transaction_async`](crate::Outbox::transaction_async), which also accepts messages.
 ///
@@ -33,6 +34,15 @@ impl<'c, C> AsyncTransaction<'c, C> {
     /// Returns an [`EnqueueError`](crate::EnqueueError) inside Diesel's error.
     pub fn enqueue<M: OutboxMessage + ?Sized>(&mut self, event: &M) -> QueryResult<MessageId> {
         self.buffered.push(event)
+    }
+
+    /// Like [`enqueue`](Self::enqueue), with a receipt to wait for the delivery after COMMIT: see
+    /// [`PendingReceipt`](crate::PendingReceipt).
+    ///
+    /// # Errors
+    /// As for [`enqueue`](Self::enqueue).
+    pub fn enqueue_with_receipt<M: OutboxMessage + ?Sized>(&mut self, event: &M) -> QueryResult<PendingReceipt> {
+        self.buffered.push_with_receipt(event)
     }
 
     /// Like [`enqueue`](Self::enqueue), for many messages: all or none.

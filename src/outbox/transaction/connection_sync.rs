@@ -11,6 +11,7 @@ use diesel::result::{ConnectionError, ConnectionResult, QueryResult};
 
 use super::buffered::BufferedMessages;
 use crate::message::{MessageId, OutboxMessage};
+use crate::receipts::PendingReceipt;
 
 /// The connection inside [`Outbox::transaction`](crate::Outbox::transaction), which also accepts messages.
 ///
@@ -39,6 +40,32 @@ impl<'c, C> Transaction<'c, C> {
     /// Returns an [`EnqueueError`](crate::EnqueueError) inside Diesel's error.
     pub fn enqueue<M: OutboxMessage + ?Sized>(&mut self, event: &M) -> QueryResult<MessageId> {
         self.buffered.push(event)
+    }
+
+    /// Like [`enqueue`](Self::enqueue), with a receipt to wait for the delivery after COMMIT.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sqlite")] {
+    /// use std::time::Duration;
+    /// use diesel::SqliteConnection;
+    /// use diesel_outbox::{DeliveryStatus, Message, Outbox};
+    ///
+    /// fn place(conn: &mut SqliteConnection, outbox: &Outbox) -> diesel::QueryResult<bool> {
+    ///     let receipt = outbox.transaction(conn, |tx| {
+    ///         // .. the business data, and with it:
+    ///         tx.enqueue_with_receipt(&Message::to("orders").key("42"))
+    ///     })?;
+    ///     let receipt = receipt.committed().expect("the transaction committed");
+    ///     let status = receipt.within_blocking(Duration::from_secs(1));
+    ///     Ok(matches!(status, DeliveryStatus::Acknowledged { .. }))
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`enqueue`](Self::enqueue).
+    pub fn enqueue_with_receipt<M: OutboxMessage + ?Sized>(&mut self, event: &M) -> QueryResult<PendingReceipt> {
+        self.buffered.push_with_receipt(event)
     }
 
     /// Like [`enqueue`](Self::enqueue), for many messages: all or none.

@@ -193,10 +193,12 @@ impl RelayBuilder {
 
     /// The state that the tasks share.
     fn engines(self, store: Arc<dyn Store>, store_health: StoreHealth, routes: &[Route]) -> Engines {
-        let Self { clock, limits, gauges, tables, callbacks, relay_count, audit_days, .. } = self;
+        let Self { clock, limits, gauges, tables, callbacks, relay_count, audit_days, link, .. } = self;
         let (stop, wakeups) = (Arc::new(Stop::default()), Arc::new(Wakeups::default()));
         let (node, database_clock) = (NodeId::new(), Arc::new(DatabaseClock::default()));
-        let dead_letter_callbacks = Arc::new(DeadLetterCallbacks::new(callbacks, Arc::clone(&clock)));
+        let waiters = Arc::clone(link.waiters());
+        let dead_letter_callbacks =
+            Arc::new(DeadLetterCallbacks::new(callbacks, Arc::clone(&clock), Arc::clone(&waiters)));
         let wanted = |route: &Route| (route.transport.in_flight_max() / relay_count).max(1);
         let wanted: Vec<usize> = routes.iter().map(wanted).collect();
         let outbox = outbox_name(&gauges, &tables);
@@ -219,6 +221,7 @@ impl RelayBuilder {
                 stop: Arc::clone(&stop),
                 wakeups: Arc::clone(&wakeups),
                 dead_letter_callbacks: Arc::clone(&dead_letter_callbacks),
+                waiters: Arc::clone(&waiters),
                 clock: Arc::clone(&clock),
                 database_clock: Arc::clone(&database_clock),
                 limits,

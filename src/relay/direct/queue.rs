@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 
 use crate::clock::{BootInstant, Clock};
 use crate::metrics;
+use crate::receipts::Waiters;
 use crate::relay::api::flush::FlushOutcome;
 use crate::relay::ledger::deferred::DeferredRows;
 use crate::store::{Row, RowRef};
@@ -61,6 +62,8 @@ pub(crate) struct Link {
     connected: RwLock<Option<Connected>>,
     /// Whether a relay ran in this process, now or earlier.
     has_relayed: AtomicBool,
+    /// Who waits for a message that this process sends.
+    waiters: Arc<Waiters>,
 }
 
 #[derive(Debug, Clone)]
@@ -78,8 +81,8 @@ pub(crate) trait ConnectedRelay: fmt::Debug + Send + Sync {
     /// A row is about to be committed to a lane; the COMMIT may still fail. Never waits.
     fn committing_to_lane(&self, topic: &str, lane: u16);
 
-    /// A row was committed to a lane. Never waits.
-    fn committed_to_lane(&self, topic: &str, lane: u16, id: Option<i64>, inline: Option<Box<InlineRow>>);
+    /// A row was committed to a lane. Returns whether this relay owns it. Never waits.
+    fn committed_to_lane(&self, topic: &str, lane: u16, id: Option<i64>, inline: Option<Box<InlineRow>>) -> bool;
 
     /// A delayed message with this `due_at` was committed. Never waits.
     fn committed_delayed(&self, due_at: BootInstant);
@@ -98,6 +101,10 @@ impl Link {
             *slot = Some(Connected { queues: Arc::new(queues), relay });
         }
         free
+    }
+
+    pub(crate) fn waiters(&self) -> &Arc<Waiters> {
+        &self.waiters
     }
 
     /// Whether a relay runs in this process, or has.
@@ -131,10 +138,15 @@ impl Link {
 
     /// Hands rows to the relay. Never waits and never panics. Rows that do not fit are counted and left to the sweeper.
     pub(crate) fn hand_over(&self, rows: Vec<HandedOver>) {
-        let Some(connected) = self.connected() else { return count_left_to_sweeper(rows.len(), "no_relay") };
+        let Some(connected) = self.connected() else {
+            rows.iter().for_each(|row| self.waiters.elsewhere(row.row.message_id));
+            return count_left_to_sweeper(rows.len(), "no_relay");
+        };
         let is_for_the_queue = |row: HandedOver| match (row.lane, row.due_at) {
             (Some(lane), _) => {
-                connected.relay.committed_to_lane(&row.topic, lane, row.row.id, row.inline);
+                if !connected.relay.committed_to_lane(&row.topic, lane, row.row.id, row.inline) {
+                    self.waiters.elsewhere(row.row.message_id);
+                }
                 None
             }
             (None, Some(due_at)) => {

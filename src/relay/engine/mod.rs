@@ -38,6 +38,7 @@ use crate::injected_bugs::{InjectedBug, is_injected};
 use crate::limits::{Limits, RETRY_AFTER_MAX};
 use crate::message::MessageId;
 use crate::panic_guard::catch_panic;
+use crate::receipts::Waiters;
 use crate::repeated::warn_once_a_minute;
 use crate::store::{RowKey, Store};
 use crate::transport::{FailureClass, Outcome, ReceiptSink, Transport};
@@ -63,6 +64,7 @@ pub(crate) struct Engine {
     pub(crate) stop: Arc<Stop>,
     pub(crate) wakeups: Arc<Wakeups>,
     pub(crate) dead_letter_callbacks: Arc<DeadLetterCallbacks>,
+    pub(crate) waiters: Arc<Waiters>,
     pub(crate) one_by_one: OneByOne,
     pub(crate) failure_log: FailureLog,
     pub(crate) oldest_in_flight: Gauge,
@@ -158,6 +160,10 @@ impl Engine {
 /// Receives outcomes on the transport's threads. Each goes to the row's holder, and topic and breaker learn from it at
 /// once, whoever holds the row.
 impl ReceiptSink for Engine {
+    fn placed(&self, row: RowKey, partition: i32, offset: i64) {
+        self.waiters.note_place(row.message_id, partition, offset);
+    }
+
     fn complete(&self, row: RowKey, outcome: Outcome) {
         let outcome = match outcome {
             Outcome::Failed(error)
@@ -176,6 +182,9 @@ impl ReceiptSink for Engine {
             log_event!(OUTCOME_UNEXPECTED, ?row);
             return;
         };
+        if matches!(outcome, Outcome::Delivered) {
+            self.waiters.acknowledge(row.message_id);
+        }
         // The error's text comes from the transport: a panic in it must not lose the outcome.
         catch_panic("outcome", &self.name, || self.note_in_topic(&entry, &outcome, now));
         match entry.holder {

@@ -363,6 +363,11 @@ impl TopicLanes {
         *self.oldest.lock().unwrap_or_else(PoisonError::into_inner) = oldest;
     }
 
+    /// Whether this node owns the lane.
+    pub(crate) fn owns(&self, lane: u16) -> bool {
+        self.owned().contains_key(&lane)
+    }
+
     pub(crate) fn owned(&self) -> MutexGuard<'_, BTreeMap<u16, Lane>> {
         self.owned.lock().unwrap_or_else(PoisonError::into_inner)
     }

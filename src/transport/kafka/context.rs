@@ -3,7 +3,7 @@ use std::sync::Arc;
 use rdkafka::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::KafkaError;
-use rdkafka::message::DeliveryResult;
+use rdkafka::message::{DeliveryResult, Message as _};
 use rdkafka::producer::ProducerContext;
 use rdkafka::types::RDKafkaErrorCode as Code;
 
@@ -79,8 +79,9 @@ impl ProducerContext for Context {
 
     fn delivery(&self, result: &DeliveryResult<'_>, send_context: Box<SendContext>) {
         let outcome = match result {
-            Ok(_) => {
+            Ok(record) => {
                 self.health.answered();
+                send_context.receipt.placed(record.partition(), record.offset());
                 Outcome::Delivered
             }
             Err((error, _)) => {

@@ -66,6 +66,8 @@ fn read_to_the_end(bootstrap: &str, topic: &str) -> HashMap<Uuid, Vec<Vec<u8>>> 
 #[derive(Debug)]
 pub(super) struct Record {
     pub(super) id: Uuid,
+    pub(super) partition: i32,
+    pub(super) offset: i64,
     pub(super) key: String,
     pub(super) payload: Vec<u8>,
 }
@@ -122,7 +124,8 @@ fn read_isolated(bootstrap: &str, topic: &str, isolation: &str) -> Vec<Record> {
         let id = headers.iter().find(|header| header.key == header::MESSAGE_ID).unwrap().value.unwrap();
         let id = std::str::from_utf8(id).unwrap().parse().unwrap();
         let key = String::from_utf8(record.key().unwrap_or_default().to_vec()).unwrap();
-        records.push(Record { id, key, payload: record.payload().unwrap_or_default().to_vec() });
+        let (partition, offset) = (record.partition(), record.offset());
+        records.push(Record { id, partition, offset, key, payload: record.payload().unwrap_or_default().to_vec() });
     }
     records
 }

@@ -20,6 +20,7 @@ mod ordered;
 mod outages;
 mod owner;
 mod paused;
+mod receipts;
 mod refused;
 mod relays;
 mod retention;

@@ -31,6 +31,7 @@ mod own_transaction_lost;
 mod pgbouncer;
 mod phantoms;
 mod pipeline;
+mod receipts;
 mod refusals;
 mod revert;
 mod rights;

@@ -261,7 +261,8 @@ impl Audit {
                 self.find(Finding::Duplicate, || format!("{before:?} again as {copy:?}, on an exactly-once topic"));
                 continue;
             }
-            let senders = copies[..=place].iter().filter_map(|record| evidence.applications.get(&record.sent_by?).copied());
+            let senders =
+                copies[..=place].iter().filter_map(|record| evidence.applications.get(&record.sent_by?).copied());
             let senders: Vec<usize> = senders.collect();
             let concerns = |window: &&FaultWindow| {
                 window.application.is_none_or(|application| senders.contains(&application))

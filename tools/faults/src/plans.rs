@@ -211,7 +211,10 @@ pub(crate) const BUG_CASES: &[BugCase] = &[
         // A message is delivered for a while before its row is removed.
         scenario: || Scenario {
             all_features: true,
-            ..scenario(vec![vec![at_once(Kind::LateAcks, 1, 40_000, 1_000), one_by_one(Kind::KillApplication, 9, 0, 0)]])
+            ..scenario(vec![vec![
+                at_once(Kind::LateAcks, 1, 40_000, 1_000),
+                one_by_one(Kind::KillApplication, 9, 0, 0),
+            ]])
         },
     },
     BugCase { bug: "failed-key-goes-on", found_as: &[Finding::Inverted], scenario: failing },

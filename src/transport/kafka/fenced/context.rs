@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::KafkaError;
-use rdkafka::message::DeliveryResult;
+use rdkafka::message::{DeliveryResult, Message as _};
 use rdkafka::producer::{BaseProducer, ProducerContext};
 use rdkafka::types::RDKafkaErrorCode as Code;
 use rdkafka::{ClientConfig, ClientContext};
@@ -36,8 +36,8 @@ pub(super) fn log_disconnects(config: &mut ClientConfig) {
     config.set(DEBUG, debug);
 }
 
-/// The result of the message at an index of the transaction.
-pub(super) type Report = (usize, Result<(), Code>);
+/// The result of the message at an index of the transaction: its partition and offset, or why it failed.
+pub(super) type Report = (usize, Result<(i32, i64), Code>);
 
 impl LaneContext {
     pub(super) fn new(shared: Arc<Client>) -> Self {
@@ -69,9 +69,9 @@ impl ProducerContext for LaneContext {
 
     fn delivery(&self, result: &DeliveryResult<'_>, place: usize) {
         let report = match result {
-            Ok(_) => {
+            Ok(record) => {
                 self.inner.health.answered();
-                Ok(())
+                Ok((record.partition(), record.offset()))
             }
             Err((error, _)) => {
                 let code = error.rdkafka_error_code().unwrap_or(Code::Fail);

@@ -44,9 +44,9 @@ pub(super) enum MessageResult {
 
 impl MessageResult {
     /// A message that was purged with its transaction got no answer.
-    pub(super) fn of(answer: Result<(), Code>) -> Self {
+    pub(super) fn of(answer: Result<(i32, i64), Code>) -> Self {
         match answer {
-            Ok(()) => Self::Accepted,
+            Ok(_) => Self::Accepted,
             Err(Code::PurgeQueue | Code::PurgeInflight) => Self::Pending,
             Err(code) => Self::Refused(code),
         }

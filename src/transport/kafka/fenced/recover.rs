@@ -89,7 +89,10 @@ fn mark(producer: &LaneProducer, place: &ProgressPlace, marker: &[u8], ends_at: 
     loop {
         producer.poll(KAFKA_LANE_POLL);
         match producer.context().take_reports().pop() {
-            Some((_, answer)) => break answer?,
+            Some((_, answer)) => {
+                answer?;
+                break;
+            }
             None if Instant::now() >= ends_at => return Err(Code::OperationTimedOut),
             None => {}
         }

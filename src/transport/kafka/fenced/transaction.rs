@@ -157,6 +157,9 @@ impl Transaction<'_> {
         let is_whole = reports.iter().all(|(_, answer)| answer.is_ok());
         let answers = reports.len();
         for (place, answer) in reports {
+            if let (Some(job), Ok((partition, offset))) = (jobs.get(place), answer) {
+                job.receipt.placed(partition, offset);
+            }
             results[place] = MessageResult::of(answer);
             // The record of what the transaction delivers is no job.
             if let Some(partition) = jobs.get(place).and_then(|job| job.place.as_ref()) {

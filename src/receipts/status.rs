@@ -1,0 +1,22 @@
+/// What became of a message, as far as this process knows. A committed message never just fails: it is sent, or becomes a dead
+/// letter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DeliveryStatus {
+    /// The broker has it.
+    Acknowledged {
+        /// Its partition, if the broker told: Kafka does.
+        partition: Option<i32>,
+        /// Its offset there. Kafka does not tell it of a record that it had already stored.
+        offset: Option<i64>,
+    },
+    /// It is a dead letter.
+    Dead {
+        /// The [`DeadLetterReason`](crate::admin::DeadLetterReason), a colon, and the last error.
+        reason: String,
+    },
+    /// It has not been sent yet: it waits for the broker, for its delay, or for a retry.
+    Later,
+    /// This process cannot tell: another one sends it, or it went past the commit hook.
+    Elsewhere,
+}
