@@ -128,6 +128,7 @@ pub mod events;
 #[cfg(any(doc, doctest))]
 pub mod guide;
 mod hook;
+pub mod inbox;
 #[cfg(not(feature = "_injected_bugs"))]
 mod injected_bugs;
 #[cfg(feature = "_injected_bugs")]
