@@ -9,6 +9,7 @@ mod admin;
 #[cfg(feature = "serde")]
 mod configured;
 mod http;
+mod inbox;
 mod kafka;
 mod lanes;
 mod messages;
@@ -21,6 +22,7 @@ mod stores;
 
 pub use self::admin::*;
 pub use self::http::*;
+pub use self::inbox::*;
 pub use self::kafka::*;
 pub use self::lanes::*;
 pub use self::messages::*;

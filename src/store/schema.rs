@@ -9,8 +9,8 @@ pub(crate) const VERSION: u32 = 1;
 /// What the comment of a table says before the version.
 const VERSION_PREFIX: &str = "diesel-outbox schema ";
 
-/// Every table that a migration creates, without its prefix.
-const TABLES: [&str; 11] = [
+/// Every table and sequence that a migration creates, without its prefix.
+const TABLES: [&str; 16] = [
     "messages",
     "dead_letters",
     "lanes",
@@ -22,6 +22,11 @@ const TABLES: [&str; 11] = [
     "history_default",
     "processed_marks",
     "audit",
+    "inbox",
+    "inbox_default",
+    "inbox_undated",
+    "inbox_consumers",
+    "inbox_start",
 ];
 
 /// The tables that carry a version, and the migration that creates each, in the order of the migrations.

@@ -84,6 +84,9 @@ fn metrics_that_the_documents_name_exist() {
         "history_default",
         "processed_marks",
         "audit",
+        "inbox",
+        "inbox_default",
+        "inbox_consumers",
     ];
     let is_table = |span: &str| span.strip_prefix("outbox_").is_some_and(|name| tables.contains(&name));
     for document in documents() {
@@ -167,6 +170,7 @@ fn links_by_name_are_defined() {
         "guarantees",
         "history",
         "http",
+        "inbox",
         "internals",
         "kafka",
         "migrating",

@@ -3,6 +3,7 @@
 mod docs;
 #[cfg(feature = "_test")]
 mod faults;
+mod inbox;
 mod migrations;
 mod outbox;
 mod servers;
