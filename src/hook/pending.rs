@@ -61,7 +61,7 @@ pub(crate) fn deliver(rows: Vec<Pending>) {
             record.to.committed().push((record.envelope, record.delivery));
         }
         match (ticket, &link) {
-            (Some(ticket), Some(link)) => ticket.commit(row.row.message_id, link.waiters()),
+            (Some(ticket), Some(_)) => ticket.commit(),
             (Some(ticket), None) => ticket.leave(),
             (None, _) => {}
         }

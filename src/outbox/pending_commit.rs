@@ -25,7 +25,9 @@ impl Outbox {
             // 0 stands for no connection: this transaction has ended when the row is checked.
             self.remember_unsent(context, &rows, inserted, 0);
         }
-        let pending = self.pending(rows, inserted, context, B::COMMIT_VERIFIES_INSERT && at.is_outermost());
+        let mut pending = self.pending(rows, inserted, context, B::COMMIT_VERIFIES_INSERT && at.is_outermost());
+        // A future that is dropped during COMMIT drops them, and nobody knows.
+        set_in_doubt(&mut pending, true);
         PendingCommit { pending, at }
     }
 }
@@ -35,6 +37,7 @@ impl PendingCommit {
     pub(super) fn or_defer_to_hook(mut self, conn: &mut impl Conn) -> Self {
         if !self.at.is_outermost() {
             let seen = statements(conn);
+            set_in_doubt(&mut self.pending, false);
             hold_until_commit(conn, std::mem::take(&mut self.pending), self.at, seen);
         }
         self
@@ -50,7 +53,11 @@ impl PendingCommit {
                 }
                 deliver(self.pending);
             }
-            Err(_) => {}
+            Err(_) => set_in_doubt(&mut self.pending, false),
         }
     }
+}
+
+fn set_in_doubt(pending: &mut [Pending], is_in_doubt: bool) {
+    pending.iter_mut().filter_map(|pending| pending.ticket.as_mut()).for_each(|ticket| ticket.set_in_doubt(is_in_doubt));
 }

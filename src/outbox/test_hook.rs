@@ -53,7 +53,9 @@ impl ConnectedRelay for NothingToFlush {
 
     fn committing_to_lane(&self, _topic: &str, _lane: u16) {}
 
-    fn committed_to_lane(&self, _topic: &str, _lane: u16, _id: Option<i64>, _inline: Option<Box<InlineRow>>) -> bool {
+    fn committed_to_lane(&self, _topic: &str, _lane: u16, _id: Option<i64>, _inline: Option<Box<InlineRow>>) {}
+
+    fn owns_lane(&self, _topic: &str, _lane: u16) -> bool {
         true
     }
 

@@ -130,6 +130,9 @@ impl Outbox {
         let inline_at = leased_at.filter(|_| inline || is_injected(InjectedBug::CommitBelieved));
         let pending = rows.into_iter().zip(inserted).map(|(mut row, inserted)| {
             let ticket = row.ticket.take();
+            if let Some(ticket) = ticket.as_ref().filter(|_| leased_at.is_some()) {
+                ticket.register(self.inner.link.waiters());
+            }
             let mut handed = HandedOver {
                 row: RowRef { id: inserted.id, message_id: row.message_id },
                 topic: Arc::clone(&row.topic),

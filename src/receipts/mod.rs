@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub use self::status::DeliveryStatus;
-use self::waiters::{Shared, State};
+use self::waiters::{CommitState, Shared};
 pub(crate) use self::waiters::{Ticket, Waiters};
 use crate::message::MessageId;
 
@@ -26,8 +26,8 @@ pub struct PendingReceipt {
 
 impl PendingReceipt {
     pub(crate) fn new(message_id: MessageId) -> (Self, Ticket) {
-        let shared = Arc::new(Shared::new());
-        (Self { handle: Handle { message_id, shared: Arc::clone(&shared) } }, Ticket::new(shared))
+        let shared = Arc::<Shared>::default();
+        (Self { handle: Handle { message_id, shared: Arc::clone(&shared) } }, Ticket::new(message_id, shared))
     }
 
     /// The message.
@@ -37,13 +37,17 @@ impl PendingReceipt {
 
     /// The receipt, once the message was committed.
     ///
+    /// It is what the commit hook saw. Where the hook sees nothing (a process without a relay, your own instrumentation, a
+    /// COMMIT whose answer was lost), the receipt says [`Elsewhere`](DeliveryStatus::Elsewhere).
+    ///
     /// # Errors
     /// Returns an error, and with it this receipt, if the transaction is still open or was rolled back.
     pub fn committed(self) -> Result<DeliveryReceipt, NotCommitted> {
-        let problem = match &*self.handle.shared.state() {
-            State::Open => Some("its transaction is still open: ask after it has committed"),
-            State::RolledBack => Some("its transaction was rolled back, so it is never sent"),
-            State::Waiting(_) | State::Answered(_) => None,
+        let commit = self.handle.shared.state().commit;
+        let problem = match commit {
+            CommitState::Open => Some("its transaction is still open: ask after it has committed"),
+            CommitState::RolledBack => Some("its transaction was rolled back, so it is never sent"),
+            CommitState::Committed | CommitState::Unseen => None,
         };
         match problem {
             None => Ok(DeliveryReceipt { handle: self.handle }),
@@ -88,7 +92,7 @@ impl DeliveryReceipt {
 
     /// Like [`within`](Self::within), without a runtime.
     pub fn within_blocking(&self, duration: Duration) -> DeliveryStatus {
-        self.handle.shared.answered_by(Instant::now() + duration).unwrap_or(DeliveryStatus::Later)
+        self.handle.shared.answered_by(Instant::now().checked_add(duration)).unwrap_or(DeliveryStatus::Later)
     }
 }
 
@@ -100,11 +104,7 @@ struct Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        let waiters = match &*self.shared.state() {
-            State::Waiting(waiters) => Arc::clone(waiters),
-            State::Open | State::RolledBack | State::Answered(_) => return,
-        };
-        waiters.forget(self.message_id);
+        self.shared.abandon(self.message_id);
     }
 }
 

@@ -15,7 +15,8 @@ pub enum DeliveryStatus {
         /// The [`DeadLetterReason`](crate::admin::DeadLetterReason), a colon, and the last error.
         reason: String,
     },
-    /// It has not been sent yet: it waits for the broker, for its delay, or for a retry.
+    /// This process has not sent it yet: it waits for the broker, for its delay, or for a retry. Or another process has sent it
+    /// meanwhile, which takes over what waits.
     Later,
     /// This process cannot tell: another one sends it, or it went past the commit hook.
     Elsewhere,

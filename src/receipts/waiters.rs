@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
@@ -10,97 +10,145 @@ use crate::limits::RECEIPTS_MAX;
 use crate::message::MessageId;
 
 /// What the enqueuing and the waiting side share.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Shared {
     state: Mutex<State>,
     changed: Notify,
     changed_blocking: Condvar,
 }
 
-#[derive(Debug)]
-pub(super) enum State {
-    /// The transaction has not ended.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) commit: CommitState,
+    status: Option<DeliveryStatus>,
+    /// Where it is registered, from the INSERT on: the outcome may be there before the answer to COMMIT.
+    waiters: Option<Arc<Waiters>>,
+    /// Nobody waits any more.
+    is_abandoned: bool,
+}
+
+/// What is known of the message's transaction.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum CommitState {
+    #[default]
     Open,
     RolledBack,
-    /// Committed, and among these waiters.
-    Waiting(Arc<Waiters>),
-    Answered(DeliveryStatus),
+    Committed,
+    /// Its end cannot be seen.
+    Unseen,
 }
 
 impl Shared {
-    pub(super) fn new() -> Self {
-        Self { state: Mutex::new(State::Open), changed: Notify::new(), changed_blocking: Condvar::new() }
-    }
-
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn set(&self, state: State) {
-        *self.state() = state;
+    fn end(&self, commit: CommitState) {
+        self.state().commit = commit;
+    }
+
+    /// The first answer counts.
+    fn answer(&self, status: DeliveryStatus) {
+        self.state().status.get_or_insert(status);
         self.changed.notify_waiters();
         self.changed_blocking.notify_all();
     }
 
-    fn answer(&self) -> Option<DeliveryStatus> {
-        match &*self.state() {
-            State::Answered(status) => Some(status.clone()),
-            State::Open | State::RolledBack | State::Waiting(_) => None,
+    /// Nobody waits any more.
+    pub(super) fn abandon(&self, message_id: MessageId) {
+        let mut state = self.state();
+        state.is_abandoned = true;
+        if let Some(waiters) = state.waiters.take() {
+            waiters.remove(message_id);
         }
     }
 
     pub(super) async fn answered(&self) -> DeliveryStatus {
         loop {
             let changed = self.changed.notified();
-            if let Some(status) = self.answer() {
+            let status = self.state().status.clone();
+            if let Some(status) = status {
                 return status;
             }
             changed.await;
         }
     }
 
-    pub(super) fn answered_by(&self, ends_at: Instant) -> Option<DeliveryStatus> {
-        let left = ends_at.saturating_duration_since(Instant::now());
-        let is_open = |state: &mut State| !matches!(state, State::Answered(_));
-        let waited = self.changed_blocking.wait_timeout_while(self.state(), left, is_open);
-        match &*waited.unwrap_or_else(PoisonError::into_inner).0 {
-            State::Answered(status) => Some(status.clone()),
-            State::Open | State::RolledBack | State::Waiting(_) => None,
+    /// Waits without end if `ends_at` is `None`.
+    pub(super) fn answered_by(&self, ends_at: Option<Instant>) -> Option<DeliveryStatus> {
+        let mut state = self.state();
+        while state.status.is_none() {
+            state = match ends_at.map(|ends_at| ends_at.saturating_duration_since(Instant::now())) {
+                Some(Duration::ZERO) => return None,
+                Some(left) => self.changed_blocking.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0,
+                None => self.changed_blocking.wait(state).unwrap_or_else(PoisonError::into_inner),
+            };
         }
+        state.status.clone()
     }
 }
 
-/// Travels with the message to its COMMIT. If it is dropped, the transaction was rolled back.
+/// Travels with the message to its COMMIT.
 #[derive(Debug)]
-pub(crate) struct Ticket(Option<Arc<Shared>>);
+pub(crate) struct Ticket {
+    message_id: MessageId,
+    /// Taken once its end is known.
+    shared: Option<Arc<Shared>>,
+    /// Whether COMMIT may have been sent, so that to drop it says nothing.
+    is_in_doubt: bool,
+}
 
 impl Ticket {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
-        Self(Some(shared))
+    pub(super) fn new(message_id: MessageId, shared: Arc<Shared>) -> Self {
+        Self { message_id, shared: Some(shared), is_in_doubt: false }
     }
 
-    /// The message is committed, and this process sends it.
-    pub(crate) fn commit(mut self, message_id: MessageId, waiters: &Arc<Waiters>) {
-        let Some(shared) = self.0.take() else { return };
-        shared.set(State::Waiting(Arc::clone(waiters)));
-        if let Err(shared) = waiters.add(message_id, shared) {
-            shared.set(State::Answered(DeliveryStatus::Later));
+    /// The message is written, and this process will send it.
+    pub(crate) fn register(&self, waiters: &Arc<Waiters>) {
+        let Some(shared) = &self.shared else { return };
+        let mut state = shared.state();
+        if state.is_abandoned {
+            return;
+        }
+        if waiters.add(self.message_id, shared) {
+            state.waiters = Some(Arc::clone(waiters));
+        } else {
+            state.status.get_or_insert(DeliveryStatus::Later);
+        }
+    }
+
+    /// From now on to drop it says nothing, or again that the transaction was rolled back.
+    pub(crate) fn set_in_doubt(&mut self, is_in_doubt: bool) {
+        self.is_in_doubt = is_in_doubt;
+    }
+
+    /// The message is committed.
+    pub(crate) fn commit(mut self) {
+        if let Some(shared) = self.shared.take() {
+            shared.end(CommitState::Committed);
         }
     }
 
     /// The message goes its way unseen, if it is committed.
     pub(crate) fn leave(mut self) {
-        if let Some(shared) = self.0.take() {
-            shared.set(State::Answered(DeliveryStatus::Elsewhere));
+        if let Some(shared) = self.shared.take() {
+            shared.end(CommitState::Unseen);
+            shared.answer(DeliveryStatus::Elsewhere);
+            shared.abandon(self.message_id);
         }
     }
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        if let Some(shared) = self.0.take() {
-            shared.set(State::RolledBack);
+        let Some(shared) = self.shared.take() else { return };
+        if self.is_in_doubt {
+            shared.end(CommitState::Unseen);
+            shared.answer(DeliveryStatus::Elsewhere);
+        } else {
+            shared.end(CommitState::RolledBack);
         }
+        shared.abandon(self.message_id);
     }
 }
 
@@ -120,15 +168,15 @@ struct Waiter {
 }
 
 impl Waiters {
-    /// Adds one; gives it back if too many wait.
-    fn add(&self, message_id: MessageId, shared: Arc<Shared>) -> Result<(), Arc<Shared>> {
+    /// Adds one; `false` if too many wait.
+    fn add(&self, message_id: MessageId, shared: &Arc<Shared>) -> bool {
         let mut waiting = self.waiting();
-        if waiting.len() >= RECEIPTS_MAX {
-            return Err(shared);
+        let has_room = waiting.len() < RECEIPTS_MAX;
+        if has_room {
+            waiting.insert(message_id, Waiter { shared: Arc::clone(shared), place: (None, None) });
+            self.count.store(waiting.len(), Ordering::Release);
         }
-        waiting.insert(message_id, Waiter { shared, place: (None, None) });
-        self.count.store(waiting.len(), Ordering::Release);
-        Ok(())
+        has_room
     }
 
     /// The broker stores the message there. Its outcome follows.
@@ -154,9 +202,11 @@ impl Waiters {
         self.answer(message_id, |_| DeliveryStatus::Elsewhere);
     }
 
-    /// Nobody waits for the message any more.
-    pub(super) fn forget(&self, message_id: MessageId) {
-        self.remove(message_id);
+    /// This process sends nothing any more.
+    pub(crate) fn all_elsewhere(&self) {
+        let waiting = std::mem::take(&mut *self.waiting());
+        self.count.store(0, Ordering::Release);
+        waiting.into_values().for_each(|waiter| waiter.shared.answer(DeliveryStatus::Elsewhere));
     }
 
     fn answer(&self, message_id: MessageId, status: impl FnOnce((Option<i32>, Option<i64>)) -> DeliveryStatus) {
@@ -164,7 +214,7 @@ impl Waiters {
             return;
         }
         if let Some(Waiter { shared, place }) = self.remove(message_id) {
-            shared.set(State::Answered(status(place)));
+            shared.answer(status(place));
         }
     }
 
@@ -175,7 +225,8 @@ impl Waiters {
         removed
     }
 
-    fn is_empty(&self) -> bool {
+    /// Whether nobody waits.
+    pub(crate) fn is_empty(&self) -> bool {
         self.count.load(Ordering::Acquire) == 0
     }
 
@@ -186,8 +237,6 @@ impl Waiters {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::super::PendingReceipt;
     use super::*;
 
@@ -198,7 +247,8 @@ mod tests {
         let (pending, ticket) = PendingReceipt::new(id);
         let open = pending.committed().unwrap_err();
         assert!(open.to_string().contains("still open"), "{open}");
-        ticket.commit(id, &waiters);
+        ticket.register(&waiters);
+            ticket.commit();
         let receipt = open.receipt.committed().unwrap();
         assert_eq!(receipt.within_blocking(Duration::ZERO), DeliveryStatus::Later);
         waiters.note_place(id, 3, 42);
@@ -216,12 +266,51 @@ mod tests {
     }
 
     #[test]
+    fn a_message_whose_commit_is_in_doubt_is_not_called_rolled_back() {
+        let waiters = Arc::new(Waiters::default());
+        let (pending, mut ticket) = PendingReceipt::new(MessageId::new());
+        ticket.register(&waiters);
+        ticket.set_in_doubt(true);
+        drop(ticket);
+        let receipt = pending.committed().unwrap();
+        assert_eq!(receipt.within_blocking(Duration::MAX), DeliveryStatus::Elsewhere);
+        assert!(waiters.is_empty());
+    }
+
+    #[test]
+    fn an_outcome_before_the_answer_to_commit_is_kept() {
+        let (waiters, id) = (Arc::new(Waiters::default()), MessageId::new());
+        let (pending, ticket) = PendingReceipt::new(id);
+        ticket.register(&waiters);
+        waiters.acknowledge(id);
+        ticket.commit();
+        let status = pending.committed().unwrap().within_blocking(Duration::ZERO);
+        assert_eq!(status, DeliveryStatus::Acknowledged { partition: None, offset: None });
+    }
+
+    #[test]
+    fn a_receipt_dropped_before_the_commit_is_not_waited_for() {
+        let waiters = Arc::new(Waiters::default());
+        for is_registered in [false, true] {
+            let (pending, ticket) = PendingReceipt::new(MessageId::new());
+            if is_registered {
+                ticket.register(&waiters);
+            }
+            drop(pending);
+            ticket.register(&waiters);
+            ticket.commit();
+            assert!(waiters.is_empty());
+        }
+    }
+
+    #[test]
     fn a_dropped_receipt_is_forgotten_and_too_many_are_answered_at_once() {
         let waiters = Arc::new(Waiters::default());
         let add = || {
             let id = MessageId::new();
             let (pending, ticket) = PendingReceipt::new(id);
-            ticket.commit(id, &waiters);
+            ticket.register(&waiters);
+            ticket.commit();
             pending.committed().unwrap()
         };
         let mut receipts: Vec<_> = (0..RECEIPTS_MAX).map(|_| add()).collect();
@@ -236,7 +325,8 @@ mod tests {
     async fn a_wait_ends_with_the_answer() {
         let (waiters, id) = (Arc::new(Waiters::default()), MessageId::new());
         let (pending, ticket) = PendingReceipt::new(id);
-        ticket.commit(id, &waiters);
+        ticket.register(&waiters);
+            ticket.commit();
         let receipt = pending.committed().unwrap();
         let waiting = tokio::spawn(async move { receipt.within(Duration::from_secs(60)).await });
         tokio::task::yield_now().await;

@@ -9,7 +9,7 @@ use futures_util::future::join;
 
 use crate::enqueue::encode::Encoded;
 use crate::enqueue::{AsyncOutboxBackend, next_statement_rows};
-use crate::hook::{AsyncConn, announce_commit, announce_rollback};
+use crate::hook::{AsyncConn, announce_commit, announce_rollback, may_have_committed};
 use crate::limits::ENQUEUE_BYTES_MAX;
 use crate::outbox::Outbox;
 use crate::outbox::write::{WriteContext, map_refusal};
@@ -48,10 +48,14 @@ impl Outbox {
     pub(super) async fn write_with_commit(
         &self,
         conn: &mut AsyncPgConnection,
-        rows: Vec<Encoded>,
+        mut rows: Vec<Encoded>,
         context: WriteContext,
     ) -> QueryResult<()> {
         announce_commit(&mut AsyncConn(conn), 1);
+        let set_in_doubt = |rows: &mut [Encoded], is_in_doubt| {
+            rows.iter_mut().filter_map(|row| row.ticket.as_mut()).for_each(|ticket| ticket.set_in_doubt(is_in_doubt));
+        };
+        set_in_doubt(&mut rows, true);
         // Until both have answered, the connection's state is unknown: a dropped future leaves it broken.
         AnsiTransactionManager::transaction_manager_status_mut(conn).set_in_error();
         let (inserted, committed) = {
@@ -64,7 +68,12 @@ impl Outbox {
             *AnsiTransactionManager::transaction_manager_status_mut(conn) = TransactionManagerStatus::default();
         }
         // After a failed INSERT the server answers "ok" to COMMIT, but rolls back.
-        let inserted = inserted.map_err(|error| map_refusal::<Pg>(error, &rows))?;
+        let inserted = inserted.map_err(|error| {
+            if !may_have_committed(&error) {
+                set_in_doubt(&mut rows, false);
+            }
+            map_refusal::<Pg>(error, &rows)
+        })?;
         self.pending_commit::<Pg>(rows, &inserted, context).end(&committed);
         committed
     }

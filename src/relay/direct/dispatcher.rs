@@ -153,7 +153,9 @@ async fn confirm(engine: &Engine, queued: &[Queued]) -> (Read, Vec<PendingDeadLe
     if confirmed.len() < refs.len() {
         // Usually rolled back. Or another process has them by now, or a replica that lags was read.
         let found: HashSet<_> = confirmed.iter().map(|confirmed| confirmed.row.key().message_id).collect();
-        engine.queue.deferred.add(unverified().filter(|handed| !found.contains(&handed.row.message_id)).map(left));
+        let missed = || unverified().filter(|handed| !found.contains(&handed.row.message_id));
+        missed().for_each(|handed| engine.waiters.elsewhere(handed.row.message_id));
+        engine.queue.deferred.add(missed().map(left));
     }
     let (mut read, mut poisoned) = (Read::with_capacity(confirmed.len()), Vec::new());
     for Confirmed { row, lease_left } in confirmed {

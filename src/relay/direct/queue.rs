@@ -81,8 +81,11 @@ pub(crate) trait ConnectedRelay: fmt::Debug + Send + Sync {
     /// A row is about to be committed to a lane; the COMMIT may still fail. Never waits.
     fn committing_to_lane(&self, topic: &str, lane: u16);
 
-    /// A row was committed to a lane. Returns whether this relay owns it. Never waits.
-    fn committed_to_lane(&self, topic: &str, lane: u16, id: Option<i64>, inline: Option<Box<InlineRow>>) -> bool;
+    /// A row was committed to a lane. Never waits.
+    fn committed_to_lane(&self, topic: &str, lane: u16, id: Option<i64>, inline: Option<Box<InlineRow>>);
+
+    /// Whether this relay owns the lane. Waits for who uses the topic's lanes.
+    fn owns_lane(&self, topic: &str, lane: u16) -> bool;
 
     /// A delayed message with this `due_at` was committed. Never waits.
     fn committed_delayed(&self, due_at: BootInstant);
@@ -115,6 +118,7 @@ impl Link {
     /// Disconnects the relay. From now on rows are written as due at once, for any relay to take.
     pub(crate) fn disconnect(&self) {
         *self.connected.write().unwrap_or_else(PoisonError::into_inner) = None;
+        self.waiters.all_elsewhere();
     }
 
     /// Waits until everything handed over has been settled, for `within` at most. Without a relay there is nothing to
@@ -144,7 +148,8 @@ impl Link {
         };
         let is_for_the_queue = |row: HandedOver| match (row.lane, row.due_at) {
             (Some(lane), _) => {
-                if !connected.relay.committed_to_lane(&row.topic, lane, row.row.id, row.inline) {
+                connected.relay.committed_to_lane(&row.topic, lane, row.row.id, row.inline);
+                if !self.waiters.is_empty() && !connected.relay.owns_lane(&row.topic, lane) {
                     self.waiters.elsewhere(row.row.message_id);
                 }
                 None

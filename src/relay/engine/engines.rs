@@ -103,14 +103,17 @@ impl ConnectedRelay for Engines {
         }
     }
 
-    fn committed_to_lane(&self, topic: &str, lane: u16, id: Option<i64>, inline: Option<Box<InlineRow>>) -> bool {
-        let Some(lanes) = self.lanes_of(topic) else { return false };
+    fn committed_to_lane(&self, topic: &str, lane: u16, id: Option<i64>, inline: Option<Box<InlineRow>>) {
+        let Some(lanes) = self.lanes_of(topic) else { return };
         lanes.committed(lane, id, self.clock.now(), inline);
         if self.has_notices() {
             lanes.note_unnotified(lane, id);
             self.wakeups.notifier.notify_one();
         }
-        lanes.owns(lane)
+    }
+
+    fn owns_lane(&self, topic: &str, lane: u16) -> bool {
+        self.lanes_of(topic).is_some_and(|lanes| lanes.owns(lane))
     }
 
     fn committed_delayed(&self, due_at: BootInstant) {
