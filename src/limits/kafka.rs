@@ -70,6 +70,9 @@ pub const KAFKA_TRANSACTION_MESSAGES_MAX: usize = 1_000;
 /// Bytes of one Kafka transaction: what is sent again if one of its messages is refused.
 pub const KAFKA_TRANSACTION_BYTES_MAX: usize = 4 << 20;
 
+/// librdkafka's default of `message.max.bytes`.
+pub const KAFKA_RECORD_BYTES_MAX: usize = 1_000_000;
+
 /// The prefix of the topics in which exactly-once lanes note what they delivered.
 pub const KAFKA_PROGRESS_PREFIX: &str = "outbox-progress.";
 
@@ -80,6 +83,9 @@ pub const KAFKA_PROGRESS_ROWS_MAX: usize = 20_000;
 /// Records before the end of a lane's progress that are read first. The last one is enough; each transaction, even an aborted
 /// one, takes two.
 pub const KAFKA_PROGRESS_READ: i64 = 16;
+
+/// How often a lane without room looks whether rows have been settled: it goes through all of them.
+pub const KAFKA_PROGRESS_POLL: Duration = Duration::from_millis(20);
 
 /// The longest that an exactly-once lane takes to read what was delivered.
 pub const KAFKA_PROGRESS_TIMEOUT: Duration = Duration::from_secs(10);

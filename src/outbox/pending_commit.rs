@@ -59,5 +59,8 @@ impl PendingCommit {
 }
 
 fn set_in_doubt(pending: &mut [Pending], is_in_doubt: bool) {
-    pending.iter_mut().filter_map(|pending| pending.ticket.as_mut()).for_each(|ticket| ticket.set_in_doubt(is_in_doubt));
+    pending
+        .iter_mut()
+        .filter_map(|pending| pending.ticket.as_mut())
+        .for_each(|ticket| ticket.set_in_doubt(is_in_doubt));
 }

@@ -248,7 +248,7 @@ mod tests {
         let open = pending.committed().unwrap_err();
         assert!(open.to_string().contains("still open"), "{open}");
         ticket.register(&waiters);
-            ticket.commit();
+        ticket.commit();
         let receipt = open.receipt.committed().unwrap();
         assert_eq!(receipt.within_blocking(Duration::ZERO), DeliveryStatus::Later);
         waiters.note_place(id, 3, 42);
@@ -326,7 +326,7 @@ mod tests {
         let (waiters, id) = (Arc::new(Waiters::default()), MessageId::new());
         let (pending, ticket) = PendingReceipt::new(id);
         ticket.register(&waiters);
-            ticket.commit();
+        ticket.commit();
         let receipt = pending.committed().unwrap();
         let waiting = tokio::spawn(async move { receipt.within(Duration::from_secs(60)).await });
         tokio::task::yield_now().await;

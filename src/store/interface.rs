@@ -82,6 +82,11 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// for them.
     async fn settle(&self, rows: &[RowKey], locking: Locking) -> Result<Vec<RowKey>, StoreError>;
 
+    /// Waits until what was settled before survives a crash of the database. Only PostgreSQL settles without waiting for its disk.
+    async fn flush_settled(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     /// Removes delivered rows that were dead-lettered meanwhile; returns how many. By id and message id: a message that was
     /// requeued has another row id, and its dead letter belongs to the later copy.
     async fn settle_dead_letters(&self, rows: &[RowKey]) -> Result<usize, StoreError>;

@@ -22,7 +22,11 @@ pub struct OutboxRow {
 
 impl OutboxRow {
     pub(crate) fn new(row: RowKey) -> Self {
-        Self { id: id_of(row), settled: Arc::default() }
+        Self::of_id(id_of(row))
+    }
+
+    fn of_id(id: OutboxRowId) -> Self {
+        Self { id, settled: Arc::default() }
     }
 
     /// Which row it is: a message that is redriven, or sent again from the history, has another one.
@@ -55,32 +59,32 @@ pub(crate) fn row_of(id: OutboxRowId) -> RowKey {
     RowKey { id: i64::from_be_bytes(key), message_id: uuid::Uuid::from_bytes(message_id).into() }
 }
 
-/// The rows that a lane has delivered and that may still be in the table. The handle comes when a relay reads the row.
+/// The rows that a lane has delivered and that may still be in the table.
 #[derive(Debug, Default)]
-pub(crate) struct DeliveredRows(HashMap<OutboxRowId, Option<OutboxRow>>);
+pub(crate) struct DeliveredRows(HashMap<OutboxRowId, OutboxRow>);
 
 impl DeliveredRows {
     /// What earlier owners of the lane have delivered.
-    pub(crate) fn of(rows: Vec<OutboxRowId>) -> Self {
-        Self(rows.into_iter().map(|row| (row, None)).collect())
+    pub(crate) fn of(rows: Vec<OutboxRow>) -> Self {
+        Self(rows.into_iter().map(|row| (row.id, row)).collect())
     }
 
-    /// Whether the lane has delivered the row.
+    /// Whether the lane has delivered the row. From now on this handle tells when it is settled.
     pub(crate) fn has(&mut self, row: &OutboxRow) -> bool {
-        let known = self.0.get_mut(&row.id());
+        let known = self.0.get_mut(&row.id);
         known.is_some_and(|handle| {
-            *handle = Some(row.clone());
+            *handle = row.clone();
             true
         })
     }
 
     pub(crate) fn add(&mut self, row: OutboxRow) {
-        self.0.insert(row.id(), Some(row));
+        self.0.insert(row.id, row);
     }
 
     /// Forgets those that have left the table. Returns how many are left.
     pub(crate) fn forget_settled(&mut self) -> usize {
-        self.0.retain(|_, row| !row.as_ref().is_some_and(OutboxRow::is_settled));
+        self.0.retain(|_, row| !row.is_settled());
         self.0.len()
     }
 
@@ -89,16 +93,29 @@ impl DeliveredRows {
     }
 }
 
-type LookUp = dyn Fn(Vec<OutboxRowId>) -> BoxFuture<'static, Result<Vec<OutboxRowId>, TransportError>> + Send + Sync;
+type LookUp = dyn Fn(Vec<OutboxRowId>) -> BoxFuture<'static, Result<Vec<OutboxRow>, TransportError>> + Send + Sync;
 
 /// Tells which rows are still in the table.
 #[derive(Clone)]
 pub struct RowLookup(Arc<LookUp>);
 
 impl RowLookup {
-    /// A lookup by this function. For tests of your own transport.
+    /// A lookup by this function, which returns the ids of the rows that are still in the table. For tests of your own transport.
     pub fn new(
         look_up: impl Fn(Vec<OutboxRowId>) -> BoxFuture<'static, Result<Vec<OutboxRowId>, TransportError>>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
+        Self::of_rows(move |rows| {
+            let found = look_up(rows);
+            Box::pin(async move { Ok(found.await?.into_iter().map(OutboxRow::of_id).collect()) })
+        })
+    }
+
+    /// A lookup by a function that knows the handles of some rows.
+    pub(crate) fn of_rows(
+        look_up: impl Fn(Vec<OutboxRowId>) -> BoxFuture<'static, Result<Vec<OutboxRow>, TransportError>>
         + Send
         + Sync
         + 'static,
@@ -113,8 +130,8 @@ impl RowLookup {
     ///
     /// # Cancel safety
     /// Only reads.
-    pub async fn existing(&self, rows: Vec<OutboxRowId>) -> Result<Vec<OutboxRowId>, TransportError> {
-        if rows.is_empty() { Ok(rows) } else { (self.0)(rows).await }
+    pub async fn existing(&self, rows: Vec<OutboxRowId>) -> Result<Vec<OutboxRow>, TransportError> {
+        if rows.is_empty() { Ok(Vec::new()) } else { (self.0)(rows).await }
     }
 }
 
@@ -149,7 +166,7 @@ mod tests {
     fn settled_rows_are_forgotten_and_recovered_ones_once_they_are_read_and_settled() {
         let row = |id| OutboxRow::new(RowKey { id, message_id: MessageId::new() });
         let (recovered, sent) = (row(1), row(2));
-        let mut rows = DeliveredRows::of(vec![recovered.id()]);
+        let mut rows = DeliveredRows::of(vec![OutboxRow::of_id(recovered.id())]);
         rows.add(sent.clone());
         assert!(!rows.has(&row(2)), "another message under the same key");
         sent.settle();

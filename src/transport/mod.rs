@@ -14,7 +14,7 @@ mod receipt;
 #[cfg(feature = "rocketmq")]
 mod rocketmq;
 
-pub(crate) use exactly_once::{DeliveredRows, OutboxRowId, id_of, row_of};
+pub(crate) use exactly_once::{DeliveredRows, OutboxRowId, row_of};
 pub use exactly_once::{OutboxRow, RowLookup};
 pub use fence::{FencedLane, FencedMessage, KeySequence, LaneName};
 #[cfg(feature = "http")]

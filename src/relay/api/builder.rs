@@ -39,6 +39,7 @@ use crate::relay::ledger::lease_renewer;
 use crate::relay::liveness::Liveness;
 use crate::relay::notices::{listener, notifier};
 use crate::relay::settle::outcome_queue::OutcomeQueue;
+use crate::relay::settle::unflushed::Unflushed;
 use crate::relay::settler;
 use crate::relay::sweep::{poller, sweeper};
 use crate::relay::topics::Topics;
@@ -215,6 +216,7 @@ impl RelayBuilder {
                 breaker: Breaker::new(Arc::clone(&route.name), gauge(metrics::BREAKER_OPEN), limits.probe_interval_max),
                 queue: Arc::new(queue),
                 outcome_queue: OutcomeQueue::default(),
+                unflushed: Unflushed::default(),
                 one_by_one: OneByOne::default(),
                 failure_log: FailureLog::default(),
                 oldest_in_flight: gauge(metrics::OLDEST_IN_FLIGHT),

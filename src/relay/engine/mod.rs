@@ -30,6 +30,7 @@ use super::health::breaker::Breaker;
 use super::health::database_clock::DatabaseClock;
 use super::lanes::ordered_topics::Lanes;
 use super::settle::outcome_queue::OutcomeQueue;
+use super::settle::unflushed::Unflushed;
 use super::topics::Topics;
 use crate::clock::{BootInstant, Clock};
 use crate::crash_points::crash_point;
@@ -61,6 +62,7 @@ pub(crate) struct Engine {
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) breaker: Breaker,
     pub(crate) outcome_queue: OutcomeQueue,
+    pub(crate) unflushed: Unflushed,
     pub(crate) stop: Arc<Stop>,
     pub(crate) wakeups: Arc<Wakeups>,
     pub(crate) dead_letter_callbacks: Arc<DeadLetterCallbacks>,

@@ -17,8 +17,8 @@ use crate::relay::engine::stop::Stage;
 use crate::relay::engine::store_call::store_call;
 use crate::relay::health::breaker::BreakerState;
 use crate::repeated::{Repeated, warn_once_a_minute};
-use crate::store::{RowRef, Store};
-use crate::transport::{FailureClass, FencedLane, LaneName, RowLookup, TransportError, id_of, row_of};
+use crate::store::{RowKey, RowRef, StoreError};
+use crate::transport::{FailureClass, FencedLane, LaneName, OutboxRow, RowLookup, TransportError, row_of};
 
 type Fenced = Result<Arc<dyn FencedLane>, TransportError>;
 
@@ -63,17 +63,26 @@ fn pause(engine: &Engine, lanes: &TopicLanes) -> Duration {
 }
 
 /// Tells a transport which of the rows it delivered are still in the table.
-fn look_up(store: &Arc<dyn Store>) -> RowLookup {
-    let store = Arc::clone(store);
-    RowLookup::new(move |rows| {
-        let store = Arc::clone(&store);
+fn look_up(engine: &Arc<Engine>) -> RowLookup {
+    let engine = Arc::clone(engine);
+    RowLookup::of_rows(move |rows| {
+        let engine = Arc::clone(&engine);
+        let rows: Vec<RowKey> = rows.into_iter().map(row_of).collect();
         Box::pin(async move {
-            let refs: Vec<RowRef> = rows.into_iter().map(|row| row_of(row).into()).collect();
-            let found = store_call("remaining", store.remaining(&refs)).await;
-            let found = found.map_err(|error| TransportError::new(FailureClass::Temporary, error))?;
-            Ok(found.into_iter().map(id_of).collect())
+            existing(&engine, rows).await.map_err(|error| TransportError::new(FailureClass::Temporary, error))
         })
     })
+}
+
+async fn existing(engine: &Engine, rows: Vec<RowKey>) -> Result<Vec<OutboxRow>, StoreError> {
+    // Taken first: this process may settle them before the answer, and nobody would say so of a new handle.
+    let handle = |row: &RowKey| Some((*row, engine.ledger.lane(*row)?.0.row?));
+    let mut known: HashMap<RowKey, OutboxRow> = rows.iter().filter_map(handle).collect();
+    let refs: Vec<RowRef> = rows.into_iter().map(RowRef::from).collect();
+    let found = store_call("remaining", engine.store.remaining(&refs)).await?;
+    // A row that is gone must not come back by a crash of the database.
+    store_call("flush_settled", engine.store.flush_settled()).await?;
+    Ok(found.into_iter().map(|row| known.remove(&row).unwrap_or_else(|| OutboxRow::new(row))).collect())
 }
 
 impl PendingFences {
@@ -89,7 +98,7 @@ impl PendingFences {
         for ownership in lanes.to_fence(room, now) {
             let transport = Arc::clone(&engine.transport);
             let name = LaneName { outbox: Arc::clone(&engine.outbox), topic: lanes.name(), lane: ownership.lane() };
-            let rows = lanes.topic.config.is_exactly_once().then(|| look_up(&engine.store));
+            let rows = lanes.topic.config.is_exactly_once().then(|| look_up(engine));
             let task = self.fencing.spawn(async move {
                 match rows {
                     Some(rows) => transport.fence_exactly_once(name, rows).await,

@@ -38,11 +38,6 @@ impl InFlightRow {
         std::ptr::eq(&*self.lanes, lanes).then(|| self.ownership.lane())
     }
 
-    /// The row has left the table.
-    pub(crate) fn settled(&self) {
-        self.row.iter().for_each(OutboxRow::settle);
-    }
-
     /// The broker has the row.
     pub(crate) fn delivered(&self, row: RowKey) {
         self.lanes.with_lane(self.ownership, |lane| {

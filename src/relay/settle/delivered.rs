@@ -16,7 +16,7 @@ use crate::relay::engine::store_call::store_call;
 use crate::repeated::warn_once_a_minute;
 use crate::retry::{Exponential, RetryPolicy as _};
 use crate::store::{Locking, RowKey, RowRef, StoreError};
-use crate::transport::Outcome;
+use crate::transport::{OutboxRow, Outcome};
 
 /// Waits between retries of a write that the database could not do.
 const WRITE_RETRY: Exponential = Exponential::new(WRITE_RETRY_MIN, WRITE_RETRY_MAX);
@@ -91,7 +91,7 @@ async fn remove(engine: &Engine, batch: &mut SettleBatch, locking: Locking) -> R
     if matches!(batch, SettleBatch::Kept(_)) {
         engine.ledger.count_kept(removed.iter());
     }
-    forget(engine, &removed);
+    forget(engine, &removed).await;
     let removed: HashSet<RowKey> = removed.into_iter().collect();
     batch.retain(|row| !removed.contains(row));
     Ok(())
@@ -109,15 +109,28 @@ async fn check_missing(engine: &Engine, missing: &SettleBatch) -> Result<(), Sto
     ::metrics::counter!(metrics::SETTLE_MISSED, "found" => "dead_letter").increment(dead as u64);
     let nowhere = missing.len().saturating_sub(dead);
     ::metrics::counter!(metrics::SETTLE_MISSED, "found" => "nowhere").increment(nowhere as u64);
-    forget(engine, &missing.keys());
+    forget(engine, &missing.keys()).await;
     Ok(())
 }
 
 /// Forgets rows that have left the table.
-fn forget(engine: &Engine, rows: &[RowKey]) {
-    for entry in engine.ledger.remove_all(rows) {
-        if let Holder::Lane(in_flight) = entry.holder {
-            in_flight.settled();
+async fn forget(engine: &Engine, rows: &[RowKey]) {
+    let removed = engine.ledger.remove_all(rows);
+    engine.unflushed.extend(removed.into_iter().filter_map(|entry| match entry.holder {
+        Holder::Lane(in_flight) => in_flight.row,
+        Holder::Claim(_) | Holder::Lease(_) | Holder::Lost => None,
+    }));
+    let gone = engine.unflushed.take();
+    if gone.is_empty() {
+        return;
+    }
+    match store_call("flush_settled", engine.store.flush_settled()).await {
+        Ok(()) => gone.iter().for_each(OutboxRow::settle),
+        Err(error) => {
+            let (failures, rows) = (&engine.failure_log.settle, gone.len());
+            warn_once_a_minute!(SETTLE_FAILED, failures, error, rows);
+            // With the next batch.
+            engine.unflushed.extend(gone);
         }
     }
 }

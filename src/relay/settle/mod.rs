@@ -4,3 +4,4 @@ pub(super) mod delivered;
 pub(super) mod failures;
 pub(super) mod outcome_queue;
 pub(super) mod settle_batch;
+pub(crate) mod unflushed;

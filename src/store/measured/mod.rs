@@ -78,6 +78,10 @@ impl Store for Measured {
         self.timer.time(Statement::Settle, self.store.settle(rows, locking)).await
     }
 
+    async fn flush_settled(&self) -> Result<(), StoreError> {
+        self.timer.time(Statement::FlushSettled, self.store.flush_settled()).await
+    }
+
     async fn settle_dead_letters(&self, rows: &[RowKey]) -> Result<usize, StoreError> {
         self.timer.time(Statement::SettleDeadLetters, self.store.settle_dead_letters(rows)).await
     }

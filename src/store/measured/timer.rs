@@ -28,6 +28,7 @@ statements! {
     Claim = "claim",
     Close = "close",
     Settle = "settle",
+    FlushSettled = "flush_settled",
     SettleDeadLetters = "settle_dead_letters",
     Extend = "extend",
     Fail = "fail",

@@ -27,6 +27,10 @@ impl Database for Pg {
 
     const WRITES_IN_ONE_STATEMENT: bool = true;
 
+    /// A COMMIT that waits for the disk waits for all before it. It does so only if its transaction wrote something: here a message
+    /// that nobody decodes.
+    const FLUSH: Option<&'static str> = Some("SELECT pg_logical_emit_message(true, 'outbox', '')");
+
     /// A node that stops in the middle of a transaction keeps its locks no longer than this.
     fn begin<P: ConnectionPool<Self>>(store: &PostgresStore<P>) -> Arc<str> {
         let settings = store.local_settings();

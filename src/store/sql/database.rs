@@ -35,6 +35,9 @@ pub trait Database: Columns + Binds {
     /// Whether each write of an admin operation is one statement, which needs no transaction.
     const WRITES_IN_ONE_STATEMENT: bool = false;
 
+    /// Waits for the disk, if settles do not.
+    const FLUSH: Option<&'static str> = None;
+
     /// Commits a transaction that writes.
     const COMMIT: &'static str = "COMMIT";
 

@@ -75,6 +75,15 @@ impl<DB: Database, P: ConnectionPool<DB>> Store for SqlStore<DB, P> {
         self.write(text, RowBatch::keys(rows.into_iter().copied()), []).await
     }
 
+    async fn flush_settled(&self) -> Result<(), StoreError> {
+        match DB::FLUSH {
+            Some(flush) => {
+                self.executor.run(move |conn| Box::pin(async move { conn.batch(&flush.into()).await })).await
+            }
+            None => Ok(()),
+        }
+    }
+
     async fn settle_dead_letters(&self, rows: &[RowKey]) -> Result<usize, StoreError> {
         if rows.is_empty() {
             return Ok(0);

@@ -16,7 +16,7 @@ use super::health::Health;
 use super::metadata_lookup::{LookupRequest, MetadataLookups};
 use super::partitions::Partitions;
 use super::secrets::Secrets;
-use crate::limits::{KAFKA_PROBE_POLL_TIMEOUT, KAFKA_PROBE_TIMEOUT};
+use crate::limits::{KAFKA_PROBE_POLL_TIMEOUT, KAFKA_PROBE_TIMEOUT, KAFKA_RECORD_BYTES_MAX};
 use crate::transport::{FailureClass, InFlightCounter, Outcome, TransportError};
 
 pub(super) type Record<'a> = BaseRecord<'a, str, [u8], Box<SendContext>>;
@@ -58,6 +58,12 @@ impl Client {
             secrets: self.secrets.clone(),
             activity: Arc::clone(self.partitions.activity()),
         }
+    }
+
+    /// The most bytes of a record: `message.max.bytes`, or the client's default for it.
+    pub(super) fn record_bytes_max(&self) -> usize {
+        let set = self.config.get("message.max.bytes").and_then(|bytes| bytes.parse().ok());
+        set.unwrap_or(KAFKA_RECORD_BYTES_MAX)
     }
 
     pub(super) fn config(&self) -> &ClientConfig {

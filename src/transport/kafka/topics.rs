@@ -56,10 +56,12 @@ async fn prepare_by(
     topic_check::check(admin, specs.iter().map(|specs| &specs.topic)).await?;
     for (name, lanes) in progress {
         let is_given = specs.iter().any(|spec| spec.topic.name == *name);
-        if !is_given {
-            admin.create(&progress_topic(name, *lanes)).await?;
+        let topic = progress_topic(name, *lanes);
+        // A broker refuses whoever may not create a topic, even if it exists.
+        if !is_given && admin.shape(&topic).await?.is_none() {
+            admin.create(&topic).await?;
         }
-        topic_check::check_progress(admin, &KafkaTopic::new(Arc::clone(name)), *lanes).await?;
+        topic_check::check_progress(admin, &topic, *lanes).await?;
     }
     Ok(())
 }

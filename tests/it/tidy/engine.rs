@@ -26,6 +26,7 @@ pub(super) const ENGINE: &[&str] = &[
     "relay::health::breaker",
     "relay::settle",
     "relay::settle::outcome_queue",
+    "relay::settle::unflushed",
     "relay::ledger::claim_outcomes",
     "relay::engine::one_by_one",
     "relay::api::guarded_clock",

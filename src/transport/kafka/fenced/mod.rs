@@ -29,7 +29,7 @@ use super::error::BrokerError;
 use super::partitioner::Partitioner;
 use crate::injected_bugs::{InjectedBug, is_injected};
 use crate::limits::{KAFKA_COMMIT_TIMEOUT, KAFKA_FENCE_TIMEOUT, KAFKA_LANE_DRAIN};
-use crate::transport::{FailureClass, FencedLane, FencedMessage, LaneName, OutboxRowId, TransportError};
+use crate::transport::{FailureClass, FencedLane, FencedMessage, LaneName, OutboxRow, OutboxRowId, TransportError};
 
 /// Checks that a lane's client accepts these settings: it refuses some that the plain client accepts. Blocks, but
 /// contacts no broker.
@@ -70,11 +70,12 @@ impl Fence {
     }
 
     /// Starts the lane. `delivered` is what it must not send again.
-    pub(super) fn open(mut self, delivered: Vec<OutboxRowId>) -> Result<Arc<dyn FencedLane>, TransportError> {
+    pub(super) fn open(mut self, delivered: Vec<OutboxRow>) -> Result<Arc<dyn FencedLane>, TransportError> {
         let producer = self.producer.take().expect("the lane opens once");
         let (sender, jobs) = channel();
         let is_open = Arc::new(AtomicBool::new(true));
-        let progress = self.place.take().map(|place| Progress::new(place, delivered));
+        let bytes_max = self.partitioner.client.record_bytes_max();
+        let progress = self.place.take().map(|place| Progress::new(place, delivered, bytes_max));
         let delivery_timeout = self.delivery_timeout;
         let worker = Worker { producer, jobs, is_open: Arc::clone(&is_open), delivery_timeout, progress };
         let started = thread::Builder::new().name("outbox-kafka-lane".to_owned()).spawn(move || worker.run());

@@ -9,6 +9,9 @@ use crate::transport::{DeliveredRows, LaneName, OutboxRow, OutboxRowId};
 /// The layout of a record: this byte, and then the ids.
 const VERSION: u8 = 1;
 
+/// What a record takes beside the ids: key, headers and framing.
+const RECORD_BYTES: usize = 1_000;
+
 /// The topic in which the lanes of a topic note what they delivered.
 pub(in crate::transport::kafka) fn topic_of(topic: &str) -> Arc<str> {
     format!("{KAFKA_PROGRESS_PREFIX}{topic}").into()
@@ -34,11 +37,15 @@ impl ProgressPlace {
 pub(super) struct Progress {
     pub(super) place: ProgressPlace,
     pub(super) delivered: DeliveredRows,
+    /// How many rows fit a record.
+    rows_max: usize,
 }
 
 impl Progress {
-    pub(super) fn new(place: ProgressPlace, rows: Vec<OutboxRowId>) -> Self {
-        Self { place, delivered: DeliveredRows::of(rows) }
+    /// `record_bytes_max` is the most bytes of a record.
+    pub(super) fn new(place: ProgressPlace, rows: Vec<OutboxRow>, record_bytes_max: usize) -> Self {
+        let fit = record_bytes_max.saturating_sub(RECORD_BYTES) / size_of::<OutboxRowId>();
+        Self { place, delivered: DeliveredRows::of(rows), rows_max: fit.clamp(1, KAFKA_PROGRESS_ROWS_MAX) }
     }
 
     /// Notes what a transaction delivered.
@@ -48,7 +55,7 @@ impl Progress {
 
     /// How many more rows it can note.
     pub(super) fn room(&mut self) -> usize {
-        KAFKA_PROGRESS_ROWS_MAX.saturating_sub(self.delivered.forget_settled())
+        self.rows_max.saturating_sub(self.delivered.forget_settled())
     }
 
     /// The record of a transaction that delivers these.
@@ -80,15 +87,15 @@ mod tests {
         OutboxRow::new(RowKey { id, message_id: MessageId::new() })
     }
 
-    fn progress(rows: Vec<OutboxRowId>) -> Progress {
+    fn progress(rows: Vec<OutboxRow>) -> Progress {
         let lane = LaneName { outbox: "outbox_messages".into(), topic: "ledger".into(), lane: 3 };
-        Progress::new(ProgressPlace::new(&lane, "diesel-outbox/outbox_messages/ledger/3"), rows)
+        Progress::new(ProgressPlace::new(&lane, "diesel-outbox/outbox_messages/ledger/3"), rows, 1_000_000)
     }
 
     #[test]
     fn a_record_has_what_is_delivered_and_what_it_delivers() {
         let (recovered, sent, sending) = (row(1), row(2), row(3));
-        let mut progress = progress(vec![recovered.id()]);
+        let mut progress = progress(vec![recovered.clone()]);
         let of = |row: &OutboxRow| Job { row: Some(row.clone()), ..job(1, &KeySequence::new()) };
         progress.add([of(&sent)].iter());
         let mut rows = rows_of(&progress.record([of(&sending)].iter())).unwrap();
@@ -97,6 +104,15 @@ mod tests {
         assert_eq!(progress.room(), KAFKA_PROGRESS_ROWS_MAX - 2);
         sent.settle();
         assert_eq!(progress.room(), KAFKA_PROGRESS_ROWS_MAX - 1);
+    }
+
+    #[test]
+    fn a_record_is_no_larger_than_the_client_allows() {
+        let lane = LaneName { outbox: "outbox_messages".into(), topic: "ledger".into(), lane: 3 };
+        for (bytes_max, rows) in [(100_000_000, KAFKA_PROGRESS_ROWS_MAX), (3_400, 100), (0, 1)] {
+            let mut progress = Progress::new(ProgressPlace::new(&lane, "diesel-outbox/3"), Vec::new(), bytes_max);
+            assert_eq!(progress.room(), rows, "{bytes_max}");
+        }
     }
 
     #[test]

@@ -67,11 +67,11 @@ pub(super) fn delivered(
 ) -> Result<Vec<OutboxRowId>, TransportError> {
     let ends_at = Instant::now() + KAFKA_PROGRESS_TIMEOUT;
     let marker = MessageId::new().as_uuid().into_bytes();
-    let end = mark(producer, place, &marker, ends_at).map_err(|code| failed(place, code))?;
+    let (end, marked_at) = mark(producer, place, &marker, ends_at).map_err(|code| failed(place, code))?;
     if end == End::MayRepeat {
         return Err(TransportError::new(FailureClass::Temporary, MarkedLate));
     }
-    let reader = Reader::new(client, place, marker)?;
+    let reader = Reader::new(client, place, marker, marked_at)?;
     match reader.last(ends_at).map_err(|code| failed(place, code))? {
         Some(record) => rows_of(&record)
             .ok_or_else(|| TransportError::new(FailureClass::Topic, OtherVersion { topic: Arc::clone(&place.topic) })),
@@ -79,25 +79,27 @@ pub(super) fn delivered(
     }
 }
 
-/// Stores the marker under a key of its own: under the lane's key, it would replace what is to be read.
-fn mark(producer: &LaneProducer, place: &ProgressPlace, marker: &[u8], ends_at: Instant) -> Result<End, Code> {
+/// Stores the marker under a key of its own: under the lane's key, it would replace what is to be read. Returns its offset.
+fn mark(producer: &LaneProducer, place: &ProgressPlace, marker: &[u8], ends_at: Instant) -> Result<(End, i64), Code> {
     producer.begin_transaction().map_err(|error| code_of(&error))?;
     let key = marker_key(place);
     let record = BaseRecord::with_opaque_to(&*place.topic, 0_usize);
     let record = record.partition(place.partition).key(key.as_str()).payload(marker);
     producer.send(record).map_err(|(error, _)| code_of(&error))?;
-    loop {
+    let marked_at = loop {
         producer.poll(KAFKA_LANE_POLL);
-        match producer.context().take_reports().pop() {
-            Some((_, answer)) => {
-                answer?;
-                break;
-            }
-            None if Instant::now() >= ends_at => return Err(Code::OperationTimedOut),
-            None => {}
+        if let Some((_, answer)) = producer.context().take_reports().pop() {
+            break answer?.1;
         }
-    }
-    Transaction { producer, ends_at }.commit_or(|_, error| code_of(error))
+        // An error of the transaction, such as a missing right, leaves the record without an answer.
+        match producer.begin_transaction().map_err(|error| code_of(&error)) {
+            Err(code) if code != Code::State => return Err(code),
+            _ if Instant::now() >= ends_at => return Err(Code::OperationTimedOut),
+            _ => {}
+        }
+    };
+    let end = Transaction { producer, ends_at }.commit_or(|_, error| code_of(error))?;
+    Ok((end, marked_at))
 }
 
 fn marker_key(place: &ProgressPlace) -> String {
@@ -119,10 +121,17 @@ struct Reader<'a> {
     consumer: BaseConsumer<ReaderContext>,
     place: &'a ProgressPlace,
     marker: [u8; 16],
+    /// The marker's offset; negative if the broker did not tell.
+    marked_at: i64,
 }
 
 impl<'a> Reader<'a> {
-    fn new(client: &Arc<Client>, place: &'a ProgressPlace, marker: [u8; 16]) -> Result<Self, TransportError> {
+    fn new(
+        client: &Arc<Client>,
+        place: &'a ProgressPlace,
+        marker: [u8; 16],
+        marked_at: i64,
+    ) -> Result<Self, TransportError> {
         let mut config = ClientConfig::new();
         for (&name, &value) in &client.config().config_map() {
             if !PRODUCER_ONLY.contains(&name) {
@@ -134,7 +143,7 @@ impl<'a> Reader<'a> {
         config.set("isolation.level", "read_committed").set("auto.offset.reset", "error");
         let consumer = config.create_with_context(ReaderContext(client.context()));
         let consumer = consumer.map_err(|error| TransportError::new(FailureClass::Topic, error))?;
-        Ok(Self { consumer, place, marker })
+        Ok(Self { consumer, place, marker, marked_at })
     }
 
     /// The last record of the lane before the marker.
@@ -142,6 +151,8 @@ impl<'a> Reader<'a> {
         let ProgressPlace { topic, partition, .. } = self.place;
         let marks = self.consumer.fetch_watermarks(topic, *partition, left(ends_at));
         let (first, end) = marks.map_err(|error| code_of(&error))?;
+        // Others may have written behind the marker meanwhile.
+        let end = if self.marked_at < 0 { end } else { self.marked_at };
         let mut back = KAFKA_PROGRESS_READ;
         loop {
             let from = end.saturating_sub(back).max(first);

@@ -10,7 +10,9 @@ use super::job::Job;
 use super::progress::Progress;
 use super::transaction::deliver;
 use crate::events::log_event;
-use crate::limits::{KAFKA_LANE_IDLE, KAFKA_LANE_POLL, KAFKA_TRANSACTION_BYTES_MAX, KAFKA_TRANSACTION_MESSAGES_MAX};
+use crate::limits::{
+    KAFKA_LANE_IDLE, KAFKA_LANE_POLL, KAFKA_PROGRESS_POLL, KAFKA_TRANSACTION_BYTES_MAX, KAFKA_TRANSACTION_MESSAGES_MAX,
+};
 use crate::transport::Outcome;
 
 /// Sends a lane's messages, one transaction after the other, on its own thread: the client's calls block.
@@ -28,10 +30,10 @@ impl Worker {
     pub(super) fn run(mut self) {
         let mut waiting = VecDeque::new();
         while self.gather(&mut waiting) {
-            let Some(room) = self.wait_for_room() else {
+            let Some(room) = self.wait_for_room(&mut waiting) else {
                 return self.close(waiting.into_iter(), &EndReason::unsettled());
             };
-            let jobs = self.unsent(transaction_of(&mut waiting, room));
+            let jobs = transaction_of(&mut waiting, room);
             if let Err((left, cause)) = deliver(&self.producer, &mut self.progress, jobs, self.delivery_timeout) {
                 return self.close(left.into_iter().chain(waiting), &cause);
             }
@@ -39,24 +41,19 @@ impl Worker {
     }
 
     /// How many messages the next transaction may have; `None` if too many rows stay in the table for too long.
-    fn wait_for_room(&mut self) -> Option<usize> {
-        let Some(progress) = &mut self.progress else { return Some(KAFKA_TRANSACTION_MESSAGES_MAX) };
+    fn wait_for_room(&mut self, waiting: &mut VecDeque<Job>) -> Option<usize> {
         let ends_at = Instant::now() + self.delivery_timeout;
         loop {
+            let Some(progress) = &mut self.progress else { return Some(KAFKA_TRANSACTION_MESSAGES_MAX) };
+            // First: what an earlier owner delivered needs no room, and makes some once it is settled.
+            report_delivered(progress, waiting);
             match progress.room() {
-                0 if Instant::now() >= ends_at => return None,
-                0 => drop(self.producer.poll(KAFKA_LANE_POLL)),
-                room => return Some(room.min(KAFKA_TRANSACTION_MESSAGES_MAX)),
+                room if room > 0 || waiting.is_empty() => return Some(room.min(KAFKA_TRANSACTION_MESSAGES_MAX)),
+                _ if Instant::now() >= ends_at => return None,
+                _ => drop(self.producer.poll(KAFKA_PROGRESS_POLL)),
             }
+            self.take_queued(waiting);
         }
-    }
-
-    /// Reports what an earlier transaction delivered, and returns the rest.
-    fn unsent(&mut self, mut jobs: Vec<Job>) -> Vec<Job> {
-        let Some(progress) = &mut self.progress else { return jobs };
-        let delivered = |job: &mut Job| job.row.as_ref().is_some_and(|row| progress.delivered.has(row));
-        jobs.extract_if(.., delivered).for_each(|job| job.receipt.complete(Outcome::Delivered));
-        jobs
     }
 
     /// Collects what is queued, and waits if nothing is. Returns whether there is a message.
@@ -69,10 +66,14 @@ impl Worker {
                 Err(RecvTimeoutError::Disconnected) => return false,
             }
         }
+        self.take_queued(waiting);
+        true
+    }
+
+    fn take_queued(&self, waiting: &mut VecDeque<Job>) {
         while let Ok(jobs) = self.jobs.try_recv() {
             waiting.extend(jobs);
         }
-        true
     }
 
     /// Refuses all remaining and later messages until the lane is dropped.
@@ -96,6 +97,16 @@ impl Drop for Worker {
     /// Also runs after a panic.
     fn drop(&mut self) {
         self.is_open.store(false, Ordering::Release);
+    }
+}
+
+/// Reports what an earlier transaction delivered.
+fn report_delivered(progress: &mut Progress, waiting: &mut VecDeque<Job>) {
+    for job in std::mem::take(waiting) {
+        match &job.row {
+            Some(row) if progress.delivered.has(row) => job.receipt.complete(Outcome::Delivered),
+            _ => waiting.push_back(job),
+        }
     }
 }
 
