@@ -92,8 +92,10 @@ fn take_step(conn: &mut SqliteConnection, id: i64, step: Step) -> QueryResult<Ou
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut conn = SqliteConnection::establish(":memory:")?;
-    diesel::sql_query("CREATE TABLE prices (article text PRIMARY KEY, cents integer NOT NULL, version integer NOT NULL)")
-        .execute(&mut conn)?;
+    diesel::sql_query(
+        "CREATE TABLE prices (article text PRIMARY KEY, cents integer NOT NULL, version integer NOT NULL)",
+    )
+    .execute(&mut conn)?;
     diesel::sql_query("CREATE TABLE orders (id integer PRIMARY KEY, state text NOT NULL)").execute(&mut conn)?;
 
     let first = PriceChanged { article: "tea", cents: 350, version: 1 };
@@ -108,14 +110,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     diesel::insert_into(orders::table).values((orders::id.eq(17), orders::state.eq("placed"))).execute(&mut conn)?;
     let steps = [Step::Shipped, Step::Paid, Step::Paid, Step::Shipped, Step::Paid, Step::Shipped];
     let outcomes = steps.map(|step| take_step(&mut conn, 17, step)).into_iter().collect::<QueryResult<Vec<_>>>()?;
-    let expected = [
-        Outcome::TooEarly,
-        Outcome::Done,
-        Outcome::Duplicate,
-        Outcome::Done,
-        Outcome::Duplicate,
-        Outcome::Duplicate,
-    ];
+    let expected =
+        [Outcome::TooEarly, Outcome::Done, Outcome::Duplicate, Outcome::Done, Outcome::Duplicate, Outcome::Duplicate];
     assert_eq!(outcomes, expected);
     println!("order 17 was paid and shipped once");
     Ok(())

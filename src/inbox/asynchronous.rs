@@ -5,8 +5,9 @@ use diesel::result::Error;
 use diesel_async::{AsyncConnection, TransactionManager};
 use futures_util::future::BoxFuture;
 
-use super::claims::{ClaimAnswer, Wanted};
+use super::claims::ClaimAnswer;
 use super::once::{Attempt, new_of, once};
+use super::outcomes::Wanted;
 use super::{Claim, Inbox, InboxError, InboxKey, Once};
 use crate::enqueue::AsyncOutboxBackend;
 use crate::hook::{AsyncConn, Depth};
@@ -62,8 +63,7 @@ impl Inbox {
     where
         C: AsyncConnection,
         C::Backend: AsyncOutboxBackend<C>,
-        for<'r> F:
-            AsyncFnOnce(&'r mut C) -> Result<T, E> + AsyncFunc<&'r mut C, Result<T, E>, Fut: Send> + Send + 'a,
+        for<'r> F: AsyncFnOnce(&'r mut C) -> Result<T, E> + AsyncFunc<&'r mut C, Result<T, E>, Fut: Send> + Send + 'a,
         T: Send + 'a,
         E: From<InboxError> + From<Error> + Send + 'a,
         'a: 'c,
@@ -207,7 +207,9 @@ impl Inbox {
         C::Backend: AsyncOutboxBackend<C>,
         K: Into<InboxKey> + Clone + Sync,
         M: Sync,
-        F: for<'r> FnMut(&'r mut C, &'r [&'r M]) -> Pin<Box<dyn Future<Output = Result<(), E>> + Send + 'r>> + Send + 'a,
+        F: for<'r> FnMut(&'r mut C, &'r [&'r M]) -> Pin<Box<dyn Future<Output = Result<(), E>> + Send + 'r>>
+            + Send
+            + 'a,
         E: From<InboxError> + From<Error> + Send + 'a,
     {
         async move {

@@ -124,7 +124,9 @@ fn check_retention(consumer: &str, keep_days: u32, topic: &Topic) -> Result<(), 
 #[non_exhaustive]
 pub enum InboxBuildError {
     /// The consumer's name cannot be used.
-    #[error("the consumer's name {consumer:?} cannot be used: give 1 to {CONSUMER_CHARS_MAX} of A-Z, a-z, 0-9 and . _ - : /")]
+    #[error(
+        "the consumer's name {consumer:?} cannot be used: give 1 to {CONSUMER_CHARS_MAX} of A-Z, a-z, 0-9 and . _ - : /"
+    )]
     Consumer {
         /// The name.
         consumer: String,

@@ -35,7 +35,9 @@ pub enum InboxError {
         consumer: String,
     },
     /// A transaction is open, and this call has to begin and end its own.
-    #[error("{call} of consumer {consumer:?} was called inside a transaction, and it commits and rolls back its own: call it outside")]
+    #[error(
+        "{call} of consumer {consumer:?} was called inside a transaction, and it commits and rolls back its own: call it outside"
+    )]
     InTransaction {
         /// The consumer's name.
         consumer: String,
@@ -53,7 +55,9 @@ pub enum InboxError {
         consumer: String,
     },
     /// The row that says from when on entries are kept is gone.
-    #[error("the table {table} has no row, so nobody knows which messages are too old: insert it again, as the migration 0000inbox01_entries does")]
+    #[error(
+        "the table {table} has no row, so nobody knows which messages are too old: insert it again, as the migration 0000inbox01_entries does"
+    )]
     StartMissing {
         /// The table.
         table: String,

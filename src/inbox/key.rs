@@ -106,7 +106,8 @@ impl InboxKey {
 impl From<Uuid> for InboxKey {
     /// The UUID itself if it is of version 7. The first bytes of others are no time, and would be taken for one.
     fn from(id: Uuid) -> Self {
-        let is_dated = id.get_version_num() == 7 && id.get_variant() == Variant::RFC4122 && id.as_bytes()[..2] != UNDATED;
+        let is_dated =
+            id.get_version_num() == 7 && id.get_variant() == Variant::RFC4122 && id.as_bytes()[..2] != UNDATED;
         if is_dated { Self(id) } else { Self::hashed("uuid", id.as_bytes()) }
     }
 }
@@ -161,7 +162,11 @@ mod tests {
     /// Version 4 has random bytes where version 7 has its time: such a message would be refused as too old, or its entry removed early.
     #[test]
     fn an_id_without_a_time_has_no_age() {
-        for id in ["00000000-10b1-426f-9247-bb680e5fe0c8", "00000000-0000-7000-0000-000000000000", "ffff0000-0000-7000-8000-000000000000"] {
+        for id in [
+            "00000000-10b1-426f-9247-bb680e5fe0c8",
+            "00000000-0000-7000-0000-000000000000",
+            "ffff0000-0000-7000-8000-000000000000",
+        ] {
             let key = InboxKey::from(id.parse::<Uuid>().expect("a UUID"));
             assert_eq!((key.created_at(), key.age_ms()), (None, i64::MAX), "{id}");
             assert!(key.as_uuid().as_bytes().starts_with(&UNDATED), "it is among the keys that are kept");

@@ -93,11 +93,7 @@ where
     }
 }
 
-async fn run_first_async<C>(
-    source: &Migrations,
-    conn: &mut C,
-    is_outermost: bool,
-) -> Result<Vec<String>, MigrateError>
+async fn run_first_async<C>(source: &Migrations, conn: &mut C, is_outermost: bool) -> Result<Vec<String>, MigrateError>
 where
     C: AsyncConnection,
     C::Backend: AsyncOutboxBackend<C> + EmbeddedMigrations,

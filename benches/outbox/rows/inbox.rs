@@ -131,7 +131,8 @@ type Pruner = tokio::task::JoinHandle<Result<usize, InboxError>>;
 
 /// Prunes in steps, with pauses as long as each step, until it is stopped; returns what it removed.
 async fn start_pruner(inbox: &Inbox, env: &BenchEnv) -> Result<(Arc<AtomicBool>, Pruner)> {
-    let (mut conn, inbox, stop) = (database::connect(&env.postgres).await?, inbox.clone(), Arc::new(AtomicBool::new(false)));
+    let (mut conn, inbox, stop) =
+        (database::connect(&env.postgres).await?, inbox.clone(), Arc::new(AtomicBool::new(false)));
     let stopped = Arc::clone(&stop);
     let pruner = tokio::spawn(async move {
         let mut removed = 0;
@@ -146,14 +147,7 @@ async fn start_pruner(inbox: &Inbox, env: &BenchEnv) -> Result<(Arc<AtomicBool>,
 }
 
 /// Runs one leg; returns its messages a second.
-async fn leg(
-    work: Work,
-    name: &str,
-    inbox: &Inbox,
-    plan: &Plan,
-    env: &BenchEnv,
-    leg_log: &mut LegLog,
-) -> Result<f64> {
+async fn leg(work: Work, name: &str, inbox: &Inbox, plan: &Plan, env: &BenchEnv, leg_log: &mut LegLog) -> Result<f64> {
     let (stop, handled) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let mut clients = JoinSet::new();
     for client in 0..CONNECTIONS as i64 {
@@ -176,7 +170,10 @@ async fn leg(
             database::count(&mut conn, "SELECT count(*) AS count FROM outbox_inbox WHERE consumer <> 1").await?
         }
     };
-    ensure!(matches!(work, Work::Plain | Work::Copies) || entries as u64 >= count, "{entries} entries of {count} messages");
+    ensure!(
+        matches!(work, Work::Plain | Work::Copies) || entries as u64 >= count,
+        "{entries} entries of {count} messages"
+    );
     let messages_per_second = count as f64 / elapsed.as_secs_f64();
     let details = Leg { messages_per_second, cpu_us_per_message: cpu.own_us / count.max(1) as f64, entries };
     leg_log.leg(name, cpu, &details)?;

@@ -291,7 +291,10 @@ impl<N: Node> Place<N> {
             }
         };
         let place = Self { url, _folder: folder, node: std::marker::PhantomData };
-        place.node().run("CREATE TABLE effects (id varchar(36) NOT NULL, consumer varchar(50) NOT NULL)").expect("create");
+        place
+            .node()
+            .run("CREATE TABLE effects (id varchar(36) NOT NULL, consumer varchar(50) NOT NULL)")
+            .expect("create");
         Some(place)
     }
 

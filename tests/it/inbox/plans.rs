@@ -31,7 +31,8 @@ where
     for _ in 0..2 {
         let claimed = conn.transaction(|conn| {
             let first = inbox.claim(conn, keys[0])?;
-            Ok::<_, InboxError>((first, inbox.claim_many(conn, &keys)?))
+            let claims = inbox.claim_many(conn, &keys)?;
+            Ok::<_, InboxError>(first == claims[0])
         });
         claimed.expect("claims");
     }
@@ -50,7 +51,9 @@ where
         if let InstrumentationEvent::StartQuery { query, .. } = event {
             let text = query.to_string();
             let text = text.split(" -- binds").next().unwrap_or_default().trim();
-            if ["WITH", "INSERT", "SELECT", "DELETE"].iter().any(|verb| text.starts_with(verb)) && text.contains("outbox_inbox ") {
+            if ["WITH", "INSERT", "SELECT", "DELETE"].iter().any(|verb| text.starts_with(verb))
+                && text.contains("outbox_inbox ")
+            {
                 seen.lock().expect("unpoisoned").push(text.to_owned());
             }
         }
@@ -82,7 +85,7 @@ fn mariadb_reads_few_rows() {
     let mut conn = MysqlConnection::establish(&place.url).expect("connect");
     let reads = "SELECT CAST(SUM(variable_value) AS char) AS detail FROM information_schema.session_status \
                  WHERE variable_name LIKE 'HANDLER_READ%'";
-    let mut count = |conn: &mut MysqlConnection| {
+    let count = |conn: &mut MysqlConnection| {
         let step: Step = diesel::sql_query(reads).get_result(conn).expect("count");
         step.detail.parse::<f64>().expect("a number")
     };
@@ -105,7 +108,8 @@ fn sqlite_searches_by_the_primary_key() {
     let statements = statements(&mut conn, &inbox);
     assert!(statements.len() >= 3, "{statements:?}");
     for statement in statements {
-        let steps: Vec<Step> = diesel::sql_query(format!("EXPLAIN QUERY PLAN {statement}")).load(&mut conn).expect("a plan");
+        let steps: Vec<Step> =
+            diesel::sql_query(format!("EXPLAIN QUERY PLAN {statement}")).load(&mut conn).expect("a plan");
         let scans: Vec<&String> =
             steps.iter().map(|step| &step.detail).filter(|detail| detail.starts_with("SCAN outbox_inbox")).collect();
         assert!(scans.is_empty(), "{statement}: {scans:?}");
@@ -131,12 +135,16 @@ fn postgres_finds_what_is_to_be_removed_by_the_primary_key() {
     work(&mut conn, &inbox);
     // Not the DDL, which creates what is there now.
     let is_query = |text: &String| text.starts_with("DELETE") || text.trim_start().starts_with("WITH");
-    let statements: Vec<String> = log.lock().expect("unpoisoned").iter().filter(|text| is_query(text)).cloned().collect();
+    let statements: Vec<String> =
+        log.lock().expect("unpoisoned").iter().filter(|text| is_query(text)).cloned().collect();
     assert_eq!(statements.len(), 2, "{statements:?}");
     for statement in statements {
         let text = statement.split(" -- binds").next().unwrap_or_default();
         let lines: Vec<Line> = diesel::sql_query(format!("EXPLAIN {text}")).load(&mut conn).expect("a plan");
         let plan = lines.iter().map(|line| line.line.as_str()).collect::<Vec<_>>().join("\n");
-        assert!(plan.contains("outbox_inbox_default_pkey") && !plan.contains("Seq Scan on outbox_inbox_default"), "{plan}");
+        assert!(
+            plan.contains("outbox_inbox_default_pkey") && !plan.contains("Seq Scan on outbox_inbox_default"),
+            "{plan}"
+        );
     }
 }

@@ -79,7 +79,8 @@ fn partitions(place: &Place<Pg>) -> Vec<String> {
 
 /// The partition that has a message's entry.
 fn partition_of(place: &Place<Pg>, key: InboxKey) -> String {
-    let texts = place.node().texts(&format!("SELECT tableoid::regclass::text FROM outbox_inbox WHERE message_id = '{key}'"));
+    let texts =
+        place.node().texts(&format!("SELECT tableoid::regclass::text FROM outbox_inbox WHERE message_id = '{key}'"));
     texts.join(", ")
 }
 

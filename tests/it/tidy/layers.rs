@@ -96,6 +96,7 @@ pub(super) const LAYERS: &[Layer] = &[
     (
         "facade",
         &[
+            "inbox::prune_sql",
             "enqueue",
             "enqueue::error",
             "enqueue::interceptor",
@@ -105,7 +106,6 @@ pub(super) const LAYERS: &[Layer] = &[
             "enqueue::statement::postgres",
             "enqueue::statement::sqlite",
             "enqueue::statement::still_there",
-            "inbox::prune_sql",
             "inbox",
             "inbox::key",
             "inbox::error",
@@ -154,6 +154,7 @@ pub(super) const LAYERS: &[Layer] = &[
             "outbox::test_hook",
             "outbox::builder",
             "inbox::builder",
+            "inbox::outcomes",
             "inbox::prune",
             "inbox::prune_async",
             "inbox::migrate",

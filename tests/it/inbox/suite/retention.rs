@@ -69,7 +69,8 @@ fn a_prune_removes_what_is_refused_and_no_more<N: Node>() {
     let kept_from = pruned(&place, &inbox);
     place.set_kept_from(0);
     let old = [key_of(1, "a"), key_of(kept_from - 30 * DAY_MS, "b"), key_of(kept_from - 1, "c")];
-    let kept = [key_of(kept_from, "d"), MessageId::new().into(), InboxKey::of_text("e"), InboxKey::of_offset("f", 0, 0)];
+    let kept =
+        [key_of(kept_from, "d"), MessageId::new().into(), InboxKey::of_text("e"), InboxKey::of_offset("f", 0, 0)];
     let mut node = place.node();
     for key in old.iter().chain(&kept) {
         assert_eq!(node.once(&inbox, *key, NEVER).expect("once"), Once::Done(()));
