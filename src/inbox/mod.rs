@@ -42,6 +42,8 @@ mod migrate;
 mod migrate_async;
 mod once;
 mod outcomes;
+#[cfg(all(feature = "async", feature = "postgres"))]
+mod pipeline;
 mod prune;
 #[cfg(feature = "async")]
 mod prune_async;

@@ -48,7 +48,7 @@ impl Inbox {
 
     pub(super) fn claimed_keys<'a>(&'a self, keys: &'a [InboxKey]) -> ClaimedKeys<'a> {
         let inner = &self.inner;
-        ClaimedKeys { entries: &inner.entries, start: &inner.start, consumer: inner.number, keys }
+        ClaimedKeys { entries: &inner.entries, start: &inner.start, consumer: inner.number, keys, flagged: None }
     }
 
     /// The database's error, or what it says of the transaction.

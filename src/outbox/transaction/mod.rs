@@ -22,6 +22,8 @@ mod run_sync;
 
 #[cfg(feature = "async")]
 pub use connection_async::AsyncTransaction;
+#[cfg(all(feature = "async", feature = "postgres"))]
+pub(crate) use begin::Begin;
 pub use connection_sync::Transaction;
 #[cfg(feature = "async")]
 pub use inner_connection::TransactionConnection;

@@ -160,6 +160,7 @@ pub(super) const LAYERS: &[Layer] = &[
             "inbox::migrate",
             "inbox::migrate_async",
             "inbox::once",
+            "inbox::pipeline",
             "inbox::asynchronous",
         ],
     ),
