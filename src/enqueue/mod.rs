@@ -27,9 +27,9 @@ pub use mark::AsyncMarkBackend;
 pub(crate) use mark::Mark;
 #[cfg(feature = "rocketmq")]
 pub use mark::MarkBackend;
-#[cfg(feature = "postgres")]
-pub(crate) use statement::postgres::walk_flag_check;
 #[cfg(feature = "mysql")]
 pub(crate) use statement::mysql::{GUARD_BEGIN, GUARD_END};
+#[cfg(feature = "postgres")]
+pub(crate) use statement::postgres::walk_flag_check;
 pub(crate) use statement::still_there::StillThere;
 pub(crate) use statement::{Dialect, Inserted, Insertion, next_statement_rows};

@@ -69,8 +69,7 @@ impl Inbox {
         D: TransactionConnection<Inner = C>,
         C: AsyncConnection + 'static,
         C::Backend: AsyncOutboxBackend<C>,
-        for<'r> F:
-            AsyncFnOnce(&'r mut C) -> Result<T, E> + AsyncFunc<&'r mut C, Result<T, E>, Fut: Send> + Send + 'a,
+        for<'r> F: AsyncFnOnce(&'r mut C) -> Result<T, E> + AsyncFunc<&'r mut C, Result<T, E>, Fut: Send> + Send + 'a,
         T: Send + 'a,
         E: From<InboxError> + From<Error> + Send + 'a,
         'a: 'c,

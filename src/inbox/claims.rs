@@ -18,7 +18,10 @@ pub struct ClaimedKeys<'a> {
     /// Ascending, and each once: two claims that lock the same keys in different orders would deadlock.
     pub(crate) keys: &'a [InboxKey],
     /// The depth of a transaction that was begun with a flag, if the claim is to fail without it. Only a claim of a single key can.
-    #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "only PostgreSQL sends BEGIN and the claim together"))]
+    #[cfg_attr(
+        not(feature = "postgres"),
+        expect(dead_code, reason = "only PostgreSQL sends BEGIN and the claim together")
+    )]
     pub(crate) flagged: Option<u32>,
 }
 

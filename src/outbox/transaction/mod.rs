@@ -20,10 +20,10 @@ mod pipeline;
 mod run_async;
 mod run_sync;
 
-#[cfg(feature = "async")]
-pub use connection_async::AsyncTransaction;
 #[cfg(all(feature = "async", feature = "postgres"))]
 pub(crate) use begin::Begin;
+#[cfg(feature = "async")]
+pub use connection_async::AsyncTransaction;
 pub use connection_sync::Transaction;
 #[cfg(feature = "async")]
 pub use inner_connection::TransactionConnection;
