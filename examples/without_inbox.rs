@@ -8,6 +8,7 @@
 //! carry a whole state; a state machine suits messages that are steps. Everything else is for the inbox
 //! (`diesel_outbox::inbox`).
 #![allow(clippy::print_stdout, reason = "it tells what it does")]
+#![allow(missing_docs, reason = "the tables explain themselves")]
 
 use diesel::prelude::*;
 use diesel::upsert::excluded;
@@ -37,6 +38,7 @@ struct PriceChanged {
 
 /// Writes the price unless a newer one is there; returns whether it did. One statement, so two nodes cannot come between each other.
 fn apply_price(conn: &mut SqliteConnection, event: PriceChanged) -> QueryResult<bool> {
+    use diesel::query_dsl::methods::FilterDsl as _;
     let PriceChanged { article, cents, version } = event;
     let written = diesel::insert_into(prices::table)
         .values((prices::article.eq(article), prices::cents.eq(cents), prices::version.eq(version)))

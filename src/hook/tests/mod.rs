@@ -109,6 +109,7 @@ fn row(id: i64, link: &Arc<Link>) -> Pending {
         },
         link: Some(Arc::clone(link)),
         record: None,
+        ticket: None,
     }
 }
 
