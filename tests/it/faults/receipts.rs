@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use diesel_outbox::{DeliveryStatus, Outbox};
 
+use super::any_shop::Database;
 use super::audit::read_records;
 use super::ordered::Ordered;
-use super::owner::{Sends, until_all_owned};
+use super::owner::{Sends, start, until_all_owned};
 use super::shop::{DEADLINE, Shop, order};
 
 /// Commits orders, and compares what their receipts tell with the topic.
@@ -41,8 +42,9 @@ async fn a_receipt_tells_partition_and_offset() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_receipt_tells_partition_and_offset_of_a_transaction() {
-    let Some(ordered) = Ordered::open(super::any_shop::Database::Postgres, Sends::Once).await else { return };
-    let (outbox, relay) = (ordered.outbox(), ordered.relay().await);
+    let Some(ordered) = Ordered::open(Database::Postgres, Sends::Once).await else { return };
+    let outbox = ordered.outbox();
+    let relay = start(ordered.shop.on, &ordered.shop.at, &outbox, ordered.shop.at.kafka()).await;
     until_all_owned(&relay).await;
     tell_the_place(&ordered.shop.at, &outbox).await;
     assert!(relay.shutdown(Duration::from_secs(20)).await.is_clean());
