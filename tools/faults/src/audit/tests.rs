@@ -201,7 +201,7 @@ fn no_fault_explains_a_copy_on_the_exactly_once_topic() {
         again.records = (1..=3).map(|n| record(n, n * 1_000)).collect();
         again.records.push(record(1, 5_000));
         again.records.iter_mut().for_each(|record| record.topic = topic);
-        again.windows = vec![FaultWindow::at("kill", 1, 1_500)];
+        again.windows = vec![FaultWindow::at("kill", 0, 1_500)];
         assert_eq!(audit(&again).count(Finding::Duplicate), found);
     }
 }
