@@ -215,6 +215,7 @@ impl Inbox {
     ///
     /// # Cancel safety
     /// As for [`once_async`](Self::once_async). Messages before the one under way stay handled.
+    #[expect(clippy::manual_async_fn, reason = "the signature says that the future is Send")]
     pub fn once_many_async<'a, C, K, M, E, F>(
         &'a self,
         conn: &'a mut C,
