@@ -40,7 +40,7 @@ async fn a_settle_survives_a_crash_of_the_server_once_it_is_flushed() {
     let outbox = Outbox::builder().topic(Topic::new("orders")).build().expect("an outbox");
     conn.transaction(|conn| outbox.enqueue(conn, &Message::to("orders"))).expect("commit");
     for (is_flushed, left) in [(false, 1), (true, 0)] {
-        let (rows, store) = (live(&url), PostgresStore::connect(&url).expect("a store"));
+        let (rows, store) = (live(&url), PostgresStore::connect(url.as_str()).expect("a store"));
         assert_eq!(store.settle(&rows, Locking::Skip).await.expect("settle"), rows);
         if is_flushed {
             store.flush_settled().await.expect("flush");
