@@ -369,7 +369,7 @@ async fn what_a_dead_owner_of_an_exactly_once_lane_has_delivered_is_not_sent_aga
     let first = world.start().await;
     world.until("one owns all", || owned(&first) == 16).await;
     // The next owner's settles are slow, too, and end in time.
-    (0..9).for_each(|_| world.store.inject(Call::Settle, Fault::Slow(Duration::from_secs(20))));
+    (0..9).for_each(|_| world.store.inject(Call::Settle, Fault::Slow(Duration::from_secs(5))));
     let rows = commit(&world, 3);
     world.delivered(3).await;
     drop(first);
