@@ -118,6 +118,11 @@
 pub mod admin;
 pub mod clock;
 pub mod codec;
+#[cfg(all(
+    any(feature = "postgres", feature = "mysql", feature = "sqlite"),
+    any(feature = "r2d2", feature = "deadpool", feature = "bb8", feature = "mobc")
+))]
+pub mod consumer;
 #[cfg(not(feature = "_failpoints"))]
 mod crash_points;
 #[cfg(feature = "_failpoints")]

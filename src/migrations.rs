@@ -250,7 +250,8 @@ macro_rules! embedded {
                 ("0000outbox03", "half_messages"),
                 ("0000outbox04", "paused_topics"),
                 ("0000outbox05", "history"),
-                ("0000outbox06", "audit")
+                ("0000outbox06", "audit"),
+                ("0000outbox08", "consumers")
             ]
         );
     };

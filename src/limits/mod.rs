@@ -8,6 +8,7 @@
 mod admin;
 #[cfg(feature = "serde")]
 mod configured;
+mod consumers;
 mod http;
 mod kafka;
 mod lanes;
@@ -20,6 +21,7 @@ mod setters;
 mod stores;
 
 pub use self::admin::*;
+pub use self::consumers::*;
 pub use self::http::*;
 pub use self::kafka::*;
 pub use self::lanes::*;

@@ -10,7 +10,7 @@ pub(crate) const VERSION: u32 = 1;
 const VERSION_PREFIX: &str = "diesel-outbox schema ";
 
 /// Every table that a migration creates, without its prefix.
-const TABLES: [&str; 11] = [
+const TABLES: [&str; 13] = [
     "messages",
     "dead_letters",
     "lanes",
@@ -22,6 +22,8 @@ const TABLES: [&str; 11] = [
     "history_default",
     "processed_marks",
     "audit",
+    "consumer_offsets",
+    "parked",
 ];
 
 /// The tables that carry a version, and the migration that creates each, in the order of the migrations.

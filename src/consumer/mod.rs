@@ -1,0 +1,31 @@
+//! Consumers: each record is processed once, in the database transaction of its handler.
+//!
+//! [`KafkaConsumer`] reads topics of Kafka. The guide has the reasons and the limits: [consumers](crate::guide::consumers).
+
+mod database;
+mod engine;
+mod error;
+mod identity;
+#[cfg(feature = "kafka")]
+mod kafka;
+mod lag;
+mod options;
+mod record;
+mod report;
+mod runner;
+mod running;
+mod shared;
+mod source;
+mod worker;
+
+#[cfg(feature = "async")]
+pub use self::database::AsyncConsumerBackend;
+#[cfg(any(feature = "deadpool", feature = "bb8", feature = "mobc"))]
+pub use self::database::AsyncPool;
+pub use self::database::ConsumerBackend;
+pub use self::error::{ConsumerStartError, HandlerError};
+#[cfg(feature = "kafka")]
+pub use self::kafka::KafkaConsumer;
+pub use self::options::{OnFailure, Progress, StartFrom};
+pub use self::record::Record;
+pub use self::running::{ConsumerReport, ConsumerStatus, RunningConsumer};

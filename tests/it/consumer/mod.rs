@@ -1,0 +1,13 @@
+//! Consumers, against the real broker and each database.
+
+mod asynchronous;
+mod bed;
+mod checks;
+#[cfg(feature = "_test")]
+pub(crate) mod crash;
+mod failures;
+mod offsets;
+mod once;
+mod outages;
+mod rebalance;
+mod refusals;
