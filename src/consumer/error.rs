@@ -85,7 +85,9 @@ pub enum ConsumerStartError {
     #[error(transparent)]
     Kafka(#[from] crate::transport::KafkaConfigError),
     /// Async connections need tokio.
-    #[error("the consumer was started outside of a tokio runtime: call start_async on one, or start with a pool of r2d2")]
+    #[error(
+        "the consumer was started outside of a tokio runtime: call start_async on one, or start with a pool of r2d2"
+    )]
     NoRuntime,
     /// The client or a thread could not be created.
     #[error("the consumer cannot start: {problem}")]

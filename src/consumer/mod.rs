@@ -16,6 +16,7 @@ mod runner;
 mod running;
 mod shared;
 mod source;
+mod status;
 mod worker;
 
 #[cfg(feature = "async")]
@@ -28,4 +29,5 @@ pub use self::error::{ConsumerStartError, HandlerError};
 pub use self::kafka::KafkaConsumer;
 pub use self::options::{OnFailure, Progress, StartFrom};
 pub use self::record::Record;
-pub use self::running::{ConsumerReport, ConsumerStatus, RunningConsumer};
+pub use self::running::RunningConsumer;
+pub use self::status::{ConsumerReport, ConsumerStatus};

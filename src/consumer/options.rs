@@ -198,10 +198,7 @@ macro_rules! consumer_options {
         }
 
         /// Calls this with each failed attempt, on the worker's thread.
-        pub fn on_error(
-            mut self,
-            hook: impl Fn(&super::Record, &super::HandlerError) + Send + Sync + 'static,
-        ) -> Self {
+        pub fn on_error(mut self, hook: impl Fn(&super::Record, &super::HandlerError) + Send + Sync + 'static) -> Self {
             self.options.on_error = Some(super::options::ErrorHook(std::sync::Arc::new(hook)));
             self
         }

@@ -107,7 +107,10 @@ impl Record {
     /// What it occupies in memory, roughly.
     pub(crate) fn size_bytes(&self) -> usize {
         let headers: usize = self.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
-        size_of::<Self>() + self.key.as_deref().map_or(0, <[u8]>::len) + self.payload.as_ref().map_or(0, Vec::len) + headers
+        size_of::<Self>()
+            + self.key.as_deref().map_or(0, <[u8]>::len)
+            + self.payload.as_ref().map_or(0, Vec::len)
+            + headers
     }
 }
 

@@ -1,16 +1,16 @@
 //! The loop: reads records, opens partitions, commits offsets.
 
-use std::sync::mpsc::Sender;
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use super::engine::{Commit, Opening};
 use super::lag::Lag;
 use super::record::PartitionId;
 use super::report;
-use super::running::ConsumerReport;
 use super::shared::Shared;
 use super::source::{Source, SourceError};
+use super::status::ConsumerReport;
 use super::worker::{Opened, Worker};
 use crate::crash_points::crash_point;
 use crate::events::log_event;
@@ -103,7 +103,8 @@ impl Runner {
             }
         }
         let now = Instant::now();
-        let due: Vec<PartitionId> = self.opening.iter().filter(|(_, at)| *at <= now).map(|(id, _)| id.clone()).collect();
+        let due: Vec<PartitionId> =
+            self.opening.iter().filter(|(_, at)| *at <= now).map(|(id, _)| id.clone()).collect();
         for id in due {
             let opened = self.open_one(&id);
             match opened {
@@ -134,10 +135,14 @@ impl Runner {
         self.shared.with(|engine| engine.open(id.clone(), opening));
         // Before a record runs, so that a process that is killed by the first one leaves a trace.
         let begin: Vec<Commit> = self.shared.with(|engine| engine.commits_of(id));
-        self.source.commit_and_wait(&begin).and_then(|()| self.source.start(id, start)).inspect_err(|_| {
-            // It is opened again, and nobody has a record of it.
+        let committed = self.source.commit_and_wait(&begin);
+        // It may have been revoked meanwhile.
+        let started = committed.and_then(|()| if self.source.is_assigned(id) { self.source.start(id, start) } else { Ok(()) });
+        if started.is_err() || !self.source.is_assigned(id) {
+            // Nobody has a record of it.
             self.shared.with(|engine| engine.remove(std::slice::from_ref(id)));
-        })
+        }
+        started
     }
 
     /// Tells the broker which record runs alone next.

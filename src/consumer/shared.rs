@@ -69,8 +69,7 @@ impl Shared {
             };
             let idle = CONSUMER_RELEASED_POLL_INTERVAL;
             let wait = until.map_or(idle, |until| until.saturating_duration_since(now).min(idle));
-            let (woken, timeout) =
-                self.has_work.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner);
+            let (woken, timeout) = self.has_work.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner);
             state = woken;
             if timeout.timed_out() && !is_resting {
                 is_resting = true;
@@ -82,7 +81,8 @@ impl Shared {
     }
 
     pub(crate) fn complete(&self, job: &Job, outcome: &Outcome, took: Duration) {
-        if let (Outcome::Failed(error), Work::Record(record), Some(hook)) = (outcome, &job.work, &self.options.on_error) {
+        if let (Outcome::Failed(error), Work::Record(record), Some(hook)) = (outcome, &job.work, &self.options.on_error)
+        {
             // A panic of the hook changes nothing.
             let _ = crate::panic_guard::catch_panic("on_error", record.topic(), || (hook.0)(record, error));
         }

@@ -59,7 +59,8 @@ pub(crate) trait RevocationListener: Send + Sync {
 }
 
 /// Makes the source, on the loop's thread.
-pub(crate) type MakeSource = Box<dyn FnOnce(Arc<dyn RevocationListener>) -> Result<Box<dyn Source>, SourceError> + Send>;
+pub(crate) type MakeSource =
+    Box<dyn FnOnce(Arc<dyn RevocationListener>) -> Result<Box<dyn Source>, SourceError> + Send>;
 
 /// What a broker's client says.
 #[derive(Debug, Clone, PartialEq, Eq)]

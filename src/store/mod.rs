@@ -88,9 +88,9 @@ pub(crate) use memory::InsertOptions;
 #[cfg(test)]
 pub(crate) use memory::{Call, Fault, PendingRow};
 pub(crate) use notices::{NoticeStore, NoticeStream};
+pub(crate) use poll::{DueWatermark, NextDue, PollFrom, PollRange, PollResult, PollSpec, PollTopic};
 #[allow(unused_imports, reason = "only consumers use them")]
 pub(crate) use pool::{ErrorClass, classify};
-pub(crate) use poll::{DueWatermark, NextDue, PollFrom, PollRange, PollResult, PollSpec, PollTopic};
 #[cfg(feature = "postgres")]
 pub(crate) use postgres::pg_instant;
 pub(crate) use requeue::{MessageKey, Requeue};

@@ -46,7 +46,8 @@ impl ConsumerInbox {
 
     fn statement<DB: Dialect>(&self, id: MessageId) -> Statement<DB> {
         let names = crate::naming::TableNames::default();
-        let renderer = crate::store::sql::text::SqlRenderer { syntax: DB::SYNTAX, names: &names, fragments: Vec::new() };
+        let renderer =
+            crate::store::sql::text::SqlRenderer { syntax: DB::SYNTAX, names: &names, fragments: Vec::new() };
         Statement::new(&ClaimSql::new(&renderer).claim, [Bind::text(&self.consumer), Bind::Text(id.to_string().into())])
     }
 }

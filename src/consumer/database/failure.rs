@@ -33,7 +33,9 @@ impl From<Error> for Failure {
 pub(super) async fn outcome<DB: Dialect, L: Link<DB>>(link: &mut L, failure: Failure, rolled_back: bool) -> Outcome {
     let error = match failure {
         Failure::OffsetMoved => return Outcome::OffsetMoved,
-        Failure::Panicked => return Outcome::Failed(HandlerError::retriable("the handler panicked: the log has the panic")),
+        Failure::Panicked => {
+            return Outcome::Failed(HandlerError::retriable("the handler panicked: the log has the panic"));
+        }
         Failure::Statement(error) => error,
         Failure::Handler(error) => match error.into_database_error() {
             Ok(error) => error,
@@ -48,9 +50,9 @@ pub(super) async fn outcome<DB: Dialect, L: Link<DB>>(link: &mut L, failure: Fai
     };
     match classify(error, CONSUMER_CONNECTION_TIMEOUT) {
         ErrorClass::Known(StoreError::Conflict(_)) => Outcome::Conflict,
-        ErrorClass::Known(error @ (StoreError::Unreachable(_) | StoreError::Refused(_) | StoreError::TimedOut { .. })) => {
-            Outcome::DatabaseAway(error.to_string())
-        }
+        ErrorClass::Known(
+            error @ (StoreError::Unreachable(_) | StoreError::Refused(_) | StoreError::TimedOut { .. }),
+        ) => Outcome::DatabaseAway(error.to_string()),
         ErrorClass::Known(error) => Outcome::Failed(HandlerError::retriable(error)),
         // Only a further call shows whether the statement is wrong or its connection is lost.
         ErrorClass::Unclear(error) => match rolled_back && link.ping().await.is_ok() {

@@ -20,9 +20,9 @@ use crate::consumer::record::Record;
 use crate::consumer::worker::MakeWorker;
 use crate::limits::CONSUMER_CONNECTION_TIMEOUT;
 use crate::message::MessageId;
+use crate::store::pool::{AsyncPool, Handle};
 use crate::store::sql::dialect::Statement;
 use crate::store::sql::rows::{FromRow, Read};
-use crate::store::pool::{AsyncPool, Handle};
 
 pub(crate) type ConnectionOf<P> = <<P as AsyncPool>::Handle as Handle>::Connection;
 pub(crate) type BackendOf<P> = <ConnectionOf<P> as diesel_async::AsyncConnectionCore>::Backend;

@@ -3,10 +3,10 @@
 mod claim;
 mod failure;
 mod link;
-#[cfg(feature = "r2d2")]
-mod link_sync;
 #[cfg(any(feature = "deadpool", feature = "bb8", feature = "mobc"))]
 mod link_async;
+#[cfg(feature = "r2d2")]
+mod link_sync;
 mod replay;
 mod rows;
 mod statements;
@@ -15,10 +15,10 @@ mod transaction;
 #[cfg(feature = "async")]
 pub use self::claim::AsyncConsumerBackend;
 pub use self::claim::ConsumerBackend;
-#[cfg(any(feature = "deadpool", feature = "bb8", feature = "mobc"))]
-pub(crate) use self::link_async::{BackendOf as AsyncBackendOf, ConnectionOf as AsyncConnectionOf};
 #[cfg(all(feature = "kafka", any(feature = "deadpool", feature = "bb8", feature = "mobc")))]
 pub(crate) use self::link_async::async_workers;
+#[cfg(any(feature = "deadpool", feature = "bb8", feature = "mobc"))]
+pub(crate) use self::link_async::{BackendOf as AsyncBackendOf, ConnectionOf as AsyncConnectionOf};
 #[cfg(all(feature = "kafka", feature = "r2d2"))]
 pub(crate) use self::link_sync::sync_workers;
 #[cfg(any(feature = "deadpool", feature = "bb8", feature = "mobc"))]

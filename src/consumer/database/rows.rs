@@ -24,7 +24,10 @@ pub(super) struct ParkedRow {
 
 impl ParkedRow {
     /// The record as it was read from the broker.
-    pub(super) fn into_record(self, partition: PartitionId) -> std::result::Result<Record, crate::message::HeaderError> {
+    pub(super) fn into_record(
+        self,
+        partition: PartitionId,
+    ) -> std::result::Result<Record, crate::message::HeaderError> {
         let at = |ms: i64| u64::try_from(ms).ok().map(|ms| UNIX_EPOCH + Duration::from_millis(ms));
         Ok(Record {
             partition,
@@ -64,7 +67,8 @@ pub(super) struct Released(pub(super) LaneKey, pub(super) Replay);
 
 impl FromRow for Released {
     fn from_row<'a, DB: Columns>(row: &impl NamedRow<'a, DB>) -> Result<Self> {
-        let (id, key, holds_key) = (DB::number(row, 0)?, DB::bytes(row, 1)?.map(Arc::<[u8]>::from), DB::number(row, 2)? == 1);
+        let (id, key, holds_key) =
+            (DB::number(row, 0)?, DB::bytes(row, 1)?.map(Arc::<[u8]>::from), DB::number(row, 2)? == 1);
         let lane = key.clone().map_or(LaneKey::Keyless, LaneKey::Key);
         Ok(match key.filter(|_| holds_key) {
             Some(key) => Self(lane, Replay::Key(key)),

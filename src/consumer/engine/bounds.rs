@@ -18,7 +18,7 @@ impl Engine {
         let share = self.partitions.len().max(1);
         let rows_max = (self.options.rows_max / share).max(1);
         let bytes_max = (self.options.bytes_max / share).max(1);
-        let is_outage = self.outage.is_some();
+        let is_outage = self.outage.is_there();
         let mut flow = Flow::default();
         for (id, partition) in &mut self.partitions {
             let is_full = |divisor: usize| {

@@ -40,7 +40,9 @@ pub(crate) enum Replay {
 pub(crate) enum Step {
     Handle,
     /// It has failed for good, and is to be parked or dead-lettered.
-    GiveUp { reason: Arc<str> },
+    GiveUp {
+        reason: Arc<str>,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

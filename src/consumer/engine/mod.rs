@@ -40,7 +40,7 @@ pub(crate) struct Engine {
     running: usize,
     is_alone_running: bool,
     generations: u64,
-    outage: Option<Outage>,
+    outage: Outage,
 }
 
 /// A lane whose first record waits for its next attempt.
@@ -73,7 +73,7 @@ impl Engine {
             running: 0,
             is_alone_running: false,
             generations: 0,
-            outage: None,
+            outage: Outage::default(),
         }
     }
 
@@ -114,6 +114,11 @@ impl Engine {
         self.partitions.keys().cloned().collect()
     }
 
+    /// Whether the database is away.
+    pub(crate) fn is_database_away(&self) -> bool {
+        self.outage.is_there()
+    }
+
     /// The records in memory that are not finished.
     pub(crate) fn rows(&self) -> usize {
         self.partitions.values().map(|partition| partition.rows).sum()
@@ -132,8 +137,7 @@ impl Engine {
         if partition.is_closing || partition.needs_reopening || !partition.watermark.add(record.offset) {
             return;
         }
-        let token =
-            Token { partition: record.partition.clone(), generation: partition.generation, lane: lane.clone() };
+        let token = Token { partition: record.partition.clone(), generation: partition.generation, lane: lane.clone() };
         let is_first = partition.lanes.get(&lane).is_none_or(|lane| lane.queue.is_empty());
         partition.add(lane, record);
         if is_first {
@@ -175,9 +179,9 @@ impl Engine {
         if self.is_alone_running {
             return Next::Wait(None);
         }
-        let is_probe = match self.may_probe(now) {
+        let is_probe = match self.outage.may_begin(now) {
             Ok(is_probe) => is_probe,
-            Err(wait) => return wait,
+            Err(until) => return Next::Wait(until),
         };
         if let Some(alone) = self.next_alone() {
             return alone.map_or(Next::Wait(None), |token| self.begin(token, is_probe));
@@ -228,7 +232,9 @@ impl Engine {
         partition.running += 1;
         self.running += 1;
         self.is_alone_running = is_alone_mode;
-        self.note_probe(is_probe);
+        if is_probe {
+            self.outage.note_probe();
+        }
         Next::Job(Box::new(Job { token, work, step, expected_next, is_key_parked, is_probe, alone }))
     }
 

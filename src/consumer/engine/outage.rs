@@ -2,46 +2,53 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Engine, Next};
 use crate::limits::{CONSUMER_OUTAGE_WAIT_MAX, CONSUMER_OUTAGE_WAIT_MIN};
 
+/// Whether the database is away, and when to ask next.
+#[derive(Debug, Default)]
+pub(super) struct Outage(Option<Away>);
+
 #[derive(Debug)]
-pub(super) struct Outage {
+struct Away {
     wait: Duration,
     probe_at: Instant,
     is_probing: bool,
 }
 
-impl Engine {
-    /// Whether a job may begin; with `true` if it finds out whether the database is back.
-    pub(super) fn may_probe(&self, now: Instant) -> Result<bool, Next> {
-        match &self.outage {
+impl Outage {
+    pub(super) fn is_there(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Whether a job may begin; with `true` if it finds out whether the database is back. If it may not, until when to wait.
+    pub(super) fn may_begin(&self, now: Instant) -> Result<bool, Option<Instant>> {
+        match &self.0 {
             None => Ok(false),
-            Some(outage) if outage.is_probing => Err(Next::Wait(None)),
-            Some(outage) if now < outage.probe_at => Err(Next::Wait(Some(outage.probe_at))),
+            Some(away) if away.is_probing => Err(None),
+            Some(away) if now < away.probe_at => Err(Some(away.probe_at)),
             Some(_) => Ok(true),
         }
     }
 
-    pub(super) fn note_probe(&mut self, is_probe: bool) {
-        if let Some(outage) = self.outage.as_mut().filter(|_| is_probe) {
-            outage.is_probing = true;
+    pub(super) fn note_probe(&mut self) {
+        if let Some(away) = &mut self.0 {
+            away.is_probing = true;
         }
     }
 
     /// Notes that a job found no database. Returns whether that is new.
-    pub(super) fn database_is_away(&mut self, now: Instant, was_probe: bool) -> bool {
-        match &mut self.outage {
+    pub(super) fn begin(&mut self, now: Instant, was_probe: bool) -> bool {
+        match &mut self.0 {
             None => {
                 let wait = CONSUMER_OUTAGE_WAIT_MIN;
-                self.outage = Some(Outage { wait, probe_at: now + wait, is_probing: false });
+                self.0 = Some(Away { wait, probe_at: now + wait, is_probing: false });
                 true
             }
-            Some(outage) => {
+            Some(away) => {
                 if was_probe {
-                    outage.wait = (outage.wait * 2).min(CONSUMER_OUTAGE_WAIT_MAX);
-                    outage.probe_at = now + outage.wait;
-                    outage.is_probing = false;
+                    away.wait = (away.wait * 2).min(CONSUMER_OUTAGE_WAIT_MAX);
+                    away.probe_at = now + away.wait;
+                    away.is_probing = false;
                 }
                 false
             }
@@ -49,12 +56,7 @@ impl Engine {
     }
 
     /// Notes that the database answered. Returns whether that ends an outage.
-    pub(super) fn database_is_there(&mut self) -> bool {
-        self.outage.take().is_some()
-    }
-
-    /// Whether the database is away.
-    pub(crate) fn is_database_away(&self) -> bool {
-        self.outage.is_some()
+    pub(super) fn end(&mut self) -> bool {
+        self.0.take().is_some()
     }
 }

@@ -72,15 +72,25 @@ pub(crate) enum Settled {
     /// The assignment is over: nothing changed.
     Late,
     Done,
-    Retried { failures: u32, wait: Duration },
+    Retried {
+        failures: u32,
+        wait: Duration,
+    },
     /// It has failed for good, and is parked or dead-lettered next.
-    GivenUp { failures: u32 },
+    GivenUp {
+        failures: u32,
+    },
     /// It has failed for good, and its key waits.
-    Held { failures: u32, wait: Duration },
+    Held {
+        failures: u32,
+        wait: Duration,
+    },
     /// Parked records stay where they are.
     ReplayFailed,
     /// Nothing was spent.
-    Deferred { is_outage_new: bool },
+    Deferred {
+        is_outage_new: bool,
+    },
     Reopening,
 }
 

@@ -16,11 +16,11 @@ impl Engine {
         self.running = self.running.saturating_sub(1);
         self.is_alone_running = false;
         if let Outcome::DatabaseAway(_) = outcome {
-            let is_outage_new = self.database_is_away(now, job.is_probe);
+            let is_outage_new = self.outage.begin(now, job.is_probe);
             let is_current = self.release(job);
             return (if is_current { self.defer(job, is_outage_new) } else { Settled::Late }, false);
         }
-        let is_back = self.database_is_there();
+        let is_back = self.outage.end();
         let settled = match self.release(job) {
             true => self.settle(job, outcome, now),
             false => Settled::Late,

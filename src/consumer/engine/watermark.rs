@@ -85,7 +85,10 @@ mod tests {
                 unfinished.retain(|left| *left != done);
                 let next = watermark.next();
                 assert!(next >= before, "seed {seed}: it goes back");
-                assert!(unfinished.iter().all(|left| *left >= next), "seed {seed}: {next} passes one of {unfinished:?}");
+                assert!(
+                    unfinished.iter().all(|left| *left >= next),
+                    "seed {seed}: {next} passes one of {unfinished:?}"
+                );
                 assert!(watermark.unfinished().eq(unfinished.iter().copied()), "seed {seed}");
                 before = next;
             }

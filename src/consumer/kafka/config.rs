@@ -38,13 +38,20 @@ const OWNED: &[(&str, &str)] = &[
     ("enable.partition.eof", "an end of a partition is no record"),
     ("group.id", "it is the name given to `KafkaConsumer::new`"),
     ("group.protocol", "partitions are handed over by the classic protocol"),
-    ("partition.assignment.strategy", "partitions are handed over one by one, by cooperative-sticky; each member of the group must use it"),
+    (
+        "partition.assignment.strategy",
+        "partitions are handed over one by one, by cooperative-sticky; each member of the group must use it",
+    ),
 ];
 
 const COMMITS: &str = "an offset is committed once the transaction of each record below it is";
 
 /// The configuration of the client.
-pub(super) fn client(config: &KafkaConfig, group: &str, start_from: StartFrom) -> Result<ClientConfig, KafkaConfigError> {
+pub(super) fn client(
+    config: &KafkaConfig,
+    group: &str,
+    start_from: StartFrom,
+) -> Result<ClientConfig, KafkaConfigError> {
     config.refuse_settings_without_their_feature(cfg!(feature = "kafka-ssl"))?;
     let mut client = ClientConfig::new();
     for (name, value) in config.settings() {

@@ -70,9 +70,11 @@ impl Context {
         drop(state);
         if !commits.is_empty() {
             // Not waited for: the broker takes it before this member's next request, on the same connection.
-            partitions::list(&commits).and_then(|list| consumer.commit(&list, CommitMode::Async)).unwrap_or_else(|error| {
-                self.commit_answered(Err(error));
-            });
+            partitions::list(&commits).and_then(|list| consumer.commit(&list, CommitMode::Async)).unwrap_or_else(
+                |error| {
+                    self.commit_answered(Err(error));
+                },
+            );
         }
         consumer.incremental_unassign(&unassigned)
     }

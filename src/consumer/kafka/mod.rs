@@ -15,7 +15,7 @@ use diesel::r2d2::{ConnectionManager, Pool, R2D2Connection};
 
 use self::source::KafkaSource;
 #[cfg(any(feature = "deadpool", feature = "bb8", feature = "mobc"))]
-use super::database::{AsyncConnectionOf, AsyncBackendOf, AsyncConsumerBackend, AsyncPool, async_workers};
+use super::database::{AsyncBackendOf, AsyncConnectionOf, AsyncConsumerBackend, AsyncPool, async_workers};
 #[cfg(feature = "r2d2")]
 use super::database::{ConsumerBackend, sync_workers};
 use super::error::{ConsumerStartError, HandlerError};
@@ -86,7 +86,11 @@ impl KafkaConsumer {
     /// # Errors
     /// Returns an error if a setting is refused, or if there is no topic. An unreachable cluster or database is no error.
     #[cfg(feature = "r2d2")]
-    pub fn start<C, F, E>(self, pool: Pool<ConnectionManager<C>>, handler: F) -> Result<RunningConsumer, ConsumerStartError>
+    pub fn start<C, F, E>(
+        self,
+        pool: Pool<ConnectionManager<C>>,
+        handler: F,
+    ) -> Result<RunningConsumer, ConsumerStartError>
     where
         C: R2D2Connection + LoadConnection + Send + 'static,
         C::Backend: ConsumerBackend<C>,
@@ -132,6 +136,9 @@ impl KafkaConsumer {
 
 impl fmt::Debug for KafkaConsumer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KafkaConsumer").field("topics", &self.topics).field("options", &self.options).finish_non_exhaustive()
+        f.debug_struct("KafkaConsumer")
+            .field("topics", &self.topics)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
     }
 }

@@ -121,7 +121,8 @@ impl Source for KafkaSource {
             .and_then(|()| self.consumer.incremental_assign(&list))
             .map_err(|error| self.failed(&error))?;
         self.consumer.context().state().read.insert(partition);
-        Ok(())
+        // It may have been paused when it was read before.
+        self.resume(std::slice::from_ref(id))
     }
 
     fn stop(&mut self, id: &PartitionId) -> Result<(), SourceError> {

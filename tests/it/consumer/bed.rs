@@ -95,7 +95,13 @@ impl Bed {
     }
 
     /// In a database that has the outbox's tables.
-    pub(crate) async fn open_at(on: On, url: String, bootstrap: String, partitions: i32, file: Option<SqliteFile>) -> Self {
+    pub(crate) async fn open_at(
+        on: On,
+        url: String,
+        bootstrap: String,
+        partitions: i32,
+        file: Option<SqliteFile>,
+    ) -> Self {
         let topic = unique_name("consumed");
         make(&bootstrap, &topic, partitions).await;
         let bed = Self { place: Place { on, database_url: url, bootstrap, topic, partitions }, _file: file };
@@ -182,7 +188,8 @@ impl Place {
 
     /// With short waits, so that a test need not wait.
     pub(crate) fn consumer(&self) -> KafkaConsumer {
-        let config = KafkaConfig::new(&self.bootstrap).set("session.timeout.ms", "6000").set("heartbeat.interval.ms", "300");
+        let config =
+            KafkaConfig::new(&self.bootstrap).set("session.timeout.ms", "6000").set("heartbeat.interval.ms", "300");
         KafkaConsumer::new(config, self.group())
             .topic(self.topic.as_str())
             .retry(Fixed::from(vec![Duration::from_millis(50)]))
@@ -261,7 +268,8 @@ pub(crate) fn number(record: &Record) -> i32 {
 pub(crate) fn insert(record: &Record) -> String {
     let key = record.key().map(|key| String::from_utf8_lossy(key).into_owned()).unwrap_or_default();
     let mut sql = String::new();
-    write!(sql, "INSERT INTO effects (number, record_key) VALUES ({}, '{key}')", number(record)).expect("a String grows");
+    write!(sql, "INSERT INTO effects (number, record_key) VALUES ({}, '{key}')", number(record))
+        .expect("a String grows");
     sql
 }
 

@@ -2,8 +2,6 @@
 
 mod asynchronous;
 mod bed;
-mod checks;
-#[cfg(feature = "_test")]
 pub(crate) mod crash;
 mod failures;
 mod offsets;

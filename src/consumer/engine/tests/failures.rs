@@ -56,7 +56,12 @@ fn a_held_key_waits_for_ever_and_holds_the_watermark() {
     harness.add(1, "b");
     for wait in [1, 2, 4, 4, 4] {
         let job = harness.job();
-        let job = if offset(&job) == 1 { harness.complete(&job, Outcome::Handled); harness.job() } else { job };
+        let job = if offset(&job) == 1 {
+            harness.complete(&job, Outcome::Handled);
+            harness.job()
+        } else {
+            job
+        };
         assert!(matches!(harness.fail(&job), Settled::Held { .. }));
         harness.advance(wait);
     }
