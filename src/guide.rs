@@ -22,6 +22,7 @@ macro_rules! guides {
             /// [guarantees]: crate::guide::guarantees
             /// [history]: crate::guide::history
             /// [http]: crate::guide::http
+            /// [inbox]: crate::guide::inbox
             /// [internal-tests]: https://github.com/diesel-outbox/diesel-outbox/blob/main/docs/internals/testing.md
             /// [kafka]: crate::guide::kafka
             /// [lost-transactions]: https://github.com/diesel-outbox/diesel-outbox/blob/main/docs/internals/protocol.md#a-transaction-that-ends-inside-its-closure
@@ -67,6 +68,8 @@ guides! {
     history = "../docs/history.md";
     /// The HTTP transport: what a receiver gets, settings, what an answer does.
     http = "../docs/http.md";
+    /// The consumer's inbox: each message once, retention, ids of other producers.
+    inbox = "../docs/inbox.md";
     /// The Kafka transport: what a record contains, settings, guarantees, errors.
     kafka = "../docs/kafka.md";
     /// How to move from a hand-written table, from polling or from Debezium.

@@ -63,12 +63,13 @@
 //! | add headers to every message | [`EnqueueInterceptor`]; OpenTelemetry traces: [tracing](guide::tracing) |
 //! | monitor | [`metrics`], [`relay::RelayStatus`], [`relay::Backlog`], logs through `tracing` |
 //! | cancel, redrive, pause, look up | [`admin::Admin`]; on a web page with the [dashboard](guide::dashboard) |
+//! | handle each message once, in a consumer | [`inbox::Inbox`] |
 //! | test | [`TestOutbox`], [`transport::MemoryTransport`], [`store::MemoryStore`], [`testing`] |
 //!
 //! The [guides](guide) are the pages of the repository: [getting started](guide::getting_started),
 //! [transports](guide::transports) with [Kafka](guide::kafka), [RocketMQ](guide::rocketmq) and [HTTP](guide::http),
 //! [ordering](guide::ordering), [delayed messages](guide::delayed), [dead letters](guide::dead_letters),
-//! [history](guide::history), [operations](guide::operations), [dashboard](guide::dashboard), [command line](guide::command_line),
+//! [history](guide::history), [inbox](guide::inbox), [operations](guide::operations), [dashboard](guide::dashboard), [command line](guide::command_line),
 //! [tracing](guide::tracing), [pgbouncer](guide::pgbouncer), [tuning](guide::tuning), [testing your
 //! application](guide::testing_your_application), [guarantees](guide::guarantees), [migrating](guide::migrating),
 //! [upgrading](guide::upgrading), [FAQ and errors](guide::faq), [changelog](guide::changelog).
@@ -104,13 +105,12 @@
 //!
 //! # What it is not for
 //!
-//! - Consuming: there is no inbox.
 //! - One transaction over two databases: there is no two-phase commit. A message is in the database of its transaction, and a
 //!   relay sends the messages of one database. [`Relays`](relay::Relays) runs a relay for each of several databases. Each topic
 //!   can go to another broker ([`Topic::via`]).
 //! - A total order: messages of one key have an order if their topic asks for it ([`Topic::ordered_by_key`]). Different keys and
 //!   topics have none.
-//! - Exactly once: consumers recognise duplicates by the message id.
+//! - Exactly once on the way: consumers recognise duplicates by the message id, with an [`inbox`].
 #![forbid(unsafe_code)]
 // The types of RocketMQ's client are nested deeper than the compiler looks by itself.
 #![cfg_attr(feature = "rocketmq", recursion_limit = "256")]
@@ -133,6 +133,7 @@ pub mod events;
 #[cfg(any(doc, doctest))]
 pub mod guide;
 mod hook;
+pub mod inbox;
 #[cfg(not(feature = "_injected_bugs"))]
 mod injected_bugs;
 #[cfg(feature = "_injected_bugs")]

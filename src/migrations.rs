@@ -17,7 +17,10 @@
 //! # Ok::<_, Box<dyn std::error::Error + Send + Sync>>(())
 //! ```
 //!
-//! Their versions begin with `0000outbox`. They sort before an application's dated ones, so reverting the last migration does not
+//! The tables of an [inbox](crate::inbox) are migrations of their own, in `migrations/inbox/` and [`INBOX_MIGRATIONS`], which
+//! [`Inbox::migrate`](crate::inbox::Inbox::migrate) runs.
+//!
+//! Their versions begin with `0000outbox`, or with `0000inbox`. They sort before an application's dated ones, so reverting the last migration does not
 //! hit them. To revert them next to an application's, revert each one of this source (`MigrationHarness::revert_migration`):
 //! `revert_all_migrations` fails on versions that are not its own.
 
@@ -42,9 +45,13 @@ use crate::naming::TableNames;
 use crate::store::schema::{IndexNaming, rename_tables};
 
 /// The migrations of an outbox with the default table names; for other names use [`Migrations::new`].
-pub const MIGRATIONS: Migrations = Migrations { names: None };
+pub const MIGRATIONS: Migrations = Migrations { of: Part::Outbox, names: None };
 
-/// The migrations of one outbox.
+/// The migrations of an [inbox](crate::inbox) with the default table names; for other names use [`Migrations::inbox`]. They do not need
+/// those of the outbox: an application that only consumes runs these alone.
+pub const INBOX_MIGRATIONS: Migrations = Migrations { of: Part::Inbox, names: None };
+
+/// The migrations of one outbox, or of one inbox.
 ///
 /// ```
 /// use diesel_outbox::migrations::Migrations;
@@ -57,7 +64,16 @@ pub const MIGRATIONS: Migrations = Migrations { names: None };
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Migrations {
+    of: Part,
     names: Option<TableNames>,
+}
+
+/// Whose tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Outbox,
+    Inbox,
+    Consumer,
 }
 
 impl Migrations {
@@ -65,14 +81,54 @@ impl Migrations {
     ///
     /// Other names give other migrations, so one database can hold several outboxes.
     pub fn new(names: TableNames) -> Self {
-        Self { names: Some(names) }
+        Self { of: Part::Outbox, names: Some(names) }
+    }
+
+    /// The migrations of an [inbox](crate::inbox) with these table names.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sqlite")] {
+    /// use diesel::sqlite::Sqlite;
+    /// use diesel_outbox::TableNames;
+    /// use diesel_outbox::migrations::Migrations;
+    /// let scripts = Migrations::inbox(TableNames::default().prefix("billing_")?).scripts::<Sqlite>();
+    /// assert!(scripts[0].up.contains("CREATE TABLE billing_inbox"));
+    /// # }
+    /// # Ok::<_, diesel_outbox::NameError>(())
+    /// ```
+    pub fn inbox(names: TableNames) -> Self {
+        Self { of: Part::Inbox, names: Some(names) }
+    }
+
+    /// The migrations of [consumers](crate::guide::consumers) with these table names: offsets in the database, and parked records.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sqlite")] {
+    /// use diesel::sqlite::Sqlite;
+    /// use diesel_outbox::TableNames;
+    /// use diesel_outbox::migrations::Migrations;
+    /// let scripts = Migrations::consumer(TableNames::default().prefix("billing_")?).scripts::<Sqlite>();
+    /// assert!(scripts[0].up.contains("CREATE TABLE billing_parked"));
+    /// # }
+    /// # Ok::<_, diesel_outbox::NameError>(())
+    /// ```
+    pub fn consumer(names: TableNames) -> Self {
+        Self { of: Part::Consumer, names: Some(names) }
+    }
+
+    fn files<DB: EmbeddedMigrations>(&self) -> &'static [MigrationFiles] {
+        match self.of {
+            Part::Outbox => DB::FILES,
+            Part::Inbox => DB::INBOX_FILES,
+            Part::Consumer => DB::CONSUMER_FILES,
+        }
     }
 }
 
 impl<DB: EmbeddedMigrations> MigrationSource<DB> for Migrations {
     fn migrations(&self) -> Result<Vec<Box<dyn Migration<DB>>>> {
         let names = self.names.clone().unwrap_or_default();
-        let outbox_migrations = DB::FILES.iter().map(|files| {
+        let outbox_migrations = self.files::<DB>().iter().map(|files| {
             Box::new(OutboxMigration {
                 name: OutboxMigrationName::of(files, &names),
                 up: rename_tables(files.up, &names, DB::INDEXES),
@@ -106,7 +162,7 @@ impl Migrations {
                 down: rename_tables(files.down, &names, DB::INDEXES),
             }
         };
-        DB::FILES.iter().map(script).collect()
+        self.files::<DB>().iter().map(script).collect()
     }
 }
 
@@ -128,6 +184,10 @@ pub struct MigrationScript {
 pub trait EmbeddedMigrations: Backend + sealed::Sealed {
     #[doc(hidden)]
     const FILES: &'static [MigrationFiles];
+    #[doc(hidden)]
+    const INBOX_FILES: &'static [MigrationFiles];
+    #[doc(hidden)]
+    const CONSUMER_FILES: &'static [MigrationFiles];
     #[doc(hidden)]
     const INDEXES: IndexNaming;
     #[doc(hidden)]
@@ -250,8 +310,7 @@ macro_rules! embedded {
                 ("0000outbox03", "half_messages"),
                 ("0000outbox04", "paused_topics"),
                 ("0000outbox05", "history"),
-                ("0000outbox06", "audit"),
-                ("0000outbox08", "consumers")
+                ("0000outbox06", "audit")
             ]
         );
     };
@@ -265,6 +324,18 @@ macro_rules! embedded {
                 up: include_str!(concat!("../migrations/", $folder, "/", $version, "_", $title, "/up.sql")),
                 down: include_str!(concat!("../migrations/", $folder, "/", $version, "_", $title, "/down.sql")),
             }),+];
+            const INBOX_FILES: &'static [MigrationFiles] = &[MigrationFiles {
+                version: "0000inbox01",
+                title: "entries",
+                up: include_str!(concat!("../migrations/inbox/", $folder, "/0000inbox01_entries/up.sql")),
+                down: include_str!(concat!("../migrations/inbox/", $folder, "/0000inbox01_entries/down.sql")),
+            }];
+            const CONSUMER_FILES: &'static [MigrationFiles] = &[MigrationFiles {
+                version: "0000consumer01",
+                title: "progress",
+                up: include_str!(concat!("../migrations/consumer/", $folder, "/0000consumer01_progress/up.sql")),
+                down: include_str!(concat!("../migrations/consumer/", $folder, "/0000consumer01_progress/down.sql")),
+            }];
             const INDEXES: IndexNaming = $indexes;
             const STEPS: Steps = $steps;
         }
@@ -358,5 +429,8 @@ mod tests {
         assert_eq!(version(&MIGRATIONS), "0000outbox01");
         assert_eq!(version(&Migrations::new(TableNames::default())), "0000outbox01");
         assert_eq!(version(&shop), "0000outbox01-516645312c5c278e");
+        assert_eq!(version(&INBOX_MIGRATIONS), "0000inbox01");
+        let shop = Migrations::inbox(TableNames::default().prefix("shop_").unwrap());
+        assert_eq!(version(&shop), "0000inbox01-516645312c5c278e");
     }
 }

@@ -4,8 +4,8 @@ use std::fmt;
 
 use crate::limits::IDENTIFIER_CHARS_MAX;
 
-/// Schema and prefix of the outbox's tables; by default they are `outbox_messages`, `outbox_dead_letters` and so on, on the
-/// search path.
+/// Schema and prefix of the tables of an outbox or an [inbox](crate::inbox); by default they are `outbox_messages`,
+/// `outbox_dead_letters`, `outbox_inbox` and so on, on the search path.
 ///
 /// Set once, in [`OutboxBuilder::tables`](crate::OutboxBuilder::tables). The relay passes them on to its store.
 ///
@@ -95,6 +95,11 @@ impl TableNames {
     /// The table of what was done through [`Admin`](crate::admin::Admin), with its schema.
     pub fn audit(&self) -> String {
         self.qualified("audit")
+    }
+
+    /// The table of an [inbox](crate::inbox), with its schema.
+    pub fn inbox(&self) -> String {
+        self.qualified("inbox")
     }
 
     /// A table or index of the outbox, without its schema.

@@ -31,12 +31,14 @@ pub(crate) enum Row {
     Claim,
     Relays,
     Cost,
+    Inbox,
+    InboxLarge,
     Mariadb,
     Sqlite,
 }
 
 impl Row {
-    const ALL: [(&str, Self); 23] = [
+    const ALL: [(&str, Self); 25] = [
         ("business", Self::Business),
         ("history", Self::History),
         ("traces", Self::Traces),
@@ -58,6 +60,8 @@ impl Row {
         ("claim", Self::Claim),
         ("relays", Self::Relays),
         ("cost", Self::Cost),
+        ("inbox", Self::Inbox),
+        ("inbox-large", Self::InboxLarge),
         ("mariadb", Self::Mariadb),
         ("sqlite", Self::Sqlite),
     ];

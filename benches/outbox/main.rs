@@ -89,6 +89,8 @@ async fn figures(plan: &Plan, env: &BenchEnv, recorder: &Recorder, leg_log: &mut
         Row::Traces => rows::traces::run(plan, env, recorder, leg_log).await,
         Row::Relays => rows::relays::run(plan, env, recorder, leg_log).await,
         Row::Cost => rows::cost::run(plan, env, recorder, leg_log).await,
+        Row::Inbox => rows::inbox::run(plan, env, leg_log).await,
+        Row::InboxLarge => rows::inbox::run_large(plan, env, leg_log).await,
         Row::Memory => rows::memory::run(plan, env, leg_log).await,
         Row::Idle => rows::idle::run(plan, env, leg_log).await,
         Row::Mariadb => rows::other_databases::mariadb(plan, env, recorder, leg_log).await,

@@ -84,6 +84,12 @@ pub enum ConsumerStartError {
     #[cfg(feature = "kafka")]
     #[error(transparent)]
     Kafka(#[from] crate::transport::KafkaConfigError),
+    /// The inbox of the group's name cannot be built: give the consumer one with `inbox(..)`.
+    #[error(transparent)]
+    Inbox(#[from] crate::inbox::InboxBuildError),
+    /// The tables could not be made.
+    #[error(transparent)]
+    Migrate(#[from] crate::migrations::MigrateError),
     /// Async connections need tokio.
     #[error(
         "the consumer was started outside of a tokio runtime: call start_async on one, or start with a pool of r2d2"

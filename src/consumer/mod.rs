@@ -9,6 +9,7 @@ mod identity;
 #[cfg(feature = "kafka")]
 mod kafka;
 mod lag;
+mod migrate;
 mod options;
 mod record;
 mod report;
@@ -19,8 +20,6 @@ mod source;
 mod status;
 mod worker;
 
-#[cfg(feature = "async")]
-pub use self::database::AsyncConsumerBackend;
 #[cfg(any(feature = "deadpool", feature = "bb8", feature = "mobc"))]
 pub use self::database::AsyncPool;
 pub use self::database::ConsumerBackend;

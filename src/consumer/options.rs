@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::error::HandlerError;
 use super::record::Record;
+use crate::inbox::{Inbox, InboxBuildError};
 use crate::limits::{
     CONSUMER_ATTEMPTS_MAX, CONSUMER_BYTES_MAX, CONSUMER_COMMIT_INTERVAL, CONSUMER_CRASHES_MAX, CONSUMER_REBALANCE_WAIT,
     CONSUMER_ROWS_MAX, CONSUMER_WORKERS,
@@ -76,6 +77,8 @@ pub(crate) struct Options {
     /// The name under which progress is kept: of Kafka the group.
     pub(crate) consumer: Arc<str>,
     pub(crate) tables: TableNames,
+    /// Unless it is the default one.
+    pub(crate) inbox: Option<Inbox>,
     pub(crate) progress: Progress,
     pub(crate) on_failure: OnFailure,
     pub(crate) start_from: StartFrom,
@@ -96,6 +99,7 @@ impl Options {
         Self {
             consumer,
             tables: TableNames::default(),
+            inbox: None,
             progress: Progress::Inbox,
             on_failure: OnFailure::Park,
             start_from: StartFrom::Earliest,
@@ -113,6 +117,17 @@ impl Options {
     }
 }
 
+impl Options {
+    /// The inbox that records are claimed in; `None` without one.
+    pub(crate) fn build_inbox(&self) -> Result<Option<Inbox>, InboxBuildError> {
+        match &self.inbox {
+            _ if !self.progress.has_inbox() => Ok(None),
+            Some(inbox) => Ok(Some(inbox.clone())),
+            None => Inbox::builder(&*self.consumer).tables(self.tables.clone()).build().map(Some),
+        }
+    }
+}
+
 /// The methods that each consumer has, whatever the broker.
 macro_rules! consumer_options {
     () => {
@@ -120,6 +135,42 @@ macro_rules! consumer_options {
         pub fn progress(mut self, progress: super::Progress) -> Self {
             self.options.progress = progress;
             self
+        }
+
+        /// The inbox to claim records in, if it is not the default one: of the group's name, with a retention of 14 days.
+        pub fn inbox(mut self, inbox: crate::inbox::Inbox) -> Self {
+            self.options.inbox = Some(inbox);
+            self
+        }
+
+        /// Creates or upgrades the tables of the consumer and of its inbox; returns the names of the
+        /// [migrations](crate::migrations) that it ran. Call it at each start of the application. Several processes may call it at
+        /// once.
+        ///
+        /// # Errors
+        /// As for [`Outbox::migrate`](crate::Outbox::migrate); and if the inbox has no proper name.
+        pub fn migrate<C>(&self, conn: &mut C) -> Result<Vec<String>, super::ConsumerStartError>
+        where
+            C: diesel::connection::Connection,
+            C::Backend: crate::OutboxBackend<C> + crate::migrations::EmbeddedMigrations,
+        {
+            super::migrate::migrate(&self.options, conn)
+        }
+
+        /// Like [`migrate`](Self::migrate), over a diesel-async connection.
+        ///
+        /// # Errors
+        /// As for [`migrate`](Self::migrate).
+        ///
+        /// # Cancel safety
+        /// As for [`Outbox::migrate_async`](crate::Outbox::migrate_async).
+        #[cfg(feature = "async")]
+        pub async fn migrate_async<C>(&self, conn: &mut C) -> Result<Vec<String>, super::ConsumerStartError>
+        where
+            C: diesel_async::AsyncConnection,
+            C::Backend: crate::AsyncOutboxBackend<C> + crate::migrations::EmbeddedMigrations,
+        {
+            super::migrate::migrate_async(&self.options, conn).await
         }
 
         /// What becomes of a record that failed for good; [`OnFailure::Park`](super::OnFailure::Park) by default.

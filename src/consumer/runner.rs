@@ -137,7 +137,8 @@ impl Runner {
         let begin: Vec<Commit> = self.shared.with(|engine| engine.commits_of(id));
         let committed = self.source.commit_and_wait(&begin);
         // It may have been revoked meanwhile.
-        let started = committed.and_then(|()| if self.source.is_assigned(id) { self.source.start(id, start) } else { Ok(()) });
+        let started =
+            committed.and_then(|()| if self.source.is_assigned(id) { self.source.start(id, start) } else { Ok(()) });
         if started.is_err() || !self.source.is_assigned(id) {
             // Nobody has a record of it.
             self.shared.with(|engine| engine.remove(std::slice::from_ref(id)));

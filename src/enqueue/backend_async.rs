@@ -7,6 +7,7 @@ use diesel_async::{AsyncConnectionCore, RunQueryDsl};
 
 use super::statement::still_there::StillThere;
 use super::statement::{Dialect, Inserted, Insertion};
+use crate::inbox::claims::{ClaimAnswer, ClaimedKeys};
 
 /// A database that the outbox can write to through a diesel-async connection `C`.
 ///
@@ -36,6 +37,17 @@ pub trait AsyncOutboxBackend<C>: Dialect {
         conn: &'a mut C,
         row: StillThere<'a>,
     ) -> impl Future<Output = QueryResult<bool>> + Send + 'a;
+
+    /// Claims messages for a consumer.
+    #[doc(hidden)]
+    fn claim_keys_async<'a>(
+        conn: &'a mut C,
+        keys: ClaimedKeys<'a>,
+    ) -> impl Future<Output = QueryResult<ClaimAnswer>> + Send + 'a;
+
+    /// Runs a statement; returns the number of its rows.
+    #[doc(hidden)]
+    fn execute_text_async<'a>(conn: &'a mut C, sql: &'a str) -> impl Future<Output = QueryResult<usize>> + Send + 'a;
 }
 
 #[cfg(feature = "postgres")]
@@ -63,6 +75,15 @@ where
 
     async fn is_still_there_async<'a>(conn: &'a mut C, row: StillThere<'a>) -> QueryResult<bool> {
         Ok(row.load::<i64>(conn).await?.into_iter().any(|count| count > 0))
+    }
+
+    async fn claim_keys_async<'a>(conn: &'a mut C, keys: ClaimedKeys<'a>) -> QueryResult<ClaimAnswer> {
+        use crate::inbox::statement::postgres::{Insert, answer};
+        Ok(answer(Insert::new(keys).load(conn).await?))
+    }
+
+    async fn execute_text_async<'a>(conn: &'a mut C, sql: &'a str) -> QueryResult<usize> {
+        diesel::sql_query(sql).execute(conn).await
     }
 }
 
@@ -97,6 +118,16 @@ where
     async fn is_still_there_async<'a>(conn: &'a mut C, row: StillThere<'a>) -> QueryResult<bool> {
         Ok(row.load::<i64>(conn).await?.into_iter().any(|count| count > 0))
     }
+
+    async fn claim_keys_async<'a>(conn: &'a mut C, keys: ClaimedKeys<'a>) -> QueryResult<ClaimAnswer> {
+        use crate::inbox::statement::mysql::{Insert, Select, answer};
+        Insert(keys).execute(conn).await?;
+        Ok(answer(Select(keys).load(conn).await?))
+    }
+
+    async fn execute_text_async<'a>(conn: &'a mut C, sql: &'a str) -> QueryResult<usize> {
+        diesel::sql_query(sql).execute(conn).await
+    }
 }
 
 #[cfg(feature = "sqlite")]
@@ -116,5 +147,15 @@ where
 
     async fn is_still_there_async<'a>(conn: &'a mut C, row: StillThere<'a>) -> QueryResult<bool> {
         Ok(row.load::<i64>(conn).await?.into_iter().any(|count| count > 0))
+    }
+
+    async fn claim_keys_async<'a>(conn: &'a mut C, keys: ClaimedKeys<'a>) -> QueryResult<ClaimAnswer> {
+        use crate::inbox::statement::sqlite::{Insert, Start, answer};
+        let inserted = Insert(keys).load(conn).await?;
+        Ok(answer(inserted, Start(keys.start).load(conn).await?))
+    }
+
+    async fn execute_text_async<'a>(conn: &'a mut C, sql: &'a str) -> QueryResult<usize> {
+        diesel::sql_query(sql).execute(conn).await
     }
 }

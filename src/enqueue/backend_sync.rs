@@ -6,6 +6,7 @@ use diesel::sql_types::Text;
 
 use super::statement::still_there::StillThere;
 use super::statement::{Dialect, Inserted, Insertion};
+use crate::inbox::claims::{ClaimAnswer, ClaimedKeys};
 
 /// A database that the outbox can write to through a Diesel connection `C`.
 ///
@@ -28,6 +29,14 @@ pub trait OutboxBackend<C>: Dialect {
     /// Whether a row is still in its table and no relay has ever taken it.
     #[doc(hidden)]
     fn is_still_there(conn: &mut C, row: StillThere<'_>) -> QueryResult<bool>;
+
+    /// Claims messages for a consumer.
+    #[doc(hidden)]
+    fn claim_keys(conn: &mut C, keys: ClaimedKeys<'_>) -> QueryResult<ClaimAnswer>;
+
+    /// Runs a statement; returns the number of its rows.
+    #[doc(hidden)]
+    fn execute_text(conn: &mut C, sql: &str) -> QueryResult<usize>;
 }
 
 #[cfg(feature = "postgres")]
@@ -56,6 +65,15 @@ where
     fn is_still_there(conn: &mut C, row: StillThere<'_>) -> QueryResult<bool> {
         Ok(row.load::<i64>(conn)?.into_iter().any(|count| count > 0))
     }
+
+    fn claim_keys(conn: &mut C, keys: ClaimedKeys<'_>) -> QueryResult<ClaimAnswer> {
+        use crate::inbox::statement::postgres::{Insert, answer};
+        Ok(answer(Insert::new(keys).load(conn)?))
+    }
+
+    fn execute_text(conn: &mut C, sql: &str) -> QueryResult<usize> {
+        diesel::sql_query(sql).execute(conn)
+    }
 }
 
 #[cfg(feature = "mysql")]
@@ -82,6 +100,16 @@ where
     fn is_still_there(conn: &mut C, row: StillThere<'_>) -> QueryResult<bool> {
         Ok(row.load::<i64>(conn)?.into_iter().any(|count| count > 0))
     }
+
+    fn claim_keys(conn: &mut C, keys: ClaimedKeys<'_>) -> QueryResult<ClaimAnswer> {
+        use crate::inbox::statement::mysql::{Insert, Select, answer};
+        Insert(keys).execute(conn)?;
+        Ok(answer(Select(keys).load(conn)?))
+    }
+
+    fn execute_text(conn: &mut C, sql: &str) -> QueryResult<usize> {
+        diesel::sql_query(sql).execute(conn)
+    }
 }
 
 #[cfg(feature = "sqlite")]
@@ -101,5 +129,15 @@ where
 
     fn is_still_there(conn: &mut C, row: StillThere<'_>) -> QueryResult<bool> {
         Ok(row.load::<i64>(conn)?.into_iter().any(|count| count > 0))
+    }
+
+    fn claim_keys(conn: &mut C, keys: ClaimedKeys<'_>) -> QueryResult<ClaimAnswer> {
+        use crate::inbox::statement::sqlite::{Insert, Start, answer};
+        let inserted = Insert(keys).load(conn)?;
+        Ok(answer(inserted, Start(keys.start).load(conn)?))
+    }
+
+    fn execute_text(conn: &mut C, sql: &str) -> QueryResult<usize> {
+        diesel::sql_query(sql).execute(conn)
     }
 }

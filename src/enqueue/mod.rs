@@ -27,5 +27,7 @@ pub use mark::AsyncMarkBackend;
 pub(crate) use mark::Mark;
 #[cfg(feature = "rocketmq")]
 pub use mark::MarkBackend;
+#[cfg(feature = "mysql")]
+pub(crate) use statement::mysql::{GUARD_BEGIN, GUARD_END};
 pub(crate) use statement::still_there::StillThere;
 pub(crate) use statement::{Dialect, Inserted, Insertion, next_statement_rows};

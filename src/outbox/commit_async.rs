@@ -9,7 +9,7 @@ use crate::hook::{AsyncConn, Conn, Depth};
 ///
 /// diesel-async counts a transaction whose COMMIT failed as over. It is not where COMMIT never ran (cancelled before) or
 /// where SQLite was busy.
-pub(super) async fn commit_async<C>(conn: &mut C) -> QueryResult<()>
+pub(crate) async fn commit_async<C>(conn: &mut C) -> QueryResult<()>
 where
     C: AsyncConnection,
     C::Backend: Dialect,

@@ -38,56 +38,64 @@ impl Outbox {
         C: Connection,
         C::Backend: OutboxBackend<C> + EmbeddedMigrations,
     {
-        let steps = &<C::Backend as EmbeddedMigrations>::STEPS;
-        let is_outermost = check_begun::<C::Backend>(&mut SyncConn(conn))?;
-        let mut locked = Ok(Vec::new());
-        if let Some([lock, _]) = steps.lock {
-            locked = C::Backend::texts(conn, lock);
-            check_locked(&locked)?;
-        }
-        let migrated = self.run_migrations(conn, is_outermost);
-        if let (Some([_, unlock]), Ok(_)) = (steps.lock, locked) {
-            let unlocked = C::Backend::texts(conn, unlock);
-            return migrated.and_then(|names| Ok(unlocked.map(|_| names)?));
-        }
-        migrated
+        migrate(&Migrations::new(self.tables().clone()), conn)
     }
+}
 
-    fn run_migrations<C>(&self, conn: &mut C, is_outermost: bool) -> Result<Vec<String>, MigrateError>
-    where
-        C: Connection,
-        C::Backend: OutboxBackend<C> + EmbeddedMigrations,
-    {
-        let steps = &<C::Backend as EmbeddedMigrations>::STEPS;
-        steps.before.iter().try_for_each(|sql| conn.batch_execute(sql))?;
-        if !steps.in_transaction {
-            return self.run_scripts(conn);
-        }
-        conn.transaction(|conn| {
-            begin_with::<C::Backend>(is_outermost).try_for_each(|sql| conn.batch_execute(sql))?;
-            self.run_scripts(conn)
-        })
+/// Runs the migrations of `source` that have not run yet; returns their names.
+pub(crate) fn migrate<C>(source: &Migrations, conn: &mut C) -> Result<Vec<String>, MigrateError>
+where
+    C: Connection,
+    C::Backend: OutboxBackend<C> + EmbeddedMigrations,
+{
+    let steps = &<C::Backend as EmbeddedMigrations>::STEPS;
+    let is_outermost = check_begun::<C::Backend>(&mut SyncConn(conn))?;
+    let mut locked = Ok(Vec::new());
+    if let Some([lock, _]) = steps.lock {
+        locked = C::Backend::texts(conn, lock);
+        check_locked(&locked)?;
     }
+    let migrated = run_migrations(source, conn, is_outermost);
+    if let (Some([_, unlock]), Ok(_)) = (steps.lock, locked) {
+        let unlocked = C::Backend::texts(conn, unlock);
+        return migrated.and_then(|names| Ok(unlocked.map(|_| names)?));
+    }
+    migrated
+}
 
-    fn run_scripts<C>(&self, conn: &mut C) -> Result<Vec<String>, MigrateError>
-    where
-        C: Connection,
-        C::Backend: OutboxBackend<C> + EmbeddedMigrations,
-    {
-        let ran = C::Backend::texts(conn, RAN)?;
-        let mut names = Vec::new();
-        for script in self.missing_scripts::<C::Backend>(&ran) {
-            let done = conn.batch_execute(&script.up).and_then(|()| conn.batch_execute(&noted(&script)));
-            done.map_err(|error| MigrateError::Failed { migration: script.name.clone(), error })?;
-            names.push(script.name);
-        }
-        Ok(names)
+fn run_migrations<C>(source: &Migrations, conn: &mut C, is_outermost: bool) -> Result<Vec<String>, MigrateError>
+where
+    C: Connection,
+    C::Backend: OutboxBackend<C> + EmbeddedMigrations,
+{
+    let steps = &<C::Backend as EmbeddedMigrations>::STEPS;
+    steps.before.iter().try_for_each(|sql| conn.batch_execute(sql))?;
+    if !steps.in_transaction {
+        return run_scripts(source, conn);
     }
+    conn.transaction(|conn| {
+        begin_with::<C::Backend>(is_outermost).try_for_each(|sql| conn.batch_execute(sql))?;
+        run_scripts(source, conn)
+    })
+}
 
-    pub(super) fn missing_scripts<B: EmbeddedMigrations>(&self, ran: &[String]) -> Vec<MigrationScript> {
-        let scripts = Migrations::new(self.tables().clone()).scripts::<B>().into_iter();
-        scripts.filter(|script| !ran.contains(&script.version)).collect()
+fn run_scripts<C>(source: &Migrations, conn: &mut C) -> Result<Vec<String>, MigrateError>
+where
+    C: Connection,
+    C::Backend: OutboxBackend<C> + EmbeddedMigrations,
+{
+    let ran = C::Backend::texts(conn, RAN)?;
+    let mut names = Vec::new();
+    for script in missing_scripts::<C::Backend>(source, &ran) {
+        let done = conn.batch_execute(&script.up).and_then(|()| conn.batch_execute(&noted(&script)));
+        done.map_err(|error| MigrateError::Failed { migration: script.name.clone(), error })?;
+        names.push(script.name);
     }
+    Ok(names)
+}
+
+pub(super) fn missing_scripts<B: EmbeddedMigrations>(source: &Migrations, ran: &[String]) -> Vec<MigrationScript> {
+    source.scripts::<B>().into_iter().filter(|script| !ran.contains(&script.version)).collect()
 }
 
 /// The versions of what has run.

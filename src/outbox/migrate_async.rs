@@ -4,11 +4,11 @@ use diesel_async::{AsyncConnection, TransactionManager};
 
 use super::Outbox;
 use super::commit_async::commit_async;
-use super::migrate::{RAN, begin_with, check_begun, check_locked, noted};
+use super::migrate::{RAN, begin_with, check_begun, check_locked, missing_scripts, noted};
 use super::write::error_after_rollback;
 use crate::enqueue::AsyncOutboxBackend;
 use crate::hook::AsyncConn;
-use crate::migrations::{EmbeddedMigrations, MigrateError};
+use crate::migrations::{EmbeddedMigrations, MigrateError, Migrations};
 
 impl Outbox {
     /// Like [`migrate`](Self::migrate), over a diesel-async connection. It blocks no thread, so it works on every tokio runtime.
@@ -43,70 +43,81 @@ impl Outbox {
         C: AsyncConnection,
         C::Backend: AsyncOutboxBackend<C> + EmbeddedMigrations,
     {
-        async move {
-            let lock = <C::Backend as EmbeddedMigrations>::STEPS.lock;
-            let is_outermost = check_begun::<C::Backend>(&mut AsyncConn(conn))?;
-            let mut locked = Ok(Vec::new());
-            if let Some([lock, _]) = lock {
-                locked = C::Backend::texts_async(conn, lock).await;
-                check_locked(&locked)?;
-            }
-            let migrated = self.run_migrations_async(conn, is_outermost).await;
-            if let (Some([_, unlock]), Ok(_)) = (lock, locked) {
-                let unlocked = C::Backend::texts_async(conn, unlock).await;
-                return migrated.and_then(|names| Ok(unlocked.map(|_| names)?));
-            }
-            migrated
-        }
+        async move { migrate_async(&Migrations::new(self.tables().clone()), conn).await }
     }
+}
 
-    async fn run_migrations_async<C>(&self, conn: &mut C, is_outermost: bool) -> Result<Vec<String>, MigrateError>
-    where
-        C: AsyncConnection,
-        C::Backend: AsyncOutboxBackend<C> + EmbeddedMigrations,
-    {
-        for sql in <C::Backend as EmbeddedMigrations>::STEPS.before {
-            conn.batch_execute(sql).await?;
-        }
-        if !<C::Backend as EmbeddedMigrations>::STEPS.in_transaction {
-            return self.run_scripts_async(conn).await;
-        }
-        C::TransactionManager::begin_transaction(conn).await?;
-        match self.run_first_async(conn, is_outermost).await {
-            Ok(names) => {
-                commit_async(conn).await?;
-                Ok(names)
-            }
-            Err(error) => Err(error_after_rollback(error, C::TransactionManager::rollback_transaction(conn).await)),
-        }
+/// As [`migrate`](super::migrate::migrate).
+pub(crate) async fn migrate_async<C>(source: &Migrations, conn: &mut C) -> Result<Vec<String>, MigrateError>
+where
+    C: AsyncConnection,
+    C::Backend: AsyncOutboxBackend<C> + EmbeddedMigrations,
+{
+    let lock = <C::Backend as EmbeddedMigrations>::STEPS.lock;
+    let is_outermost = check_begun::<C::Backend>(&mut AsyncConn(conn))?;
+    let mut locked = Ok(Vec::new());
+    if let Some([lock, _]) = lock {
+        locked = C::Backend::texts_async(conn, lock).await;
+        check_locked(&locked)?;
     }
+    let migrated = run_migrations_async(source, conn, is_outermost).await;
+    if let (Some([_, unlock]), Ok(_)) = (lock, locked) {
+        let unlocked = C::Backend::texts_async(conn, unlock).await;
+        return migrated.and_then(|names| Ok(unlocked.map(|_| names)?));
+    }
+    migrated
+}
 
-    async fn run_first_async<C>(&self, conn: &mut C, is_outermost: bool) -> Result<Vec<String>, MigrateError>
-    where
-        C: AsyncConnection,
-        C::Backend: AsyncOutboxBackend<C> + EmbeddedMigrations,
-    {
-        for sql in begin_with::<C::Backend>(is_outermost) {
-            conn.batch_execute(sql).await?;
-        }
-        self.run_scripts_async(conn).await
+async fn run_migrations_async<C>(
+    source: &Migrations,
+    conn: &mut C,
+    is_outermost: bool,
+) -> Result<Vec<String>, MigrateError>
+where
+    C: AsyncConnection,
+    C::Backend: AsyncOutboxBackend<C> + EmbeddedMigrations,
+{
+    for sql in <C::Backend as EmbeddedMigrations>::STEPS.before {
+        conn.batch_execute(sql).await?;
     }
+    if !<C::Backend as EmbeddedMigrations>::STEPS.in_transaction {
+        return run_scripts_async(source, conn).await;
+    }
+    C::TransactionManager::begin_transaction(conn).await?;
+    match run_first_async(source, conn, is_outermost).await {
+        Ok(names) => {
+            commit_async(conn).await?;
+            Ok(names)
+        }
+        Err(error) => Err(error_after_rollback(error, C::TransactionManager::rollback_transaction(conn).await)),
+    }
+}
 
-    async fn run_scripts_async<C>(&self, conn: &mut C) -> Result<Vec<String>, MigrateError>
-    where
-        C: AsyncConnection,
-        C::Backend: AsyncOutboxBackend<C> + EmbeddedMigrations,
-    {
-        let ran = C::Backend::texts_async(conn, RAN).await?;
-        let mut names = Vec::new();
-        for script in self.missing_scripts::<C::Backend>(&ran) {
-            let mut done = conn.batch_execute(&script.up).await;
-            if done.is_ok() {
-                done = conn.batch_execute(&noted(&script)).await;
-            }
-            done.map_err(|error| MigrateError::Failed { migration: script.name.clone(), error })?;
-            names.push(script.name);
-        }
-        Ok(names)
+async fn run_first_async<C>(source: &Migrations, conn: &mut C, is_outermost: bool) -> Result<Vec<String>, MigrateError>
+where
+    C: AsyncConnection,
+    C::Backend: AsyncOutboxBackend<C> + EmbeddedMigrations,
+{
+    for sql in begin_with::<C::Backend>(is_outermost) {
+        conn.batch_execute(sql).await?;
     }
+    run_scripts_async(source, conn).await
+}
+
+async fn run_scripts_async<C>(source: &Migrations, conn: &mut C) -> Result<Vec<String>, MigrateError>
+where
+    C: AsyncConnection,
+    C::Backend: AsyncOutboxBackend<C> + EmbeddedMigrations,
+{
+    let ran = C::Backend::texts_async(conn, RAN).await?;
+    let mut names = Vec::new();
+    for script in missing_scripts::<C::Backend>(source, &ran) {
+        let mut done = conn.batch_execute(&script.up).await;
+        if done.is_ok() {
+            done = conn.batch_execute(&noted(&script)).await;
+        }
+        done.map_err(|error| MigrateError::Failed { migration: script.name.clone(), error })?;
+        names.push(script.name);
+    }
+    Ok(names)
 }

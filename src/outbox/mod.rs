@@ -3,16 +3,16 @@
 mod batch;
 mod builder;
 #[cfg(feature = "async")]
-mod commit_async;
+pub(crate) mod commit_async;
 #[cfg(feature = "async")]
 mod enqueue_async;
 mod enqueue_sync;
 #[cfg(feature = "rocketmq")]
 mod half;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
-mod migrate;
+pub(crate) mod migrate;
 #[cfg(all(feature = "async", any(feature = "postgres", feature = "mysql", feature = "sqlite")))]
-mod migrate_async;
+pub(crate) mod migrate_async;
 mod pending_commit;
 mod probe;
 mod relay;
@@ -21,10 +21,10 @@ mod revert_async;
 #[cfg(feature = "_test")]
 mod test_hook;
 mod testing;
-mod transaction;
+pub(crate) mod transaction;
 mod unsent;
 mod unsent_check;
-mod write;
+pub(crate) mod write;
 
 pub use batch::Batch;
 pub use builder::{BuildError, BuildProblem, OutboxBuilder};

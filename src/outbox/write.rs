@@ -168,7 +168,7 @@ pub(super) fn map_refusal<B: Dialect>(error: Error, rows: &[Encoded]) -> Error {
 
 /// The error that a caller gets after a rollback: `error`, unless the rollback failed. A broken connection has nothing left
 /// to roll back.
-pub(super) fn error_after_rollback<E: From<Error>>(error: E, rolled_back: QueryResult<()>) -> E {
+pub(crate) fn error_after_rollback<E: From<Error>>(error: E, rolled_back: QueryResult<()>) -> E {
     match rolled_back {
         Ok(()) | Err(Error::BrokenTransactionManager) => error,
         Err(rollback_error) => rollback_error.into(),

@@ -9,8 +9,8 @@ pub(crate) const VERSION: u32 = 1;
 /// What the comment of a table says before the version.
 const VERSION_PREFIX: &str = "diesel-outbox schema ";
 
-/// Every table that a migration creates, without its prefix.
-const TABLES: [&str; 13] = [
+/// Every table and sequence that a migration creates, without its prefix.
+const TABLES: [&str; 18] = [
     "messages",
     "dead_letters",
     "lanes",
@@ -22,6 +22,11 @@ const TABLES: [&str; 13] = [
     "history_default",
     "processed_marks",
     "audit",
+    "inbox",
+    "inbox_default",
+    "inbox_undated",
+    "inbox_consumers",
+    "inbox_start",
     "consumer_offsets",
     "parked",
 ];

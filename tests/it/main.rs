@@ -5,6 +5,7 @@ mod consumer;
 mod docs;
 #[cfg(feature = "_test")]
 mod faults;
+mod inbox;
 mod migrations;
 mod outbox;
 mod servers;

@@ -11,6 +11,7 @@ pub(crate) mod distant_broker;
 pub(crate) mod drain;
 pub(crate) mod history;
 pub(crate) mod idle;
+pub(crate) mod inbox;
 pub(crate) mod latency;
 pub(crate) mod memory;
 pub(crate) mod network;

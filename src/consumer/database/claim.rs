@@ -1,29 +1,32 @@
-//! The inbox's part of a transaction: the one file that knows the inbox.
+//! The inbox's part of a transaction: the one file that knows how a message is claimed.
 
-#[cfg(feature = "async")]
-use std::future::Future;
+use diesel::connection::Connection;
+use diesel::result::Error;
 
-use diesel::QueryResult;
-
-use crate::message::MessageId;
+use crate::enqueue::OutboxBackend;
+use crate::inbox::{Claim, Inbox, InboxError, InboxKey};
 use crate::store::sql::columns::Columns;
-use crate::store::sql::dialect::{Bind, Dialect, Statement};
-use crate::store::sql::text::statements;
+use crate::store::sql::dialect::Dialect;
 
-statements! {
-    /// The claim.
-    ClaimSql
-    claim {
-        postgres: "INSERT INTO outbox_claims (consumer, message_id) VALUES ($1, $2) ON CONFLICT DO NOTHING";
-        mysql: "INSERT IGNORE INTO outbox_claims (consumer, message_id) VALUES (?1, ?2)";
-        sqlite: "INSERT INTO outbox_claims (consumer, message_id) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
-    }
-}
+/// A database in which a consumer can process records.
+///
+/// Implemented for Diesel's backends. There is nothing to implement or call here.
+#[diagnostic::on_unimplemented(
+    message = "a consumer cannot process records in `{Self}`",
+    note = "enable the feature `postgres`, `mysql` or `sqlite` of diesel-outbox"
+)]
+pub trait ConsumerBackend: Dialect + Columns {}
+
+#[cfg(feature = "postgres")]
+impl ConsumerBackend for diesel::pg::Pg {}
+#[cfg(feature = "mysql")]
+impl ConsumerBackend for diesel::mysql::Mysql {}
+#[cfg(feature = "sqlite")]
+impl ConsumerBackend for diesel::sqlite::Sqlite {}
 
 /// What the inbox says of a message.
-#[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Claim {
+pub(super) enum Claimed {
     /// Nobody has processed it.
     New,
     /// It was processed.
@@ -32,87 +35,34 @@ pub enum Claim {
     TooOld,
 }
 
-/// A consumer's inbox.
-#[doc(hidden)]
-#[derive(Debug, Clone)]
-pub struct ConsumerInbox {
-    consumer: std::sync::Arc<str>,
+/// Claims a message. Without an inbox each is new.
+#[cfg(feature = "r2d2")]
+pub(super) fn claim<C>(inbox: Option<&Inbox>, conn: &mut C, key: InboxKey) -> Result<Claimed, Error>
+where
+    C: Connection,
+    C::Backend: OutboxBackend<C>,
+{
+    inbox.map_or(Ok(Claimed::New), |inbox| claimed(inbox.claim(conn, key)))
 }
 
-impl ConsumerInbox {
-    pub(super) fn new(options: &crate::consumer::options::Options) -> Self {
-        Self { consumer: std::sync::Arc::clone(&options.consumer) }
+/// Like [`claim`].
+#[cfg(any(feature = "deadpool", feature = "bb8", feature = "mobc"))]
+pub(super) async fn claim_async<C>(inbox: Option<&Inbox>, conn: &mut C, key: InboxKey) -> Result<Claimed, Error>
+where
+    C: diesel_async::AsyncConnection,
+    C::Backend: crate::enqueue::AsyncOutboxBackend<C>,
+{
+    match inbox {
+        Some(inbox) => claimed(inbox.claim_async(conn, key).await),
+        None => Ok(Claimed::New),
     }
+}
 
-    fn statement<DB: Dialect>(&self, id: MessageId) -> Statement<DB> {
-        let names = crate::naming::TableNames::default();
-        let renderer =
-            crate::store::sql::text::SqlRenderer { syntax: DB::SYNTAX, names: &names, fragments: Vec::new() };
-        Statement::new(&ClaimSql::new(&renderer).claim, [Bind::text(&self.consumer), Bind::Text(id.to_string().into())])
+fn claimed(claim: Result<Claim, InboxError>) -> Result<Claimed, Error> {
+    match claim {
+        Ok(Claim::New) => Ok(Claimed::New),
+        Ok(Claim::Duplicate) => Ok(Claimed::Duplicate),
+        Err(InboxError::TooOld { .. }) => Ok(Claimed::TooOld),
+        Err(error) => Err(error.into()),
     }
 }
-
-fn claim_of(rows: usize) -> Claim {
-    if rows == 0 { Claim::Duplicate } else { Claim::New }
-}
-
-/// A database in which a consumer can process records through a Diesel connection `C`.
-///
-/// Implemented for Diesel's backends. There is nothing to implement or call here.
-#[diagnostic::on_unimplemented(
-    message = "a consumer cannot process records in `{Self}` through `{C}`",
-    note = "enable the feature `postgres`, `mysql` or `sqlite` of diesel-outbox",
-    note = "pools of diesel-async take `handle_async`"
-)]
-pub trait ConsumerBackend<C>: Dialect + Columns {
-    #[doc(hidden)]
-    fn claim(conn: &mut C, inbox: &ConsumerInbox, id: MessageId) -> QueryResult<Claim>;
-}
-
-/// A database in which a consumer can process records through a diesel-async connection `C`.
-///
-/// Implemented for Diesel's backends. There is nothing to implement or call here.
-#[cfg(feature = "async")]
-#[diagnostic::on_unimplemented(
-    message = "a consumer cannot process records in `{Self}` through `{C}`",
-    note = "enable the feature `postgres`, `mysql` or `sqlite` of diesel-outbox",
-    note = "pools of Diesel itself take `handle`"
-)]
-pub trait AsyncConsumerBackend<C>: Dialect + Columns {
-    #[doc(hidden)]
-    fn claim_async<'a>(
-        conn: &'a mut C,
-        inbox: &'a ConsumerInbox,
-        id: MessageId,
-    ) -> impl Future<Output = QueryResult<Claim>> + 'a;
-}
-
-macro_rules! consumer_backend {
-    ($backend:ty) => {
-        impl<C> ConsumerBackend<C> for $backend
-        where
-            C: diesel::connection::LoadConnection<Backend = Self>,
-        {
-            fn claim(conn: &mut C, inbox: &ConsumerInbox, id: MessageId) -> QueryResult<Claim> {
-                diesel::RunQueryDsl::execute(inbox.statement::<Self>(id), conn).map(claim_of)
-            }
-        }
-
-        #[cfg(feature = "async")]
-        impl<C> AsyncConsumerBackend<C> for $backend
-        where
-            C: diesel_async::AsyncConnectionCore<Backend = Self>,
-        {
-            async fn claim_async<'a>(conn: &'a mut C, inbox: &'a ConsumerInbox, id: MessageId) -> QueryResult<Claim> {
-                diesel_async::RunQueryDsl::execute(inbox.statement::<Self>(id), conn).await.map(claim_of)
-            }
-        }
-    };
-}
-
-#[cfg(feature = "postgres")]
-consumer_backend!(diesel::pg::Pg);
-#[cfg(feature = "mysql")]
-consumer_backend!(diesel::mysql::Mysql);
-#[cfg(feature = "sqlite")]
-consumer_backend!(diesel::sqlite::Sqlite);

@@ -5,10 +5,10 @@ use std::future::Future;
 
 use diesel::QueryResult;
 
-use super::claim::Claim;
+use super::claim::Claimed;
 use crate::consumer::error::HandlerError;
 use crate::consumer::record::Record;
-use crate::message::MessageId;
+use crate::inbox::InboxKey;
 use crate::store::sql::dialect::{Dialect, Statement};
 use crate::store::sql::rows::FromRow;
 
@@ -37,7 +37,7 @@ pub(super) trait Link<DB: Dialect> {
     async fn ping(&mut self) -> QueryResult<()>;
 
     /// Claims a message for this consumer.
-    async fn claim(&mut self, id: MessageId) -> Result<Claim, diesel::result::Error>;
+    async fn claim(&mut self, key: InboxKey) -> QueryResult<Claimed>;
 
     /// Runs the user's handler.
     async fn handle(&mut self, record: &Record) -> Result<(), HandlerError>;

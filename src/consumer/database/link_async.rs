@@ -11,15 +11,16 @@ use diesel::QueryResult;
 use diesel_async::{AsyncConnection, RunQueryDsl as _, SimpleAsyncConnection as _, TransactionManager as _};
 use tokio::time::timeout;
 
-use super::claim::{AsyncConsumerBackend, Claim, ConsumerInbox};
+use super::claim::{Claimed, ConsumerBackend, claim_async};
 use super::link::Link;
 use super::transaction::{Transactions, sql};
 use crate::consumer::error::HandlerError;
 use crate::consumer::options::Options;
 use crate::consumer::record::Record;
 use crate::consumer::worker::MakeWorker;
+use crate::enqueue::AsyncOutboxBackend;
+use crate::inbox::{Inbox, InboxKey};
 use crate::limits::CONSUMER_CONNECTION_TIMEOUT;
-use crate::message::MessageId;
 use crate::store::pool::{AsyncPool, Handle};
 use crate::store::sql::dialect::Statement;
 use crate::store::sql::rows::{FromRow, Read};
@@ -31,7 +32,7 @@ type ManagerOf<P> = <ConnectionOf<P> as AsyncConnection>::TransactionManager;
 struct AsyncLink<P: AsyncPool, F> {
     pool: P,
     handle: Option<P::Handle>,
-    inbox: ConsumerInbox,
+    inbox: Option<Inbox>,
     handler: Arc<F>,
 }
 
@@ -39,19 +40,20 @@ struct AsyncLink<P: AsyncPool, F> {
 pub(crate) fn async_workers<P, F, E>(
     pool: P,
     handler: F,
+    inbox: Option<Inbox>,
     options: &Options,
     runtime: tokio::runtime::Handle,
 ) -> MakeWorker
 where
     P: AsyncPool,
-    BackendOf<P>: AsyncConsumerBackend<ConnectionOf<P>>,
+    BackendOf<P>: ConsumerBackend + AsyncOutboxBackend<ConnectionOf<P>>,
     F: AsyncFn(&mut ConnectionOf<P>, &Record) -> Result<(), E> + Send + Sync + 'static,
     E: Into<HandlerError> + 'static,
 {
     let (handler, options, sql) = (Arc::new(handler), Arc::new(options.clone()), sql::<BackendOf<P>>(options));
     Arc::new(move || {
-        let inbox = ConsumerInbox::new(&options);
-        let link = AsyncLink { pool: pool.clone(), handle: None, inbox, handler: Arc::clone(&handler) };
+        let (pool, inbox) = (pool.clone(), inbox.clone());
+        let link = AsyncLink { pool, handle: None, inbox, handler: Arc::clone(&handler) };
         let (sql, options) = (Arc::clone(&sql), Arc::clone(&options));
         Box::new(Transactions::<BackendOf<P>, _>::new(link, sql, options, runtime.clone()))
     })
@@ -67,7 +69,7 @@ impl<P: AsyncPool, F> AsyncLink<P, F> {
 impl<P, F, E> Link<BackendOf<P>> for AsyncLink<P, F>
 where
     P: AsyncPool,
-    BackendOf<P>: AsyncConsumerBackend<ConnectionOf<P>>,
+    BackendOf<P>: ConsumerBackend + AsyncOutboxBackend<ConnectionOf<P>>,
     F: AsyncFn(&mut ConnectionOf<P>, &Record) -> Result<(), E> + Send + Sync + 'static,
     E: Into<HandlerError>,
 {
@@ -115,10 +117,10 @@ where
         self.connection()?.batch_execute("SELECT 1").await
     }
 
-    async fn claim(&mut self, id: MessageId) -> QueryResult<Claim> {
+    async fn claim(&mut self, key: InboxKey) -> QueryResult<Claimed> {
         let Self { handle, inbox, .. } = self;
         let handle = handle.as_mut().ok_or(diesel::result::Error::BrokenTransactionManager)?;
-        BackendOf::<P>::claim_async(handle.connection(), inbox, id).await
+        claim_async(inbox.as_ref(), handle.connection(), key).await
     }
 
     async fn handle(&mut self, record: &Record) -> Result<(), HandlerError> {

@@ -10,37 +10,43 @@ use diesel::connection::{Connection, LoadConnection, TransactionManager};
 use diesel::r2d2::{ConnectionManager, Pool, PooledConnection, R2D2Connection};
 use futures_util::FutureExt as _;
 
-use super::claim::{Claim, ConsumerBackend, ConsumerInbox};
+use super::claim::{Claimed, ConsumerBackend, claim};
 use super::link::Link;
 use super::transaction::{Transactions, sql};
 use crate::consumer::error::HandlerError;
 use crate::consumer::options::Options;
 use crate::consumer::record::Record;
 use crate::consumer::worker::MakeWorker;
+use crate::enqueue::OutboxBackend;
+use crate::inbox::{Inbox, InboxKey};
 use crate::limits::CONSUMER_CONNECTION_TIMEOUT;
-use crate::message::MessageId;
 use crate::store::sql::dialect::Statement;
 use crate::store::sql::rows::{FromRow, Read};
 
 struct SyncLink<C: R2D2Connection + Send + 'static, F> {
     pool: Pool<ConnectionManager<C>>,
     connection: Option<PooledConnection<ConnectionManager<C>>>,
-    inbox: ConsumerInbox,
+    inbox: Option<Inbox>,
     handler: Arc<F>,
 }
 
 /// Workers that use a pool of sync connections.
-pub(crate) fn sync_workers<C, F, E>(pool: Pool<ConnectionManager<C>>, handler: F, options: &Options) -> MakeWorker
+pub(crate) fn sync_workers<C, F, E>(
+    pool: Pool<ConnectionManager<C>>,
+    handler: F,
+    inbox: Option<Inbox>,
+    options: &Options,
+) -> MakeWorker
 where
     C: R2D2Connection + LoadConnection + Send + 'static,
-    C::Backend: ConsumerBackend<C>,
+    C::Backend: ConsumerBackend + OutboxBackend<C>,
     F: Fn(&mut C, &Record) -> Result<(), E> + Send + Sync + 'static,
     E: Into<HandlerError> + 'static,
 {
     let (handler, options, sql) = (Arc::new(handler), Arc::new(options.clone()), sql::<C::Backend>(options));
     Arc::new(move || {
-        let inbox = ConsumerInbox::new(&options);
-        let link = SyncLink { pool: pool.clone(), connection: None, inbox, handler: Arc::clone(&handler) };
+        let (pool, inbox) = (pool.clone(), inbox.clone());
+        let link = SyncLink { pool, connection: None, inbox, handler: Arc::clone(&handler) };
         Box::new(Transactions::<C::Backend, _>::new(link, Arc::clone(&sql), Arc::clone(&options), ()))
     })
 }
@@ -54,7 +60,7 @@ impl<C: R2D2Connection + Connection + Send + 'static, F> SyncLink<C, F> {
 impl<C, F, E> Link<C::Backend> for SyncLink<C, F>
 where
     C: R2D2Connection + LoadConnection + Send + 'static,
-    C::Backend: ConsumerBackend<C>,
+    C::Backend: ConsumerBackend + OutboxBackend<C>,
     F: Fn(&mut C, &Record) -> Result<(), E> + Send + Sync + 'static,
     E: Into<HandlerError>,
 {
@@ -103,10 +109,10 @@ where
         self.connection()?.batch_execute("SELECT 1")
     }
 
-    async fn claim(&mut self, id: MessageId) -> QueryResult<Claim> {
+    async fn claim(&mut self, key: InboxKey) -> QueryResult<Claimed> {
         let Self { connection, inbox, .. } = self;
         let connection = connection.as_deref_mut().ok_or(diesel::result::Error::BrokenTransactionManager)?;
-        C::Backend::claim(connection, inbox, id)
+        claim(inbox.as_ref(), connection, key)
     }
 
     async fn handle(&mut self, record: &Record) -> Result<(), HandlerError> {

@@ -12,8 +12,6 @@ mod rows;
 mod statements;
 mod transaction;
 
-#[cfg(feature = "async")]
-pub use self::claim::AsyncConsumerBackend;
 pub use self::claim::ConsumerBackend;
 #[cfg(all(feature = "kafka", any(feature = "deadpool", feature = "bb8", feature = "mobc")))]
 pub(crate) use self::link_async::async_workers;

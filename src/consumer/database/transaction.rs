@@ -8,14 +8,14 @@ use std::time::UNIX_EPOCH;
 use diesel::QueryResult;
 use diesel::result::Error;
 
-use super::claim::Claim;
+use super::claim::Claimed;
 use super::failure::{Failure, outcome};
 use super::link::Link;
 use super::rows::{ParkedKey, ParkedRow, Released};
 use super::statements::ConsumerSql;
 use crate::clock::millis;
 use crate::consumer::engine::{Job, LaneKey, Outcome, Replay, Step, Work};
-use crate::consumer::identity::message_id;
+use crate::consumer::identity::inbox_key;
 use crate::consumer::options::{OnFailure, Options};
 use crate::consumer::record::{PartitionId, Record};
 use crate::consumer::worker::{Opened, Worker};
@@ -116,11 +116,11 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
         if !progress.has_inbox() {
             return Ok(None);
         }
-        match self.link.claim(message_id(record)).await? {
-            Claim::New => Ok(None),
-            Claim::TooOld => Ok(Some(Outcome::TooOld)),
+        match self.link.claim(inbox_key(record)).await? {
+            Claimed::New => Ok(None),
+            Claimed::TooOld => Ok(Some(Outcome::TooOld)),
             // Another process may have parked it, which this one does not know yet.
-            Claim::Duplicate => {
+            Claimed::Duplicate => {
                 let is_key_parked = self.options.on_failure == OnFailure::Park && self.is_key_parked(record).await?;
                 Ok(Some(Outcome::Duplicate { is_key_parked }))
             }

@@ -14,10 +14,11 @@ use diesel::connection::LoadConnection;
 use diesel::r2d2::{ConnectionManager, Pool, R2D2Connection};
 
 use self::source::KafkaSource;
+use super::database::ConsumerBackend;
+#[cfg(feature = "r2d2")]
+use super::database::sync_workers;
 #[cfg(any(feature = "deadpool", feature = "bb8", feature = "mobc"))]
 use super::database::{AsyncBackendOf, AsyncConnectionOf, AsyncConsumerBackend, AsyncPool, async_workers};
-#[cfg(feature = "r2d2")]
-use super::database::{ConsumerBackend, sync_workers};
 use super::error::{ConsumerStartError, HandlerError};
 use super::options::{Options, consumer_options};
 use super::record::Record;
@@ -40,17 +41,16 @@ use crate::transport::{KafkaConfig, Secrets};
 /// struct OrderPlaced { order_id: i64, total_cents: i64 }
 ///
 /// let pool = Pool::new(ConnectionManager::<SqliteConnection>::new("billing.db"))?;
-/// let consumer = KafkaConsumer::new(KafkaConfig::new("localhost:9092"), "billing").topic("orders").start(
-///     pool,
-///     |conn, record| {
-///         let placed: OrderPlaced = record.decode()?;
-///         diesel::sql_query("INSERT INTO invoices VALUES (?, ?)")
-///             .bind::<diesel::sql_types::BigInt, _>(placed.order_id)
-///             .bind::<diesel::sql_types::BigInt, _>(placed.total_cents)
-///             .execute(conn)?;
-///         Ok::<_, HandlerError>(())
-///     },
-/// )?;
+/// let consumer = KafkaConsumer::new(KafkaConfig::new("localhost:9092"), "billing").topic("orders");
+/// consumer.migrate(&mut *pool.get()?)?; // creates its tables
+/// let consumer = consumer.start(pool, |conn, record| {
+///     let placed: OrderPlaced = record.decode()?;
+///     diesel::sql_query("INSERT INTO invoices VALUES (?, ?)")
+///         .bind::<diesel::sql_types::BigInt, _>(placed.order_id)
+///         .bind::<diesel::sql_types::BigInt, _>(placed.total_cents)
+///         .execute(conn)?;
+///     Ok::<_, HandlerError>(())
+/// })?;
 /// // .. until the process is told to end
 /// assert!(consumer.shutdown(Duration::from_secs(10)).is_clean());
 /// # }
@@ -93,11 +93,11 @@ impl KafkaConsumer {
     ) -> Result<RunningConsumer, ConsumerStartError>
     where
         C: R2D2Connection + LoadConnection + Send + 'static,
-        C::Backend: ConsumerBackend<C>,
+        C::Backend: ConsumerBackend + crate::OutboxBackend<C>,
         F: Fn(&mut C, &Record) -> Result<(), E> + Send + Sync + 'static,
         E: Into<HandlerError> + 'static,
     {
-        let workers = sync_workers(pool, handler, &self.options);
+        let workers = sync_workers(pool, handler, self.options.build_inbox()?, &self.options);
         self.run(&workers)
     }
 
@@ -110,12 +110,12 @@ impl KafkaConsumer {
     pub fn start_async<P, F, E>(self, pool: P, handler: F) -> Result<RunningConsumer, ConsumerStartError>
     where
         P: AsyncPool,
-        AsyncBackendOf<P>: AsyncConsumerBackend<AsyncConnectionOf<P>>,
+        AsyncBackendOf<P>: ConsumerBackend + crate::AsyncOutboxBackend<AsyncConnectionOf<P>>,
         F: AsyncFn(&mut AsyncConnectionOf<P>, &Record) -> Result<(), E> + Send + Sync + 'static,
         E: Into<HandlerError> + 'static,
     {
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| ConsumerStartError::NoRuntime)?;
-        let workers = async_workers(pool, handler, &self.options, runtime);
+        let workers = async_workers(pool, handler, self.options.build_inbox()?, &self.options, runtime);
         self.run(&workers)
     }
 

@@ -19,6 +19,7 @@ use super::encode::Encoded;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 use super::error::EnqueueError;
 use crate::clock::millis;
+use crate::inbox::prune_sql::PruneSql;
 use crate::lane::lane_column;
 use crate::limits::ENQUEUE_BYTES_MAX;
 use crate::message::Delivery;
@@ -114,6 +115,10 @@ pub trait Dialect {
     /// trigger.
     #[doc(hidden)]
     const INSERT_MAY_BE_PARTIAL: bool = false;
+
+    /// The statements that remove entries of an inbox.
+    #[doc(hidden)]
+    const INBOX_PRUNE: &'static PruneSql;
 
     /// Whether the statement refused to run because its transaction is over.
     #[doc(hidden)]

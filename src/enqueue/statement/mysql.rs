@@ -5,12 +5,14 @@ use diesel::result::{DatabaseErrorKind, Error, QueryResult};
 use diesel::sql_types::{BigInt, Binary, Integer, Nullable, Text};
 
 use super::{Binds, Dialect, Inserted, Insertion, MESSAGES, message_contains, without_schema};
+use crate::inbox::prune_sql::{self, PruneSql};
 use crate::limits::KEY_LOCK_BUCKETS;
 
 /// The table of key locks, without the prefix.
 const KEY_LOCKS: &str = "key_locks";
 
 impl Dialect for Mysql {
+    const INBOX_PRUNE: &'static PruneSql = &prune_sql::MYSQL;
     const ROW_COUNTS: &'static [usize] = &[crate::limits::ENQUEUE_ROWS_MAX, 64, 16, 4, 1];
     const DEADLOCK_ENDS_TRANSACTION: bool = true;
     const CAN_CHECK_OWN_ROWS: bool = false;
@@ -25,8 +27,8 @@ impl Dialect for Mysql {
 ///
 /// Rejected: `INSERT .. SELECT .. WHERE @@in_transaction`, because an INSERT from a SELECT takes InnoDB's table-wide
 /// lock on AUTO_INCREMENT where `innodb_autoinc_lock_mode` is 1, MariaDB's default.
-pub(in crate::enqueue) const GUARD_BEGIN: &str = "/*M! IF(~0 + (1 - @@in_transaction), */";
-pub(in crate::enqueue) const GUARD_END: &str = "/*M! , NULL) */";
+pub(crate) const GUARD_BEGIN: &str = "/*M! IF(~0 + (1 - @@in_transaction), */";
+pub(crate) const GUARD_END: &str = "/*M! , NULL) */";
 
 /// Locks keys until the transaction ends: one row for each bucket, in ascending order.
 ///

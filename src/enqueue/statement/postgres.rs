@@ -9,6 +9,7 @@ use diesel::sql_types::{Array, BigInt, Binary, Integer, Nullable, Text, Timestam
 use uuid::Uuid;
 
 use super::{Binds, Dialect, Inserted, Insertion, MESSAGES, message_contains, without_schema};
+use crate::inbox::prune_sql::{self, PruneSql};
 use crate::injected_bugs::{InjectedBug, is_injected};
 use crate::store::pg_instant;
 
@@ -20,6 +21,7 @@ pub(in crate::enqueue) type Returned = (Uuid, i64, PgTimestamp);
 const COLUMNS: &str = " (message_id, topic, key, kind, headers, payload, due_at) ";
 
 impl Dialect for Pg {
+    const INBOX_PRUNE: &'static PruneSql = &prune_sql::POSTGRES;
     const ROW_COUNTS: &'static [usize] = &[];
 
     // An INSERT that succeeded shows that the transaction was not aborted, so the COMMIT after it was not a rollback.

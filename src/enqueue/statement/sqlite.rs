@@ -6,6 +6,7 @@ use diesel::sql_types::{BigInt, Binary, Integer, Nullable, Text};
 use diesel::sqlite::Sqlite;
 
 use super::{Binds, Dialect, Inserted, Insertion, MESSAGES, message_contains};
+use crate::inbox::prune_sql::{self, PruneSql};
 
 /// A returned row: id and message id.
 pub(in crate::enqueue) type Returned = (i64, Vec<u8>);
@@ -14,6 +15,7 @@ pub(in crate::enqueue) type Returned = (i64, Vec<u8>);
 const NOW_MS: &str = "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)";
 
 impl Dialect for Sqlite {
+    const INBOX_PRUNE: &'static PruneSql = &prune_sql::SQLITE;
     const ROW_COUNTS: &'static [usize] = &[crate::limits::ENQUEUE_ROWS_MAX, 64, 16, 4, 1];
     const INSERT_MAY_BE_PARTIAL: bool = true;
 

@@ -25,3 +25,5 @@ pub use connection_async::AsyncTransaction;
 pub use connection_sync::Transaction;
 #[cfg(feature = "async")]
 pub use inner_connection::TransactionConnection;
+#[cfg(feature = "async")]
+pub(crate) use run_async::AsyncFunc;

@@ -73,10 +73,28 @@ pub(crate) struct Parked {
 }
 
 fn schema(seq: &str) -> String {
-    format!(
-        "CREATE TABLE effects (seq {seq}, number integer NOT NULL, record_key varchar(64) NOT NULL);
-         CREATE TABLE outbox_claims (consumer varchar(255) NOT NULL, message_id varchar(64) NOT NULL, PRIMARY KEY (consumer, message_id));"
-    )
+    format!("CREATE TABLE effects (seq {seq}, number integer NOT NULL, record_key varchar(64) NOT NULL)")
+}
+
+/// Does the same on a connection of any database.
+macro_rules! on_any {
+    ($place:expr, |$conn:ident| $body:expr) => {
+        match $place.on {
+            On::Postgres => {
+                let $conn = &mut PgConnection::establish(&$place.database_url).expect("connect");
+                $body
+            }
+            On::Mariadb => {
+                let $conn = &mut MysqlConnection::establish(&$place.database_url).expect("connect");
+                $body
+            }
+            On::Sqlite => {
+                let $conn = &mut SqliteConnection::establish(&$place.database_url).expect("open");
+                $conn.batch_execute(SQLITE_SET_UP).expect("set up");
+                $body
+            }
+        }
+    };
 }
 
 impl Bed {
@@ -111,33 +129,13 @@ impl Bed {
             On::Sqlite => "integer PRIMARY KEY AUTOINCREMENT",
         };
         bed.place.run(&schema(seq));
+        on_any!(bed.place, |conn| bed.place.consumer().migrate(conn).expect("migrate"));
         bed
     }
 
     pub(crate) async fn on_postgres(partitions: i32) -> Option<Self> {
         Self::open(On::Postgres, partitions).await
     }
-}
-
-/// Does the same on a connection of any database.
-macro_rules! on_any {
-    ($place:expr, |$conn:ident| $body:expr) => {
-        match $place.on {
-            On::Postgres => {
-                let $conn = &mut PgConnection::establish(&$place.database_url).expect("connect");
-                $body
-            }
-            On::Mariadb => {
-                let $conn = &mut MysqlConnection::establish(&$place.database_url).expect("connect");
-                $body
-            }
-            On::Sqlite => {
-                let $conn = &mut SqliteConnection::establish(&$place.database_url).expect("open");
-                $conn.batch_execute(SQLITE_SET_UP).expect("set up");
-                $body
-            }
-        }
-    };
 }
 
 impl Place {

@@ -5,6 +5,7 @@ pub(super) const CONSUMERS: &[&str] = &[
     "consumer::error",
     "consumer::options",
     "consumer::identity",
+    "consumer::migrate",
     "consumer::engine::watermark",
     "consumer::engine::note",
     "consumer::engine::lane",

@@ -53,6 +53,10 @@ pub(crate) enum Row {
     Memory,
     /// Statements of an idle relay
     Idle,
+    /// A consumer's transactions with an inbox, against those without it; batches and copies
+    Inbox,
+    /// The same with twenty million entries and old ones being removed, against an empty inbox; takes ten minutes and some GB
+    InboxLarge,
     /// Business transactions on MariaDB, with and without outbox
     Mariadb,
     /// Business transactions on SQLite, with and without outbox
@@ -109,8 +113,16 @@ impl Row {
 
     /// Whether its backlog has as many messages as `--messages` says.
     pub(crate) fn has_backlog(self) -> bool {
-        let with =
-            [Self::Drain, Self::DrainMillion, Self::Debezium, Self::Relays, Self::Ordered, Self::Blocked, Self::Claim];
+        let with = [
+            Self::Drain,
+            Self::DrainMillion,
+            Self::Debezium,
+            Self::Relays,
+            Self::Ordered,
+            Self::Blocked,
+            Self::Claim,
+            Self::InboxLarge,
+        ];
         with.contains(&self)
     }
 
@@ -123,6 +135,8 @@ impl Row {
             Self::Claim,
             Self::Cost,
             Self::Idle,
+            Self::Inbox,
+            Self::InboxLarge,
             Self::Mariadb,
             Self::Sqlite,
             Self::Rocketmq,

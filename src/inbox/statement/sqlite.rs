@@ -1,0 +1,72 @@
+use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
+use diesel::result::QueryResult;
+use diesel::sql_types::{BigInt, Binary};
+use diesel::sqlite::Sqlite;
+use uuid::Uuid;
+
+use crate::inbox::claims::{ClaimAnswer, ClaimedKeys};
+
+/// Inserts what is not there, and returns what it inserted. It begins to write, so it waits for other writers, and no prune comes before
+/// the end of its transaction.
+pub(crate) struct Insert<'a>(pub(crate) ClaimedKeys<'a>);
+
+impl QueryFragment<Sqlite> for Insert<'_> {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Sqlite>) -> QueryResult<()> {
+        // Each number of keys is a text of its own.
+        if self.0.keys.len() > 1 {
+            out.unsafe_to_cache_prepared();
+        }
+        out.push_sql("INSERT INTO ");
+        out.push_sql(self.0.entries);
+        out.push_sql(" (message_id, consumer) VALUES ");
+        for (index, key) in self.0.keys.iter().enumerate() {
+            out.push_sql(if index > 0 { ", (" } else { "(" });
+            out.push_bind_param::<Binary, [u8]>(key.as_uuid().as_bytes())?;
+            out.push_sql(", ");
+            out.push_bind_param::<BigInt, _>(&self.0.consumer)?;
+            out.push_sql(")");
+        }
+        out.push_sql(" ON CONFLICT (message_id, consumer) DO NOTHING RETURNING message_id");
+        Ok(())
+    }
+}
+
+/// Reads the inbox's start.
+pub(crate) struct Start<'a>(pub(crate) &'a str);
+
+impl QueryFragment<Sqlite> for Start<'_> {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Sqlite>) -> QueryResult<()> {
+        out.push_sql("SELECT kept_from FROM ");
+        out.push_sql(self.0);
+        Ok(())
+    }
+}
+
+impl QueryId for Insert<'_> {
+    type QueryId = ();
+    const HAS_STATIC_QUERY_ID: bool = false;
+}
+
+impl QueryId for Start<'_> {
+    type QueryId = ();
+    const HAS_STATIC_QUERY_ID: bool = false;
+}
+
+impl<C> diesel::RunQueryDsl<C> for Insert<'_> {}
+
+impl<C> diesel::RunQueryDsl<C> for Start<'_> {}
+
+impl Query for Insert<'_> {
+    type SqlType = Binary;
+}
+
+impl Query for Start<'_> {
+    type SqlType = BigInt;
+}
+
+pub(crate) fn answer(inserted: Vec<Vec<u8>>, kept_from: Vec<i64>) -> ClaimAnswer {
+    ClaimAnswer {
+        kept_from_ms: kept_from.into_iter().max(),
+        new: inserted.into_iter().filter_map(|id| Uuid::from_slice(&id).ok()).collect(),
+    }
+}
