@@ -63,7 +63,7 @@
 //! | add headers to every message | [`EnqueueInterceptor`]; OpenTelemetry traces: [tracing](guide::tracing) |
 //! | monitor | [`metrics`], [`relay::RelayStatus`], [`relay::Backlog`], logs through `tracing` |
 //! | cancel, redrive, pause, look up | [`admin::Admin`]; on a web page with the [dashboard](guide::dashboard) |
-//! | handle each message once, in a consumer | [`inbox::Inbox`] |
+//! | handle each message once, in a consumer | [`inbox::Inbox`]; with the loop [`consumer::KafkaConsumer`] |
 //! | test | [`TestOutbox`], [`transport::MemoryTransport`], [`store::MemoryStore`], [`testing`] |
 //!
 //! The [guides](guide) are the pages of the repository: [getting started](guide::getting_started),

@@ -11,6 +11,7 @@ mod kafka;
 mod lag;
 mod migrate;
 mod options;
+mod parked;
 mod record;
 mod report;
 mod runner;
@@ -27,6 +28,7 @@ pub use self::error::{ConsumerStartError, HandlerError};
 #[cfg(feature = "kafka")]
 pub use self::kafka::KafkaConsumer;
 pub use self::options::{OnFailure, Progress, StartFrom};
+pub use self::parked::{ParkedRecord, ParkedRecords};
 pub use self::record::Record;
 pub use self::running::RunningConsumer;
 pub use self::status::{ConsumerReport, ConsumerStatus};

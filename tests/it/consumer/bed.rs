@@ -12,7 +12,7 @@ use diesel::r2d2::{ConnectionManager, CustomizeConnection, Error as PoolError, P
 use diesel::sql_types::{BigInt, Integer, Text};
 use diesel::sqlite::SqliteConnection;
 use diesel_outbox::MessageId;
-use diesel_outbox::consumer::{HandlerError, KafkaConsumer, Record, RunningConsumer};
+use diesel_outbox::consumer::{HandlerError, KafkaConsumer, ParkedRecord, ParkedRecords, Record, RunningConsumer};
 use diesel_outbox::retry::Fixed;
 use diesel_outbox::store::SQLITE_SET_UP;
 use diesel_outbox::transport::{KafkaConfig, header};
@@ -59,17 +59,6 @@ pub(crate) struct Effect {
     pub(crate) number: i32,
     #[diesel(sql_type = Text)]
     pub(crate) record_key: String,
-}
-
-/// A parked record.
-#[derive(Debug, Clone, PartialEq, Eq, QueryableByName)]
-pub(crate) struct Parked {
-    #[diesel(sql_type = BigInt)]
-    pub(crate) record_offset: i64,
-    #[diesel(sql_type = BigInt)]
-    pub(crate) holds_key: i64,
-    #[diesel(sql_type = Text)]
-    pub(crate) error: String,
 }
 
 fn schema(seq: &str) -> String {
@@ -151,9 +140,16 @@ impl Place {
         on_any!(self, |conn| diesel::sql_query(sql).load(conn).expect("effects"))
     }
 
-    pub(crate) fn parked(&self) -> Vec<Parked> {
-        let sql = "SELECT record_offset, holds_key, error FROM outbox_parked ORDER BY id";
-        on_any!(self, |conn| diesel::sql_query(sql).load(conn).expect("parked"))
+    pub(crate) fn parked(&self) -> Vec<ParkedRecord> {
+        let parked = ParkedRecords::new(self.group());
+        on_any!(self, |conn| parked.list(conn, 0, 1_000).expect("parked"))
+    }
+
+    /// Releases the record at an offset.
+    pub(crate) fn release(&self, offset: i64) {
+        let parked = ParkedRecords::new(self.group());
+        let row = self.parked().into_iter().find(|record| record.offset == offset).expect("it is parked");
+        assert!(on_any!(self, |conn| parked.release(conn, row.id).expect("released")));
     }
 
     pub(crate) fn count(&self, sql: &str) -> i64 {

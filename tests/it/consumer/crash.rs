@@ -139,7 +139,7 @@ async fn a_record_that_kills_its_process_is_found() {
     }
     assert_eq!(deaths, 4, "two to suspect it, and two to be sure");
     let parked = place.parked();
-    assert_eq!((parked.len(), parked[0].record_offset), (1, 13));
+    assert_eq!((parked.len(), parked[0].offset), (1, 13));
     assert!(parked[0].error.contains("the process ended 2 times"), "{parked:?}");
     let mut numbers: Vec<i32> = place.effects().iter().map(|effect| effect.number).collect();
     numbers.sort_unstable();

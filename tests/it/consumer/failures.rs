@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use diesel_outbox::consumer::{HandlerError, OnFailure, Progress, Record};
 
-use super::bed::{Bed, DEADLINE, On, Parked, Place, number, wait_until};
+use super::bed::{Bed, DEADLINE, On, Place, number, wait_until};
 
 /// Six records of the key `a`, and as many of `b`, in turns.
 fn send(place: &Place) {
@@ -59,21 +59,21 @@ async fn parked_records_are_replayed_in_order(on: On, progress: Progress) {
     assert_eq!(of_key(place, "a"), [0]);
     assert_eq!(of_key(place, "b"), [1, 3, 5, 7, 9, 11], "the other key is not held up");
     let parked = place.parked();
-    assert_eq!(parked.iter().map(|parked| parked.record_offset).collect::<Vec<_>>(), [2, 4, 6, 8, 10]);
-    assert!(parked[0].error.contains("the address is unknown") && parked[0].holds_key == 1, "{parked:?}");
+    assert_eq!(parked.iter().map(|parked| parked.offset).collect::<Vec<_>>(), [2, 4, 6, 8, 10]);
+    assert!(parked[0].error.contains("the address is unknown") && parked[0].holds_key, "{parked:?}");
     // Another process knows it from the table.
     assert!(consumer.shutdown(DEADLINE).is_clean());
     let consumer = place.start(place.consumer().progress(progress), failing(&is_broken));
     place.send([(12, "a".to_owned())]);
     wait_until("what follows is parked as well", || place.parked().len() == 6);
     // It still fails: it stays where it is, and its release is taken back.
-    place.run("UPDATE outbox_parked SET released = 1 WHERE record_offset = 2");
+    place.release(2);
     wait_until("the release is taken back", || {
         place.count("SELECT count(*) FROM outbox_parked WHERE replays = 1") == 1
     });
     assert_eq!((place.parked().len(), of_key(place, "a")), (6, vec![0]));
     is_broken.store(false, Ordering::SeqCst);
-    place.run("UPDATE outbox_parked SET released = 1 WHERE record_offset = 2");
+    place.release(2);
     wait_until("nothing is parked", || place.parked().is_empty());
     place.send([(13, "a".to_owned())]);
     place.wait_until_consumed();
@@ -111,7 +111,7 @@ async fn a_replay_beside_new_records_keeps_the_order() {
     place.send((0..40).map(|number| (number, "a".to_owned())));
     place.wait_until_consumed();
     is_broken.store(false, Ordering::SeqCst);
-    place.run("UPDATE outbox_parked SET released = 1 WHERE record_offset = 2");
+    place.release(2);
     for number in 40..80 {
         place.send([(number, "a".to_owned())]);
     }
@@ -130,9 +130,10 @@ async fn a_dead_letter_leaves_its_key_alone_and_can_be_released() {
     let consumer = place.start(place.consumer().on_failure(OnFailure::DeadLetter), failing(&is_broken));
     place.wait_until_consumed();
     assert_eq!(of_key(place, "a"), [0, 4, 6, 8, 10]);
-    assert!(matches!(place.parked()[..], [Parked { record_offset: 2, holds_key: 0, .. }]), "{:?}", place.parked());
+    let parked = place.parked();
+    assert!(parked.len() == 1 && parked[0].offset == 2 && !parked[0].holds_key, "{parked:?}");
     is_broken.store(false, Ordering::SeqCst);
-    place.run("UPDATE outbox_parked SET released = 1");
+    place.release(2);
     wait_until("it is replayed", || place.parked().is_empty());
     assert_eq!(of_key(place, "a"), [0, 4, 6, 8, 10, 2]);
     assert!(consumer.shutdown(DEADLINE).is_clean());
