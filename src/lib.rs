@@ -119,6 +119,7 @@ pub mod admin;
 pub mod clock;
 pub mod codec;
 #[cfg(all(
+    feature = "kafka",
     any(feature = "postgres", feature = "mysql", feature = "sqlite"),
     any(feature = "r2d2", feature = "deadpool", feature = "bb8", feature = "mobc")
 ))]

@@ -81,7 +81,6 @@ pub enum ConsumerStartError {
     #[error("the consumer has no topic: name at least one with `topic(..)`")]
     NoTopic,
     /// A setting of the Kafka client is wrong.
-    #[cfg(feature = "kafka")]
     #[error(transparent)]
     Kafka(#[from] crate::transport::KafkaConfigError),
     /// The inbox of the group's name cannot be built: give the consumer one with `inbox(..)`.

@@ -6,7 +6,6 @@ mod database;
 mod engine;
 mod error;
 mod identity;
-#[cfg(feature = "kafka")]
 mod kafka;
 mod lag;
 mod migrate;
@@ -25,7 +24,6 @@ mod worker;
 pub use self::database::AsyncPool;
 pub use self::database::ConsumerBackend;
 pub use self::error::{ConsumerStartError, HandlerError};
-#[cfg(feature = "kafka")]
 pub use self::kafka::KafkaConsumer;
 pub use self::options::{OnFailure, Progress, StartFrom};
 pub use self::parked::{ParkedRecord, ParkedRecords};

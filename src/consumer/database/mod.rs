@@ -14,11 +14,11 @@ mod statements;
 mod transaction;
 
 pub use self::claim::ConsumerBackend;
-#[cfg(all(feature = "kafka", any(feature = "deadpool", feature = "bb8", feature = "mobc")))]
+#[cfg(any(feature = "deadpool", feature = "bb8", feature = "mobc"))]
 pub(crate) use self::link_async::async_workers;
 #[cfg(any(feature = "deadpool", feature = "bb8", feature = "mobc"))]
 pub(crate) use self::link_async::{BackendOf as AsyncBackendOf, ConnectionOf as AsyncConnectionOf};
-#[cfg(all(feature = "kafka", feature = "r2d2"))]
+#[cfg(feature = "r2d2")]
 pub(crate) use self::link_sync::sync_workers;
 #[cfg(any(feature = "deadpool", feature = "bb8", feature = "mobc"))]
 pub use crate::store::pool::AsyncPool;

@@ -50,6 +50,7 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
             }
             return Ok(Err(outcome));
         }
+        // It fails if the handler swallowed an error.
         self.link.execute(Statement::new(&self.sql.unpark, [Bind::Number(row_id)])).await?;
         self.link.commit().await?;
         Ok(Ok(()))

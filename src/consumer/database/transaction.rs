@@ -128,6 +128,7 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
     }
 
     async fn end(&mut self, outcome: Outcome) -> Result<Outcome, Failure> {
+        self.check_transaction(&outcome).await?;
         crash_point!(CONSUMER_COMMITTING);
         self.link.commit().await?;
         match outcome {
@@ -139,6 +140,15 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
             }
         }
         Ok(outcome)
+    }
+
+    /// PostgreSQL answers the COMMIT of a failed transaction as if it had committed. So a handler that swallowed an error would lose its
+    /// record.
+    async fn check_transaction(&mut self, outcome: &Outcome) -> QueryResult<()> {
+        match outcome {
+            Outcome::Handled if DB::SYNTAX.database == "postgres" => self.link.ping().await,
+            _ => Ok(()),
+        }
     }
 
     pub(super) async fn handle(&mut self, record: &Record) -> Result<(), Failure> {

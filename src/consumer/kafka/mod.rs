@@ -18,7 +18,7 @@ use super::database::ConsumerBackend;
 #[cfg(feature = "r2d2")]
 use super::database::sync_workers;
 #[cfg(any(feature = "deadpool", feature = "bb8", feature = "mobc"))]
-use super::database::{AsyncBackendOf, AsyncConnectionOf, AsyncConsumerBackend, AsyncPool, async_workers};
+use super::database::{AsyncBackendOf, AsyncConnectionOf, AsyncPool, async_workers};
 use super::error::{ConsumerStartError, HandlerError};
 use super::options::{Options, consumer_options};
 use super::record::Record;
