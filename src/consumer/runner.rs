@@ -79,7 +79,11 @@ impl Runner {
         let mut within = if is_busy { CONSUMER_BUSY_POLL_TIMEOUT } else { CONSUMER_POLL_TIMEOUT };
         for _ in 0..CONSUMER_POLL_RECORDS_MAX {
             match self.source.poll(within) {
-                Ok(Some(record)) => self.shared.add(record),
+                Ok(Some(record)) => {
+                    if self.shared.add(record) {
+                        break;
+                    }
+                }
                 Ok(None) => break,
                 Err(error) => {
                     self.warn(&error);
@@ -142,6 +146,7 @@ impl Runner {
         if started.is_err() || !self.source.is_assigned(id) {
             // Nobody has a record of it.
             self.shared.with(|engine| engine.remove(std::slice::from_ref(id)));
+            self.source.stop(id)?;
         }
         started
     }

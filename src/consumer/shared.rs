@@ -49,9 +49,15 @@ impl Shared {
         read(&mut self.lock().engine)
     }
 
-    pub(crate) fn add(&self, record: Record) {
-        self.lock().engine.add(record);
+    /// Adds a record that was read. Returns whether its partition is to be paused.
+    pub(crate) fn add(&self, record: Record) -> bool {
+        let id = record.partition.clone();
+        let mut state = self.lock();
+        state.engine.add(record);
+        let is_full = state.engine.is_full(&id);
+        drop(state);
         self.has_work.notify_one();
+        is_full
     }
 
     /// Waits for a job; `None` if the consumer has ended. `rest` is called when there has been none for a while.

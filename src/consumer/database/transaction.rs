@@ -70,7 +70,8 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
     /// Rolls back, and says what the failure means.
     pub(super) async fn fail(&mut self, failure: Failure) -> Outcome {
         let is_panic = matches!(failure, Failure::Panicked);
-        let rolled_back = self.link.rollback().await.is_ok();
+        // A COMMIT that failed has ended the transaction already.
+        let rolled_back = matches!(self.link.rollback().await, Ok(()) | Err(Error::NotInTransaction));
         let outcome = outcome(&mut self.link, failure, rolled_back).await;
         // A connection that may be in an unknown state is not used again.
         if is_panic || !rolled_back || matches!(outcome, Outcome::DatabaseAway(_)) {

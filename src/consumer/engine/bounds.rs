@@ -1,5 +1,6 @@
 //! How much is in memory, and what is committed when.
 
+use super::partition::Partition;
 use super::{Commit, Engine};
 use crate::consumer::record::PartitionId;
 use crate::limits::CONSUMER_FINISHED_MAX;
@@ -11,22 +12,42 @@ pub(crate) struct Flow {
     pub(crate) resume: Vec<PartitionId>,
 }
 
+/// What each partition may have in memory.
+struct Share {
+    rows_max: usize,
+    bytes_max: usize,
+}
+
+impl Share {
+    /// Whether a partition has as much, or a part of it.
+    fn is_used_by(&self, partition: &Partition, divisor: usize) -> bool {
+        partition.rows >= self.rows_max.div_ceil(divisor)
+            || partition.bytes >= self.bytes_max.div_ceil(divisor)
+            || partition.watermark.len() >= CONSUMER_FINISHED_MAX / divisor
+    }
+}
+
 impl Engine {
+    fn share(&self) -> Share {
+        let partitions = self.partitions.len().max(1);
+        let of = |max: usize| (max / partitions).max(1);
+        Share { rows_max: of(self.options.rows_max), bytes_max: of(self.options.bytes_max) }
+    }
+
+    /// Whether a partition is to be paused before another record of it is read.
+    pub(crate) fn is_full(&self, id: &PartitionId) -> bool {
+        let share = self.share();
+        self.partitions.get(id).is_some_and(|partition| !partition.is_paused && share.is_used_by(partition, 1))
+    }
+
     /// Which partitions are to be paused and resumed. A paused one is resumed when half of its share is free, so that it does not
     /// change with each record.
     pub(crate) fn flow(&mut self) -> Flow {
-        let share = self.partitions.len().max(1);
-        let rows_max = (self.options.rows_max / share).max(1);
-        let bytes_max = (self.options.bytes_max / share).max(1);
+        let share = self.share();
         let is_outage = self.outage.is_there();
         let mut flow = Flow::default();
         for (id, partition) in &mut self.partitions {
-            let is_full = |divisor: usize| {
-                partition.rows >= rows_max.div_ceil(divisor)
-                    || partition.bytes >= bytes_max.div_ceil(divisor)
-                    || partition.watermark.len() >= CONSUMER_FINISHED_MAX / divisor
-            };
-            let is_paused = is_outage || is_full(if partition.is_paused { 2 } else { 1 });
+            let is_paused = is_outage || share.is_used_by(partition, if partition.is_paused { 2 } else { 1 });
             match (partition.is_paused, is_paused) {
                 (false, true) => flow.pause.push(id.clone()),
                 (true, false) => flow.resume.push(id.clone()),

@@ -57,7 +57,12 @@ impl Engine {
                 {
                     partition.has_dead_letters = true;
                 }
-                self.note_parked(job, matches!(outcome, Outcome::Parked));
+                match outcome {
+                    Outcome::Parked => self.note_parked(job, true),
+                    // The database said that none is left.
+                    Outcome::Handled => self.note_parked(job, false),
+                    _ => {}
+                }
                 self.advance(&job.token);
                 Settled::Done
             }
@@ -98,7 +103,6 @@ impl Engine {
         if is_parked {
             partition.parked_keys.insert(Arc::clone(key));
         } else if job.is_key_parked {
-            // The database said that none is left.
             partition.parked_keys.remove(key);
         }
     }

@@ -101,11 +101,11 @@ impl KafkaConsumer {
         self.run(&workers)
     }
 
-    /// Starts it with a pool of diesel-async's connections, as [`start`](Self::start) does. Call it on tokio: the connections live
-    /// on the runtime, and the handlers' futures run on the workers' threads.
+    /// Starts it with a pool of diesel-async's connections, as [`start`](Self::start) does. Call it on tokio's
+    /// multi-thread runtime: the connections live there, and the handlers' futures run on the workers' threads.
     ///
     /// # Errors
-    /// As for [`start`](Self::start); and without a runtime.
+    /// As for [`start`](Self::start); and without such a runtime.
     #[cfg(any(feature = "deadpool", feature = "bb8", feature = "mobc"))]
     pub fn start_async<P, F, E>(self, pool: P, handler: F) -> Result<RunningConsumer, ConsumerStartError>
     where
@@ -115,6 +115,10 @@ impl KafkaConsumer {
         E: Into<HandlerError> + 'static,
     {
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| ConsumerStartError::NoRuntime)?;
+        // Whoever blocks its only thread, as a shutdown does, would stop the connections.
+        if runtime.runtime_flavor() == tokio::runtime::RuntimeFlavor::CurrentThread {
+            return Err(ConsumerStartError::NoRuntime);
+        }
         let workers = async_workers(pool, handler, self.options.build_inbox()?, &self.options, runtime);
         self.run(&workers)
     }

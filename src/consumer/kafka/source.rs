@@ -116,6 +116,8 @@ impl Source for KafkaSource {
 
     fn start(&mut self, id: &PartitionId, offset: i64) -> Result<(), SourceError> {
         let partition = KafkaPartition::from_id(id);
+        // Those are of an earlier assignment.
+        self.early.retain(|record| record.partition != *id);
         let mut list = TopicPartitionList::new();
         list.add_partition_offset(&partition.topic, partition.number, Offset::Offset(offset))
             .and_then(|()| self.consumer.incremental_assign(&list))
