@@ -89,9 +89,9 @@ pub enum ConsumerStartError {
     /// The tables could not be made.
     #[error(transparent)]
     Migrate(#[from] crate::migrations::MigrateError),
-    /// Async connections need tokio.
+    /// Async connections need tokio's multi-thread runtime.
     #[error(
-        "the consumer was started outside of a tokio runtime: call start_async on one, or start with a pool of r2d2"
+        "the consumer was started outside of tokio's multi-thread runtime: call start_async on one, or start with a pool of r2d2"
     )]
     NoRuntime,
     /// The client or a thread could not be created.

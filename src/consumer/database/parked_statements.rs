@@ -11,7 +11,12 @@ fn sql<DB: Dialect>(tables: &TableNames) -> ConsumerSql {
     ConsumerSql::new(&SqlRenderer { syntax: DB::SYNTAX, names: tables, fragments: Vec::new() })
 }
 
-pub(crate) fn list<DB: Dialect>(tables: &TableNames, consumer: &Arc<str>, after: i64, rows_max: usize) -> Statement<DB> {
+pub(crate) fn list<DB: Dialect>(
+    tables: &TableNames,
+    consumer: &Arc<str>,
+    after: i64,
+    rows_max: usize,
+) -> Statement<DB> {
     let binds = [Bind::text(consumer), Bind::Number(after), Bind::limit(rows_max)];
     Statement::new(&sql::<DB>(tables).list, binds)
 }

@@ -134,6 +134,10 @@ impl Engine {
         let record = Arc::new(record);
         let lane = self.lane_of(&record);
         let Some(partition) = self.partitions.get_mut(&record.partition) else { return };
+        if partition.watermark.is_missing(record.offset) {
+            // Going on would pass it over.
+            partition.needs_reopening = true;
+        }
         if partition.is_closing || partition.needs_reopening || !partition.watermark.add(record.offset) {
             return;
         }

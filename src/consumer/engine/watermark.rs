@@ -29,6 +29,12 @@ impl Watermark {
         self.next
     }
 
+    /// Whether a record comes after later ones, and was not there before: the source has left it out.
+    pub(crate) fn is_missing(&self, offset: i64) -> bool {
+        let is_behind = self.entries.back().is_some_and(|last| offset < last.offset);
+        is_behind && offset >= self.next && self.entries.binary_search_by_key(&offset, |entry| entry.offset).is_err()
+    }
+
     /// Adds a record. Returns false for one that was added before, or that lies below the start.
     pub(crate) fn add(&mut self, offset: i64) -> bool {
         let last = self.entries.back().map_or(self.next - 1, |entry| entry.offset);
@@ -94,6 +100,15 @@ mod tests {
             }
             assert_eq!((watermark.next(), watermark.len()), (offset + 1, 0), "seed {seed}: all are done");
         }
+    }
+
+    #[test]
+    fn a_record_that_was_left_out_is_noticed() {
+        let mut watermark = Watermark::new(10);
+        assert!(watermark.add(11) && watermark.add(14));
+        watermark.finish(11);
+        let missing: Vec<i64> = (8..18).filter(|offset| watermark.is_missing(*offset)).collect();
+        assert_eq!(missing, [12, 13], "below are those that are done");
     }
 
     #[test]
