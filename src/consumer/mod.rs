@@ -15,6 +15,7 @@ mod record;
 mod report;
 mod runner;
 mod running;
+mod setters;
 mod shared;
 mod source;
 mod status;

@@ -4,7 +4,7 @@
 
 use super::lane::{LaneState, Step};
 use super::outcome::killed;
-use super::{Commit, Engine, Mark, Token};
+use super::{Commit, Engine, Mark, Note, Token};
 use crate::consumer::options::OnFailure;
 
 impl Engine {
@@ -38,7 +38,7 @@ impl Engine {
     pub(crate) fn wanted_mark(&self) -> Option<Mark> {
         self.partitions.iter().find_map(|(id, partition)| {
             let alone = partition.alone.as_ref()?.wanted?;
-            let note = super::Note { alone: Some(alone), ..partition.note() };
+            let note = Note { alone: Some(alone), ..partition.note() };
             let commit = Commit { partition: id.clone(), next: partition.watermark.next(), note };
             Some(Mark { commit, generation: partition.generation, alone })
         })

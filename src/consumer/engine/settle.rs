@@ -7,6 +7,7 @@ use super::lane::{LaneState, Step, Work};
 use super::{Engine, Job, LaneKey, Outcome, Replay, Settled, Token};
 use crate::consumer::error::HandlerError;
 use crate::consumer::options::OnFailure;
+use crate::consumer::record::PartitionId;
 use crate::limits::{CONSUMER_CONFLICT_WAIT, CONSUMER_CONFLICTS_MAX, CONSUMER_OUTAGE_WAIT_MAX};
 use crate::retry::retry_wait;
 
@@ -189,7 +190,7 @@ impl Engine {
     }
 
     /// Partitions to be opened again. They stay as they are until then.
-    pub(crate) fn take_reopenings(&mut self) -> Vec<crate::consumer::record::PartitionId> {
+    pub(crate) fn take_reopenings(&mut self) -> Vec<PartitionId> {
         let moved = self.partitions.iter().filter(|(_, of)| of.needs_reopening && of.running == 0 && !of.is_closing);
         let ids: Vec<_> = moved.map(|(id, _)| id.clone()).collect();
         for id in &ids {

@@ -20,11 +20,16 @@ use super::database::sync_workers;
 #[cfg(any(feature = "deadpool", feature = "bb8", feature = "mobc"))]
 use super::database::{AsyncBackendOf, AsyncConnectionOf, AsyncPool, async_workers};
 use super::error::{ConsumerStartError, HandlerError};
-use super::options::{Options, consumer_options};
+use super::options::Options;
 use super::record::Record;
 use super::running::RunningConsumer;
+use super::setters::consumer_options;
 use super::source::{MakeSource, Source};
 use super::worker::MakeWorker;
+#[cfg(any(feature = "deadpool", feature = "bb8", feature = "mobc"))]
+use crate::enqueue::AsyncOutboxBackend;
+#[cfg(feature = "r2d2")]
+use crate::enqueue::OutboxBackend;
 use crate::transport::{KafkaConfig, Secrets};
 
 /// Processes records of Kafka, each in one database transaction with its claim.
@@ -93,7 +98,7 @@ impl KafkaConsumer {
     ) -> Result<RunningConsumer, ConsumerStartError>
     where
         C: R2D2Connection + LoadConnection + Send + 'static,
-        C::Backend: ConsumerBackend + crate::OutboxBackend<C>,
+        C::Backend: ConsumerBackend + OutboxBackend<C>,
         F: Fn(&mut C, &Record) -> Result<(), E> + Send + Sync + 'static,
         E: Into<HandlerError> + 'static,
     {
@@ -110,7 +115,7 @@ impl KafkaConsumer {
     pub fn start_async<P, F, E>(self, pool: P, handler: F) -> Result<RunningConsumer, ConsumerStartError>
     where
         P: AsyncPool,
-        AsyncBackendOf<P>: ConsumerBackend + crate::AsyncOutboxBackend<AsyncConnectionOf<P>>,
+        AsyncBackendOf<P>: ConsumerBackend + AsyncOutboxBackend<AsyncConnectionOf<P>>,
         F: AsyncFn(&mut AsyncConnectionOf<P>, &Record) -> Result<(), E> + Send + Sync + 'static,
         E: Into<HandlerError> + 'static,
     {

@@ -6,6 +6,7 @@ pub(super) const CONSUMERS: &[&str] = &[
     "consumer::options",
     "consumer::identity",
     "consumer::migrate",
+    "consumer::setters",
     "consumer::engine::watermark",
     "consumer::engine::note",
     "consumer::engine::lane",
