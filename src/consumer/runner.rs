@@ -94,17 +94,22 @@ impl Runner {
         }
         let now = Instant::now();
         self.opening.retain(|(id, _)| self.source.is_assigned(id));
-        self.opening.extend(self.source.take_assigned().into_iter().map(|id| (id, now)));
+        for id in self.source.take_assigned() {
+            // It may have been revoked and assigned again meanwhile.
+            if self.opening.iter().all(|(other, _)| *other != id) {
+                self.opening.push((id, now));
+            }
+        }
     }
 
     /// Begins to read assigned partitions, where their last owner stopped.
     fn open(&mut self) {
         for id in self.shared.with(super::engine::Engine::take_reopenings) {
             report::reopening(&self.shared.options, &id);
-            match self.source.stop(&id) {
-                Ok(()) => self.opening.push((id, Instant::now())),
-                Err(error) => self.warn(&error),
+            if let Err(error) = self.source.stop(&id) {
+                self.warn(&error);
             }
+            self.opening.push((id, Instant::now()));
         }
         let now = Instant::now();
         let due: Vec<PartitionId> =
