@@ -28,6 +28,8 @@ impl Lag {
             return;
         }
         self.next_at = Instant::now() + CONSUMER_LAG_INTERVAL;
+        // Nobody says that the broker refused an offset: all are sent again now and then.
+        shared.with(super::engine::Engine::commit_again);
         let (positions, is_away) = shared.with(|engine| (engine.positions(), engine.is_database_away()));
         let mut lags: BTreeMap<Arc<str>, i64> = self.topics.keys().map(|topic| (Arc::clone(topic), 0)).collect();
         let mut partitions = lags.clone();

@@ -181,10 +181,6 @@ impl Runner {
     }
 
     fn commit(&mut self) {
-        if let Some(error) = self.source.take_commit_failure() {
-            self.warn(&error);
-            self.shared.with(super::engine::Engine::commit_again);
-        }
         if Instant::now() < self.commits_at {
             return;
         }

@@ -37,9 +37,6 @@ pub(crate) trait Source {
     /// Sends offsets to the broker, and waits for its answer, within a bound.
     fn commit_and_wait(&mut self, commits: &[Commit]) -> Result<(), SourceError>;
 
-    /// Why the broker refused offsets that were sent since the last call.
-    fn take_commit_failure(&mut self) -> Option<SourceError>;
-
     /// The end of a partition, where a record that is sent now would go.
     fn end(&mut self, id: &PartitionId) -> Result<i64, SourceError>;
 }

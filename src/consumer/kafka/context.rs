@@ -11,7 +11,7 @@ use rdkafka::{ClientContext, TopicPartitionList};
 
 use super::partitions::{self, KafkaPartition};
 use crate::consumer::record::PartitionId;
-use crate::consumer::source::{RevocationListener, SourceError};
+use crate::consumer::source::RevocationListener;
 use crate::events::log_event;
 use crate::transport::Secrets;
 
@@ -29,10 +29,6 @@ pub(super) struct State {
     pub(super) new: Vec<KafkaPartition>,
     /// What of it the client reads.
     pub(super) read: BTreeSet<KafkaPartition>,
-    /// Commits that were sent, and those that were answered.
-    pub(super) sent: u64,
-    pub(super) answered: u64,
-    pub(super) commit_failure: Option<SourceError>,
 }
 
 impl Context {
@@ -66,26 +62,15 @@ impl Context {
                 unassigned.add_partition(&partition.topic, partition.number);
             }
         }
-        state.sent += u64::from(!commits.is_empty());
         drop(state);
         if !commits.is_empty() {
             // Not waited for: the broker takes it before this member's next request, on the same connection.
-            partitions::list(&commits).and_then(|list| consumer.commit(&list, CommitMode::Async)).unwrap_or_else(
-                |error| {
-                    self.commit_answered(Err(error));
-                },
-            );
+            let list = partitions::list(&commits);
+            if let Err(error) = list.and_then(|list| consumer.commit(&list, CommitMode::Async)) {
+                tracing::debug!(%error, "offsets of revoked partitions were not committed");
+            }
         }
         consumer.incremental_unassign(&unassigned)
-    }
-
-    fn commit_answered(&self, result: KafkaResult<()>) {
-        let mut state = self.state();
-        state.answered += 1;
-        if let Err(error) = result {
-            let text = self.secrets.scrub(&error.to_string()).into_owned();
-            state.commit_failure = Some(SourceError(format!("offsets were not committed: {text}")));
-        }
     }
 }
 
@@ -99,11 +84,6 @@ impl ConsumerContext for Context {
         if let Err(error) = result {
             tracing::debug!(%error, "the client refused a change of its partitions");
         }
-    }
-
-    fn commit_callback(&self, result: KafkaResult<()>, list: &TopicPartitionList) {
-        let refused = list.elements().iter().find_map(|element| element.error().err());
-        self.commit_answered(result.and(refused.map_or(Ok(()), Err)));
     }
 }
 

@@ -58,6 +58,16 @@ pub(super) fn list(commits: &[Commit]) -> KafkaResult<TopicPartitionList> {
     Ok(list)
 }
 
+/// Whether the broker has these offsets with their notes.
+pub(super) fn has_all(found: &TopicPartitionList, commits: &[Commit]) -> bool {
+    commits.iter().all(|commit| {
+        let partition = KafkaPartition::from_id(&commit.partition);
+        found.find_partition(&partition.topic, partition.number).is_some_and(|element| {
+            element.offset() == rdkafka::Offset::Offset(commit.next) && element.metadata() == commit.note.to_string()
+        })
+    })
+}
+
 pub(super) fn record(message: &BorrowedMessage<'_>, topic: Arc<str>) -> Record {
     let headers = message.headers().into_iter().flat_map(|headers| headers.iter());
     let headers: Headers = headers.map(|header| (header.key, header.value.unwrap_or_default())).collect();

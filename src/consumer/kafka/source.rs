@@ -147,32 +147,30 @@ impl Source for KafkaSource {
 
     fn commit(&mut self, commits: &[Commit]) -> Result<(), SourceError> {
         let list = partitions::list(commits).map_err(|error| self.failed(&error))?;
-        self.consumer.commit(&list, CommitMode::Async).map_err(|error| self.failed(&error))?;
-        self.consumer.context().state().sent += 1;
-        Ok(())
+        self.consumer.commit(&list, CommitMode::Async).map_err(|error| self.failed(&error))
     }
 
-    /// Not by the client's own way of waiting, which has no bound.
+    /// Reads back what the broker has. The client's own way of waiting has no bound, and it calls no callback (rdkafka 0.39).
     fn commit_and_wait(&mut self, commits: &[Commit]) -> Result<(), SourceError> {
         if commits.is_empty() {
             return Ok(());
         }
         self.commit(commits)?;
-        let sent = self.consumer.context().state().sent;
+        let ids: Vec<PartitionId> = commits.iter().map(|commit| commit.partition.clone()).collect();
         let deadline = Instant::now() + CONSUMER_BROKER_TIMEOUT;
-        while self.consumer.context().state().answered < sent {
-            if Instant::now() >= deadline {
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
                 return Err(SourceError(format!("the broker did not take offsets within {CONSUMER_BROKER_TIMEOUT:?}")));
+            }
+            let found = self.consumer.committed_offsets(partitions::plain_list(&ids), left);
+            if partitions::has_all(&found.map_err(|error| self.failed(&error))?, commits) {
+                return Ok(());
             }
             if let Some(record) = self.poll_client(CONSUMER_BUSY_POLL_TIMEOUT)? {
                 self.early.push_back(record);
             }
         }
-        self.take_commit_failure().map_or(Ok(()), Err)
-    }
-
-    fn take_commit_failure(&mut self) -> Option<SourceError> {
-        self.consumer.context().state().commit_failure.take()
     }
 
     fn end(&mut self, id: &PartitionId) -> Result<i64, SourceError> {
