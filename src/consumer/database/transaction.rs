@@ -133,7 +133,7 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
         crash_point!(CONSUMER_COMMITTING);
         self.link.commit().await?;
         match outcome {
-            Outcome::Parked => {
+            Outcome::Parked | Outcome::DeadLettered => {
                 crash_point!(CONSUMER_PARKED);
             }
             _ => {
