@@ -37,6 +37,8 @@ struct PriceChanged {
 
 /// Writes the price unless a newer one is there; returns whether it did. One statement, so two nodes cannot come between each other.
 fn apply_price(conn: &mut SqliteConnection, event: PriceChanged) -> QueryResult<bool> {
+    // The prelude's `filter` is for queries.
+    use diesel::query_dsl::methods::FilterDsl as _;
     let PriceChanged { article, cents, version } = event;
     let written = diesel::insert_into(prices::table)
         .values((prices::article.eq(article), prices::cents.eq(cents), prices::version.eq(version)))

@@ -29,5 +29,7 @@ pub(crate) use mark::Mark;
 pub use mark::MarkBackend;
 #[cfg(feature = "mysql")]
 pub(crate) use statement::mysql::{GUARD_BEGIN, GUARD_END};
+#[cfg(feature = "postgres")]
+pub(crate) use statement::postgres::walk_flag_check;
 pub(crate) use statement::still_there::StillThere;
 pub(crate) use statement::{Dialect, Inserted, Insertion, next_statement_rows};

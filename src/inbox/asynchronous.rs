@@ -1,18 +1,23 @@
+#[cfg(feature = "postgres")]
+use std::any::Any;
 use std::future::Future;
 use std::pin::Pin;
 
-use diesel::result::Error;
+use diesel::result::{Error, QueryResult};
+#[cfg(feature = "postgres")]
+use diesel_async::AsyncPgConnection;
 use diesel_async::{AsyncConnection, TransactionManager};
 use futures_util::future::BoxFuture;
 
-use super::claims::{ClaimAnswer, Wanted};
+use super::claims::ClaimAnswer;
 use super::once::{Attempt, new_of, once};
+use super::outcomes::Wanted;
 use super::{Claim, Inbox, InboxError, InboxKey, Once};
 use crate::enqueue::AsyncOutboxBackend;
 use crate::hook::{AsyncConn, Depth};
 use crate::limits::{CLAIM_ATTEMPTS_MAX, CLAIM_ROWS_MAX};
 use crate::outbox::commit_async::commit_async;
-use crate::outbox::transaction::AsyncFunc;
+use crate::outbox::transaction::{AsyncFunc, TransactionConnection};
 use crate::outbox::write::error_after_rollback;
 
 /// Boxed, because rustc cannot yet prove that a future which holds the closure's own is `Send` (rust-lang/rust#100013).
@@ -27,7 +32,8 @@ where
 
 /// Handle messages, over diesel-async connections.
 impl Inbox {
-    /// Like [`once`](Self::once), over a diesel-async connection.
+    /// Like [`once`](Self::once), over a diesel-async connection. On PostgreSQL BEGIN and the claim are sent together, which saves a round
+    /// trip.
     ///
     /// ```
     /// # #[cfg(feature = "postgres")] {
@@ -53,28 +59,28 @@ impl Inbox {
     /// # Cancel safety
     /// A dropped future leaves the transaction open, or in the middle of COMMIT; such a connection is broken and pools discard it. The
     /// message arrives again, and is then new or a duplicate.
-    pub fn once_async<'a, 'c, C, T, E, F>(
+    pub fn once_async<'a, 'c, D, C, T, E, F>(
         &'c self,
-        conn: &'c mut C,
+        conn: &'c mut D,
         id: impl Into<InboxKey>,
         handler: F,
     ) -> impl Future<Output = Result<Once<T>, E>> + Send + 'c
     where
-        C: AsyncConnection,
+        D: TransactionConnection<Inner = C>,
+        C: AsyncConnection + 'static,
         C::Backend: AsyncOutboxBackend<C>,
         for<'r> F: AsyncFnOnce(&'r mut C) -> Result<T, E> + AsyncFunc<&'r mut C, Result<T, E>, Fut: Send> + Send + 'a,
         T: Send + 'a,
         E: From<InboxError> + From<Error> + Send + 'a,
         'a: 'c,
     {
-        let key = id.into();
+        let (conn, key) = (conn.inner(), id.into());
         async move {
             let mut handler = Some(handler);
             let attempts_max = if Depth::of(&mut AsyncConn(conn))?.depth == 0 { CLAIM_ATTEMPTS_MAX } else { 1 };
             let mut attempt = 1;
             loop {
-                C::TransactionManager::begin_transaction(conn).await?;
-                let ended = match self.claim_async(conn, key).await {
+                let ended = match self.begin_and_claim_async(conn, key).await? {
                     Ok(Claim::New) => match handler.take() {
                         Some(handler) => Attempt::Ended(call(handler, conn).await.map(Once::Done)),
                         None => Attempt::Ended(Ok(Once::Duplicate)),
@@ -89,10 +95,8 @@ impl Inbox {
                         return Ok(once);
                     }
                     Attempt::Ended(Err(error)) => {
-                        return Err(error_after_rollback(
-                            error,
-                            C::TransactionManager::rollback_transaction(conn).await,
-                        ));
+                        let rolled_back = C::TransactionManager::rollback_transaction(conn).await;
+                        return Err(error_after_rollback(error, rolled_back));
                     }
                     Attempt::Conflict(error) => {
                         error_after_rollback(error, C::TransactionManager::rollback_transaction(conn).await)
@@ -104,6 +108,22 @@ impl Inbox {
                 attempt += 1;
             }
         }
+    }
+
+    /// The outer error is one of BEGIN; with the inner one a transaction is open.
+    async fn begin_and_claim_async<C>(&self, conn: &mut C, key: InboxKey) -> QueryResult<Result<Claim, InboxError>>
+    where
+        C: AsyncConnection + 'static,
+        C::Backend: AsyncOutboxBackend<C>,
+    {
+        #[cfg(feature = "postgres")]
+        if Depth::of(&mut AsyncConn(conn))?.depth == 0
+            && let Some(conn) = (&mut *conn as &mut dyn Any).downcast_mut::<AsyncPgConnection>()
+        {
+            return self.begin_with_claim(conn, key).await;
+        }
+        C::TransactionManager::begin_transaction(conn).await?;
+        Ok(self.claim_async(conn, key).await)
     }
 
     /// Like [`claim`](Self::claim), over a diesel-async connection.
@@ -195,6 +215,7 @@ impl Inbox {
     ///
     /// # Cancel safety
     /// As for [`once_async`](Self::once_async). Messages before the one under way stay handled.
+    #[expect(clippy::manual_async_fn, reason = "the signature says that the future is Send")]
     pub fn once_many_async<'a, C, K, M, E, F>(
         &'a self,
         conn: &'a mut C,

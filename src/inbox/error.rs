@@ -86,11 +86,22 @@ impl InboxError {
 
     /// Whether the same transaction may succeed if it is run again as a whole: the database rolled it back because of others.
     ///
-    /// It is a deadlock of MySQL, or an error of REPEATABLE READ or SERIALIZABLE on PostgreSQL (40001).
+    /// It is a deadlock, or an error of REPEATABLE READ or SERIALIZABLE on PostgreSQL (40001). Some drivers have no kind for a deadlock, so its
+    /// text is read, which is English unless the server is configured otherwise. In another language this is false, and the message
+    /// has to come again.
     pub fn is_retriable(&self) -> bool {
-        matches!(self, Self::Database(Error::DatabaseError(DatabaseErrorKind::SerializationFailure, _)))
+        match self {
+            Self::Database(Error::DatabaseError(DatabaseErrorKind::SerializationFailure, _)) => true,
+            Self::Database(Error::DatabaseError(_, information)) => {
+                DEADLOCKS.iter().any(|text| information.message().starts_with(text))
+            }
+            _ => false,
+        }
     }
 }
+
+/// The errors of drivers without a kind for it: MySQL by diesel-async (1213), and PostgreSQL (40P01).
+const DEADLOCKS: [&str; 2] = ["Deadlock found", "deadlock detected"];
 
 impl From<InboxError> for Error {
     fn from(error: InboxError) -> Self {

@@ -140,7 +140,13 @@ mod tests {
             InboxKey::of_text("order-17").dated(at),
             InboxKey::from(Uuid::from_u128(0x67e5_5044_10b1_426f_9247_bb68_0e5f_e0c8)),
         ];
-        assert_eq!(keys.map(|key| key.to_string()), [""; 4]);
+        let texts = [
+            "ffffee43-b8e0-87fc-93f4-5b5f4a1b7422",
+            "ffff9908-ebeb-8e3e-b8e0-782244efb3d9",
+            "01a3185c-507b-76a7-90a2-d8aced64ffac",
+            "ffff82fe-c38e-8e8b-9534-ec256ee45ded",
+        ];
+        assert_eq!(keys.map(|key| key.to_string()), texts);
     }
 
     #[test]

@@ -27,6 +27,9 @@
 //!
 //! The [guide](crate::guide::inbox) has batches, retention, and ids of other producers.
 
+// Without a database feature nothing can be claimed, and this code is unused.
+#![cfg_attr(not(any(feature = "postgres", feature = "mysql", feature = "sqlite")), allow(unused))]
+
 #[cfg(feature = "async")]
 mod asynchronous;
 mod builder;
@@ -38,6 +41,9 @@ mod migrate;
 #[cfg(all(feature = "async", any(feature = "postgres", feature = "mysql", feature = "sqlite")))]
 mod migrate_async;
 mod once;
+mod outcomes;
+#[cfg(all(feature = "async", feature = "postgres"))]
+mod pipeline;
 mod prune;
 #[cfg(feature = "async")]
 mod prune_async;

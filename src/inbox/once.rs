@@ -1,7 +1,8 @@
 use diesel::connection::{Connection, TransactionManager};
 use diesel::result::Error;
 
-use super::claims::{ClaimAnswer, Wanted};
+use super::claims::ClaimAnswer;
+use super::outcomes::Wanted;
 use super::{Claim, Inbox, InboxError, InboxKey, Once};
 use crate::enqueue::OutboxBackend;
 use crate::hook::{Depth, SyncConn};

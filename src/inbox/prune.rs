@@ -7,8 +7,8 @@ use crate::enqueue::{Dialect, OutboxBackend};
 use crate::hook::SyncConn;
 use crate::lane::fnv1a;
 use crate::limits::{
-    INBOX_DROP_LOCK_TIMEOUT_MS, INBOX_PARTITION_DAYS_BACK, INBOX_PARTITIONS_MAX, PARTITION_DAYS_AHEAD,
-    PARTITION_LOCK_TIMEOUT, PRUNE_ROWS_MAX,
+    INBOX_DEFAULT_BYTES_MAX, INBOX_DROP_LOCK_TIMEOUT, INBOX_PARTITION_DAYS_BACK, INBOX_PARTITIONS_MAX,
+    PARTITION_DAYS_AHEAD, PARTITION_LOCK_TIMEOUT, PRUNE_ROWS_MAX,
 };
 
 /// Remove old entries.
@@ -84,7 +84,8 @@ impl Inbox {
             ("{days_back}", INBOX_PARTITION_DAYS_BACK.to_string()),
             ("{days_ahead}", PARTITION_DAYS_AHEAD.to_string()),
             ("{partitions}", INBOX_PARTITIONS_MAX.to_string()),
-            ("{drop_timeout}", INBOX_DROP_LOCK_TIMEOUT_MS.to_string()),
+            ("{default_bytes}", INBOX_DEFAULT_BYTES_MAX.to_string()),
+            ("{drop_timeout}", millis(INBOX_DROP_LOCK_TIMEOUT).to_string()),
             ("{attach_timeout}", millis(PARTITION_LOCK_TIMEOUT).to_string()),
         ]
         .into_iter()

@@ -34,7 +34,8 @@ pub(crate) const POSTGRES: PruneSql = PruneSql {
 /// open claim delays that; the next prune tries again.
 ///
 /// A partition is attached, because creating it as PARTITION OF locks all of them. ATTACH reads the whole default partition, so there
-/// is one at a time while that is large. A day with rows there is left out: it cannot be attached.
+/// is one at a time while that is large. A day with rows there is left out: it cannot be attached. (A row that comes in between is the
+/// check's violation.)
 #[cfg(feature = "postgres")]
 const POSTGRES_PARTITIONS: &str = "
     WITH s AS (
@@ -51,7 +52,7 @@ const POSTGRES_PARTITIONS: &str = "
       SELECT * FROM days d WHERE to_regclass('{entries}_' || name) IS NULL
         AND NOT EXISTS (SELECT 1 FROM {entries}_default e WHERE e.message_id >= d.first AND e.message_id < d.next)
       ORDER BY day < today, abs(day - today)
-      LIMIT CASE WHEN pg_relation_size('{entries}_default') > 16777216 THEN 1 ELSE {partitions} END
+      LIMIT CASE WHEN pg_relation_size('{entries}_default') > {default_bytes} THEN 1 ELSE {partitions} END
     )
     SELECT format('DO $do$ BEGIN SET LOCAL lock_timeout = {drop_timeout};
         IF pg_relation_size(%1$L::regclass) > 0 THEN TRUNCATE %1$s; END IF;
@@ -68,7 +69,7 @@ const POSTGRES_PARTITIONS: &str = "
     SELECT format('DO $do$ BEGIN SET LOCAL lock_timeout = {attach_timeout};
         CREATE TABLE {entries}_%1$s (LIKE {entries} INCLUDING ALL);
         ALTER TABLE {entries} ATTACH PARTITION {entries}_%1$s FOR VALUES FROM (%2$L) TO (%3$L);
-      EXCEPTION WHEN lock_not_available OR duplicate_table THEN RAISE DEBUG ''another prune comes''; END $do$', name, first, next)
+      EXCEPTION WHEN lock_not_available OR duplicate_table OR check_violation THEN RAISE DEBUG ''another prune comes''; END $do$', name, first, next)
     FROM missing";
 
 #[cfg(feature = "mysql")]

@@ -1,5 +1,7 @@
 //! Limits of a consumer's inbox.
 
+use std::time::Duration;
+
 /// For how many days an inbox keeps its entries. Kafka keeps records for a week by default. A message may have waited for its
 /// broker before, and its consumer may be down after: a second week covers both.
 pub const INBOX_KEEP_DAYS: u32 = 14;
@@ -21,6 +23,10 @@ pub const INBOX_PARTITIONS_MAX: u32 = 16;
 /// deleted one by one.
 pub const INBOX_PARTITION_DAYS_BACK: u32 = 31;
 
-/// How long removing an emptied partition waits for its lock, in milliseconds. All claims wait behind it, and an open claim delays it
-/// for as long as its handler takes. It takes no space, so another prune can remove it.
-pub const INBOX_DROP_LOCK_TIMEOUT_MS: u32 = 50;
+/// Bytes of the default partition from which on a prune creates one partition at a time. Attaching a partition reads all of the default one,
+/// and locks it meanwhile: 200,000 entries take some tens of milliseconds.
+pub const INBOX_DEFAULT_BYTES_MAX: u32 = 16 << 20;
+
+/// How long removing an emptied partition waits for its lock. All claims wait behind it, and an open claim delays it for as long as its
+/// handler takes. The partition takes no space, so another prune can remove it.
+pub const INBOX_DROP_LOCK_TIMEOUT: Duration = Duration::from_millis(50);

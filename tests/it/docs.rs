@@ -88,6 +88,7 @@ fn metrics_that_the_documents_name_exist() {
         "inbox",
         "inbox_default",
         "inbox_consumers",
+        "inbox_start",
     ];
     let is_table = |span: &str| span.strip_prefix("outbox_").is_some_and(|name| tables.contains(&name));
     for document in documents() {

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use diesel::prelude::*;
 use diesel::sql_types::{Array, BigInt};
 use diesel_async::{AsyncConnection, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection};
 use diesel_outbox::MessageId;
@@ -136,7 +135,7 @@ async fn start_pruner(inbox: &Inbox, env: &BenchEnv) -> Result<(Arc<AtomicBool>,
     let stopped = Arc::clone(&stop);
     let pruner = tokio::spawn(async move {
         let mut removed = 0;
-        while !stopped.load(Ordering::Relaxed) {
+        while !AtomicBool::load(&stopped, Ordering::Relaxed) {
             let started = Instant::now();
             removed += inbox.prune_async(&mut conn).await?.entries;
             tokio::time::sleep(started.elapsed().max(Duration::from_millis(10))).await;
@@ -156,9 +155,10 @@ async fn leg(work: Work, name: &str, inbox: &Inbox, plan: &Plan, env: &BenchEnv,
     }
     let duration = plan.duration(10.0);
     tokio::time::sleep(duration / 5).await; // statements are prepared
-    let (cpu, started, before) = (CpuMeter::start(env.root)?, Instant::now(), handled.load(Ordering::Relaxed));
+    let (cpu, started, before) =
+        (CpuMeter::start(env.root)?, Instant::now(), AtomicU64::load(&handled, Ordering::Relaxed));
     tokio::time::sleep(duration).await;
-    let (count, elapsed, cpu) = (handled.load(Ordering::Relaxed) - before, started.elapsed(), cpu.stop()?);
+    let (count, elapsed, cpu) = (AtomicU64::load(&handled, Ordering::Relaxed) - before, started.elapsed(), cpu.stop()?);
     stop.store(true, Ordering::Relaxed);
     while let Some(client) = clients.join_next().await {
         client?.context("a client")?;
@@ -190,7 +190,7 @@ async fn consume(
 ) -> Result<()> {
     let copy = MessageId::new();
     inbox.once_async(&mut conn, copy, async |_| Ok::<_, InboxError>(())).await?;
-    while !stop.load(Ordering::Relaxed) {
+    while !AtomicBool::load(&stop, Ordering::Relaxed) {
         let count = match work {
             Work::Plain => {
                 conn.transaction(async |conn| place_order(conn, client).await).await?;

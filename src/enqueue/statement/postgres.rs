@@ -53,7 +53,7 @@ const ROW_REMOVED: &str = "outbox: a row is missing";
 
 /// Pushes a bind for `type_name`, or an error if the transaction's flag is gone. `server_version` keeps the planner
 /// from evaluating the error early.
-fn walk_flag_check<'b>(
+pub(crate) fn walk_flag_check<'b>(
     flagged: Option<u32>,
     type_name: &str,
     out: &mut AstPass<'_, 'b, Pg>,

@@ -4,6 +4,7 @@ use diesel::result::QueryResult;
 use diesel::sql_types::{Array, BigInt, Nullable, Uuid as SqlUuid};
 use uuid::Uuid;
 
+use crate::enqueue::walk_flag_check;
 use crate::inbox::claims::{ClaimAnswer, ClaimedKeys};
 
 /// A key that was inserted, and the inbox's start behind it; the last row has no key.
@@ -35,7 +36,7 @@ impl QueryFragment<Pg> for Insert<'_> {
         out.push_sql(self.of.entries);
         out.push_sql(" (message_id, consumer) SELECT ");
         if let ([id], [age]) = (self.ids.as_slice(), self.ages.as_slice()) {
-            out.push_bind_param::<SqlUuid, Uuid>(id)?;
+            walk_flag_check(self.of.flagged, "uuid", &mut out, |out| out.push_bind_param::<SqlUuid, Uuid>(id))?;
             out.push_sql(", ");
             out.push_bind_param::<BigInt, _>(&self.of.consumer)?;
             out.push_sql(" WHERE ");

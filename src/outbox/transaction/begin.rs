@@ -16,14 +16,14 @@ use crate::outbox::write::error_after_rollback;
 ///
 /// Both are one text, which is one round trip. What a manager of another crate sends is unknown: it begins by itself,
 /// and the flag is a separate statement.
-pub(super) struct Begin {
-    pub(super) depth: NonZeroU32,
-    pub(super) sql: String,
+pub(crate) struct Begin {
+    pub(crate) depth: NonZeroU32,
+    pub(crate) sql: String,
 }
 
 impl Begin {
     /// What to send in place of the transaction manager `M`; `None` if that begins by itself.
-    pub(super) fn replacing<M, B: Dialect>(conn: &mut impl Conn, diesel_manager: &str) -> QueryResult<Option<Self>> {
+    pub(crate) fn replacing<M, B: Dialect>(conn: &mut impl Conn, diesel_manager: &str) -> QueryResult<Option<Self>> {
         let depth = Depth::of(conn)?.depth;
         let Some(flag_sql) = B::transaction_flag_sql(depth + 1)
             .filter(|_| B::FLAG_WITH_BEGIN && is_diesel_manager(type_name::<M>(), diesel_manager))
@@ -37,13 +37,13 @@ impl Begin {
         Ok(Some(Self { depth: NonZeroU32::MIN.saturating_add(depth), sql }))
     }
 
-    pub(super) fn announce(&self, conn: &mut impl Conn) {
+    pub(crate) fn announce(&self, conn: &mut impl Conn) {
         announce_begin(conn, self.depth);
     }
 
     /// Counts the transaction as open, also after an error: BEGIN may have succeeded without its flag, and then a
     /// rollback ends it. A savepoint's error leaves the rollback to the outer transaction.
-    pub(super) fn enter(&self, conn: &mut impl Conn, begun: QueryResult<()>) -> QueryResult<QueryResult<()>> {
+    pub(crate) fn enter(&self, conn: &mut impl Conn, begun: QueryResult<()>) -> QueryResult<QueryResult<()>> {
         if begun.is_err() && self.depth > NonZeroU32::MIN {
             return begun.map(Ok);
         }

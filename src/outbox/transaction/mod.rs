@@ -20,6 +20,8 @@ mod pipeline;
 mod run_async;
 mod run_sync;
 
+#[cfg(all(feature = "async", feature = "postgres"))]
+pub(crate) use begin::Begin;
 #[cfg(feature = "async")]
 pub use connection_async::AsyncTransaction;
 pub use connection_sync::Transaction;

@@ -9,7 +9,7 @@ use diesel_async::{AsyncConnection, TransactionManager as _};
 use diesel_outbox::inbox::{Claim, Inbox, InboxError, InboxKey, Once, Pruned};
 use diesel_outbox::migrations::EmbeddedMigrations;
 use diesel_outbox::store::SQLITE_SET_UP;
-use diesel_outbox::{AsyncOutboxBackend, OutboxBackend};
+use diesel_outbox::{AsyncOutboxBackend, OutboxBackend, TransactionConnection};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
@@ -143,7 +143,7 @@ impl<C> Drop for AsyncNode<C> {
 
 impl<C> Node for AsyncNode<C>
 where
-    C: AsyncConnection + Send + 'static,
+    C: AsyncConnection + TransactionConnection<Inner = C> + Send + 'static,
     C::Backend: AsyncOutboxBackend<C> + EmbeddedMigrations + OnDatabase,
 {
     const DATABASE: Database = C::Backend::DATABASE;

@@ -31,7 +31,8 @@ where
     for _ in 0..2 {
         let claimed = conn.transaction(|conn| {
             let first = inbox.claim(conn, keys[0])?;
-            Ok::<_, InboxError>((first, inbox.claim_many(conn, &keys)?))
+            let claims = inbox.claim_many(conn, &keys)?;
+            Ok::<_, InboxError>(first == claims[0])
         });
         claimed.expect("claims");
     }
@@ -84,7 +85,7 @@ fn mariadb_reads_few_rows() {
     let mut conn = MysqlConnection::establish(&place.url).expect("connect");
     let reads = "SELECT CAST(SUM(variable_value) AS char) AS detail FROM information_schema.session_status \
                  WHERE variable_name LIKE 'HANDLER_READ%'";
-    let mut count = |conn: &mut MysqlConnection| {
+    let count = |conn: &mut MysqlConnection| {
         let step: Step = diesel::sql_query(reads).get_result(conn).expect("count");
         step.detail.parse::<f64>().expect("a number")
     };
