@@ -4,7 +4,6 @@ mod abandoned_calls;
 mod async_pool;
 mod audit;
 mod connections;
-mod flushed;
 mod history;
 mod isolation;
 mod live_plans;
