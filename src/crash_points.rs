@@ -7,7 +7,7 @@ macro_rules! crash_points {
         // Some are of one transport.
         $(
             #[doc = $help]
-            #[cfg_attr(not(all(feature = "kafka", feature = "rocketmq")), allow(dead_code))]
+            #[cfg_attr(not(all(feature = "kafka", feature = "rocketmq", feature = "sqlite", feature = "r2d2")), allow(dead_code))]
             pub(crate) const $name: &str = $text;
         )+
 
@@ -44,6 +44,13 @@ crash_points! {
     LANE_COMMITTING = "lane::committing", "After the broker took the messages of a fenced lane, before their transaction ends.";
     LANE_COMMITTED = "lane::committed", "After the broker committed the messages of a fenced lane, before an outcome is reported.";
     LANE_RELEASING = "lane::releasing", "Before lanes are handed over.";
+    CONSUMER_CLAIMED = "consumer::claimed", "After a consumer claimed a record, before its handler.";
+    CONSUMER_HANDLED = "consumer::handled", "After the handler, before anything else.";
+    CONSUMER_COMMITTING = "consumer::committing", "Before COMMIT is sent.";
+    CONSUMER_COMMITTED = "consumer::committed", "After COMMIT answered, before the process notes it.";
+    CONSUMER_PARKED = "consumer::parked", "After a record was parked, before the process notes it.";
+    CONSUMER_COMMITTING_OFFSETS = "consumer::committing_offsets", "Before offsets are committed.";
+    CONSUMER_OFFSETS_COMMITTED = "consumer::offsets_committed", "After offsets were sent to the broker.";
     LANE_RELEASED = "lane::released", "After lanes were handed over, before the process notes it.";
 }
 

@@ -10,6 +10,7 @@ macro_rules! guides {
             /// [bench-results]: https://github.com/diesel-outbox/diesel-outbox/blob/main/docs/internals/performance.md
             /// [changelog]: crate::guide::changelog
             /// [command-line]: crate::guide::command_line
+            /// [consumers]: crate::guide::consumers
             /// [copies]: crate::guide::guarantees#recognise-copies
             /// [dashboard]: crate::guide::dashboard
             /// [dead-letters]: crate::guide::dead_letters
@@ -50,6 +51,8 @@ guides! {
     changelog = "../CHANGELOG.md";
     /// The program `outbox`: look into an outbox and operate it, from a shell or by a subcommand of the application.
     command_line = "../docs/command-line.md";
+    /// How to process the records of a topic so that each message has its effect once.
+    consumers = "../docs/consumers.md";
     /// The web page for operators, and how to nest it in an application.
     dashboard = "../docs/dashboard.md";
     /// Why a message was not delivered, and how to redrive, correct or delete it.

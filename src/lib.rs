@@ -64,7 +64,7 @@
 //! | add headers to every message | [`EnqueueInterceptor`]; OpenTelemetry traces: [tracing](guide::tracing) |
 //! | monitor | [`metrics`], [`relay::RelayStatus`], [`relay::Backlog`], logs through `tracing` |
 //! | cancel, redrive, pause, look up | [`admin::Admin`]; on a web page with the [dashboard](guide::dashboard) |
-//! | handle each message once, in a consumer | [`inbox::Inbox`] |
+//! | handle each message once, in a consumer | [`inbox::Inbox`]; with the loop [`consumer::KafkaConsumer`] |
 //! | test | [`TestOutbox`], [`transport::MemoryTransport`], [`store::MemoryStore`], [`testing`] |
 //!
 //! The [guides](guide) are the pages of the repository: [getting started](guide::getting_started),
@@ -120,6 +120,12 @@
 pub mod admin;
 pub mod clock;
 pub mod codec;
+#[cfg(all(
+    feature = "kafka",
+    any(feature = "postgres", feature = "mysql", feature = "sqlite"),
+    any(feature = "r2d2", feature = "deadpool", feature = "bb8", feature = "mobc")
+))]
+pub mod consumer;
 #[cfg(not(feature = "_failpoints"))]
 mod crash_points;
 #[cfg(feature = "_failpoints")]

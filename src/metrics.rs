@@ -67,6 +67,10 @@ const ENQUEUE_TO_ACK_BUCKETS: &[f64] = &[
 const STATEMENT_BUCKETS: &[f64] =
     &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
+/// Of a handler's transaction: from one statement up to what delays a rebalance.
+const CONSUME_BUCKETS: &[f64] =
+    &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
+
 /// Rows of one statement, up to the largest claim by default.
 const ROW_BUCKETS: &[f64] = &[1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1_000.0, 2_000.0];
 
@@ -130,7 +134,7 @@ metrics! {
     DEAD_LETTER_CALLBACKS_LOST = "outbox_dead_letter_callbacks_lost_total", Counter, Count, [reason], "Dead-letter callbacks that were lost, by `reason`: queue_full, panicked, shutdown.";
     DEAD_LETTER_ALERTS = "outbox_dead_letter_alerts_total", Counter, Count, [], "Times that a relay of this process dead-lettered more messages within a window than its alert allows.";
     TASK_PANICKED = "outbox_task_panicked_total", Counter, Count, [task], "Tasks of the relay that panicked and were restarted, by `task`; the log has the panic.";
-    CALL_PANICKED = "outbox_call_panicked_total", Counter, Count, [call], "Panics in code that the relay calls but does not own, by `call`: retry_policy, clock, partition, transport, outage, store, outcome, settler. The relay continued without the result; the log has the panic.";
+    CALL_PANICKED = "outbox_call_panicked_total", Counter, Count, [call], "Panics in code that the relay calls but does not own, by `call`: retry_policy, clock, partition, transport, outage, store, outcome, settler, consumer_handler, on_error. The relay continued without the result; the log has the panic.";
     BREAKER_OPEN = "outbox_breaker_open", Gauge, Count, [transport], "1 while the transport counts as down, else 0, by `transport`.";
     TOPIC_BACKED_OFF = "outbox_topic_backed_off", Gauge, Count, [topic, transport], "1 while the broker refuses the topic, else 0, by `topic`.";
     TOPIC_PAUSED = "outbox_topic_paused", Gauge, Count, [topic, transport], "1 while the topic is paused, else 0, by `topic`.";
@@ -164,6 +168,12 @@ metrics! {
     STATEMENT_ERRORS = "outbox_statement_errors_total", Counter, Count, [store, statement], "Those calls that failed, by `store` and `statement`.";
     CONFIRM_ROWS = "outbox_confirm_rows", Histogram(ROW_BUCKETS), Count, [], "Rows read by one confirm.";
     SETTLE_ROWS = "outbox_settle_rows", Histogram(ROW_BUCKETS), Count, [], "Rows removed by one settle.";
+    CONSUMED = "outbox_consumed_total", Counter, Count, [consumer, topic, outcome], "Records that a consumer is done with, by `consumer`, `topic` and `outcome`: handled, duplicate, too_old, parked, dead_lettered, replayed.";
+    CONSUME_FAILED = "outbox_consume_failed_total", Counter, Count, [consumer, topic], "Failed attempts at a record, by `consumer` and `topic`.";
+    CONSUME = "outbox_consume_seconds", Histogram(CONSUME_BUCKETS), Seconds, [consumer, topic, outcome], "Duration of the transactions that processed records, by `consumer`, `topic` and `outcome`.";
+    CONSUMER_LAG = "outbox_consumer_lag_records", Gauge, Count, [consumer, topic], "Records between what this process has processed without a gap and the ends of its partitions, by `consumer` and `topic`.";
+    CONSUMER_PARTITIONS = "outbox_consumer_partitions", Gauge, Count, [consumer, topic], "Partitions that this process reads, by `consumer` and `topic`.";
+    CONSUMER_DATABASE_AWAY = "outbox_consumer_database_away", Gauge, Count, [consumer], "1 while a consumer waits for its database, else 0, by `consumer`.";
     BUILD_INFO = "outbox_build_info", Gauge, Count, [version], "1, with the `version` of this library.";
 }
 

@@ -24,6 +24,8 @@
 //! hit them. To revert them next to an application's, revert each one of this source (`MigrationHarness::revert_migration`):
 //! `revert_all_migrations` fails on versions that are not its own.
 
+mod steps;
+
 use std::fmt;
 
 use diesel::backend::Backend;
@@ -35,11 +37,11 @@ use diesel::pg::Pg;
 use diesel::sqlite::Sqlite;
 
 use diesel::connection::BoxableConnection;
-use diesel::migration::{
-    CREATE_MIGRATIONS_TABLE, Migration, MigrationMetadata, MigrationName, MigrationSource, MigrationVersion, Result,
-};
+use diesel::migration::{Migration, MigrationMetadata, MigrationName, MigrationSource, MigrationVersion, Result};
 use diesel::result::Error;
 
+#[doc(hidden)]
+pub use self::steps::Steps;
 use crate::lane::fnv1a;
 use crate::naming::TableNames;
 use crate::store::schema::{IndexNaming, rename_tables};
@@ -73,6 +75,7 @@ pub struct Migrations {
 enum Part {
     Outbox,
     Inbox,
+    Consumer,
 }
 
 impl Migrations {
@@ -99,10 +102,27 @@ impl Migrations {
         Self { of: Part::Inbox, names: Some(names) }
     }
 
+    /// The migrations of [consumers](crate::guide::consumers) with these table names: offsets in the database, and parked records.
+    ///
+    /// ```
+    /// # #[cfg(feature = "sqlite")] {
+    /// use diesel::sqlite::Sqlite;
+    /// use diesel_outbox::TableNames;
+    /// use diesel_outbox::migrations::Migrations;
+    /// let scripts = Migrations::consumer(TableNames::default().prefix("billing_")?).scripts::<Sqlite>();
+    /// assert!(scripts[0].up.contains("CREATE TABLE billing_parked"));
+    /// # }
+    /// # Ok::<_, diesel_outbox::NameError>(())
+    /// ```
+    pub fn consumer(names: TableNames) -> Self {
+        Self { of: Part::Consumer, names: Some(names) }
+    }
+
     fn files<DB: EmbeddedMigrations>(&self) -> &'static [MigrationFiles] {
         match self.of {
             Part::Outbox => DB::FILES,
             Part::Inbox => DB::INBOX_FILES,
+            Part::Consumer => DB::CONSUMER_FILES,
         }
     }
 }
@@ -169,66 +189,12 @@ pub trait EmbeddedMigrations: Backend + sealed::Sealed {
     #[doc(hidden)]
     const INBOX_FILES: &'static [MigrationFiles];
     #[doc(hidden)]
+    const CONSUMER_FILES: &'static [MigrationFiles];
+    #[doc(hidden)]
     const INDEXES: IndexNaming;
     #[doc(hidden)]
     const STEPS: Steps;
 }
-
-/// How a database keeps two processes from migrating it at once.
-#[doc(hidden)]
-#[derive(Debug)]
-pub struct Steps {
-    /// Whether all migrations are one transaction.
-    pub(crate) in_transaction: bool,
-    /// A query that locks, and one that unlocks; the first returns `1` where it has.
-    pub(crate) lock: Option<[&'static str; 2]>,
-    /// A query that returns a row if Diesel's table of migrations is there.
-    #[cfg_attr(not(feature = "async"), expect(dead_code, reason = "only diesel-async connections revert"))]
-    pub(crate) recorded: &'static str,
-    /// Before the transaction.
-    pub(crate) before: &'static [&'static str],
-    /// First in the transaction, where that is not inside another one.
-    pub(crate) outermost: &'static [&'static str],
-    /// Then in the transaction.
-    pub(crate) first: &'static [&'static str],
-}
-
-#[cfg(feature = "postgres")]
-const POSTGRES: Steps = Steps {
-    in_transaction: true,
-    lock: None,
-    recorded: "SELECT relname::text FROM pg_class WHERE oid = to_regclass('__diesel_schema_migrations')",
-    before: &[],
-    // A snapshot from before the lock would not show what the last holder did.
-    outermost: &["SET TRANSACTION ISOLATION LEVEL READ COMMITTED"],
-    // Before the first CREATE TABLE IF NOT EXISTS: two at once are an error. The number is this library's own.
-    first: &["SELECT pg_advisory_xact_lock(8054661234)", CREATE_MIGRATIONS_TABLE],
-};
-
-#[cfg(feature = "mysql")]
-const MYSQL: Steps = Steps {
-    in_transaction: false,
-    lock: Some([
-        "SELECT CAST(GET_LOCK(CONCAT('diesel-outbox ', MD5(DATABASE())), 60) AS char)",
-        "SELECT CAST(RELEASE_LOCK(CONCAT('diesel-outbox ', MD5(DATABASE()))) AS char)",
-    ]),
-    recorded: "SELECT table_name FROM information_schema.tables \
-               WHERE table_schema = DATABASE() AND table_name = '__diesel_schema_migrations'",
-    before: &[CREATE_MIGRATIONS_TABLE],
-    outermost: &[],
-    first: &[],
-};
-
-#[cfg(feature = "sqlite")]
-const SQLITE: Steps = Steps {
-    in_transaction: true,
-    lock: None,
-    recorded: "SELECT name FROM sqlite_master WHERE type = 'table' AND name = '__diesel_schema_migrations'",
-    before: &[CREATE_MIGRATIONS_TABLE],
-    outermost: &[],
-    // A write comes first and waits for other writers; one behind a read would fail.
-    first: &["DELETE FROM __diesel_schema_migrations WHERE version = ''"],
-};
 
 /// Why the outbox's tables could not be made by [`Outbox::migrate`](crate::Outbox::migrate).
 #[derive(Debug, thiserror::Error)]
@@ -310,6 +276,12 @@ macro_rules! embedded {
                 up: include_str!(concat!("../migrations/inbox/", $folder, "/0000inbox01_entries/up.sql")),
                 down: include_str!(concat!("../migrations/inbox/", $folder, "/0000inbox01_entries/down.sql")),
             }];
+            const CONSUMER_FILES: &'static [MigrationFiles] = &[MigrationFiles {
+                version: "0000consumer01",
+                title: "progress",
+                up: include_str!(concat!("../migrations/consumer/", $folder, "/0000consumer01_progress/up.sql")),
+                down: include_str!(concat!("../migrations/consumer/", $folder, "/0000consumer01_progress/down.sql")),
+            }];
             const INDEXES: IndexNaming = $indexes;
             const STEPS: Steps = $steps;
         }
@@ -317,11 +289,11 @@ macro_rules! embedded {
 }
 
 #[cfg(feature = "postgres")]
-embedded!(Pg, "postgres", IndexNaming::ByTable, POSTGRES);
+embedded!(Pg, "postgres", IndexNaming::ByTable, steps::POSTGRES);
 #[cfg(feature = "mysql")]
-embedded!(Mysql, "mysql", IndexNaming::ByTable, MYSQL);
+embedded!(Mysql, "mysql", IndexNaming::ByTable, steps::MYSQL);
 #[cfg(feature = "sqlite")]
-embedded!(Sqlite, "sqlite", IndexNaming::ByIndex, SQLITE);
+embedded!(Sqlite, "sqlite", IndexNaming::ByIndex, steps::SQLITE);
 
 /// The migration that makes a table, which is named without its prefix.
 pub(crate) fn making<DB: EmbeddedMigrations>(table: &str) -> String {

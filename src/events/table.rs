@@ -178,6 +178,49 @@ events! {
     AUDIT_MISSING = WARN "audit_missing" [problem],
         "what is done through Admin is not recorded",
         "Create the table, or grant INSERT and UPDATE on it: `problem` says which.";
+    // Consumers.
+    CONSUMER_ENDED = INFO "consumer_ended" [consumer, report],
+        "a consumer ended",
+        "Nothing. `report` has what it left to others.";
+    CONSUMER_ENDED_EARLY = WARN "consumer_ended_early" [consumer, report],
+        "a consumer did not end in time: its threads go on in the background",
+        "Look for a handler that takes long, or for a broker that does not answer.";
+    CONSUMER_TROUBLE = WARN "consumer_trouble" [consumer, error],
+        "a consumer's client or database reports a problem: trying again",
+        "Nothing if it ends soon. Otherwise repair what `error` names.";
+    CONSUMER_DATABASE_AWAY = WARN "consumer_database_away" [consumer, error],
+        "a consumer's database is away: its partitions are paused, and no attempt is spent",
+        "Repair the database: `error` says what is wrong.";
+    CONSUMER_DATABASE_BACK = INFO "consumer_database_back" [consumer],
+        "a consumer's database is back",
+        "Nothing.";
+    PARTITION_NOT_OPENED = WARN "partition_not_opened" [consumer, error, partition],
+        "a consumer could not begin to read a partition: trying again",
+        "Repair the broker or the database, or run the outbox's migrations: `error` says what is wrong.";
+    PARTITIONS_LOST = WARN "partitions_lost" [consumer, partitions, is_lost],
+        "a consumer lost partitions while handlers ran: what they commit is recognised by the next owner",
+        "Look for handlers that take longer than a rebalance waits, or for a process that was stopped or starved.";
+    OFFSET_MOVED = WARN "offset_moved" [consumer, partition],
+        "a partition's offset in the database was moved by another process: reading it again from there",
+        "Nothing: a handler was rolled back, because another process had gone on. If it repeats, look for two consumers of one name.";
+    RECORDS_GONE = ERROR "records_gone" [partition, committed, first, end],
+        "the offset that a consumer had reached is not in the partition any more: going on from its oldest record",
+        "Raise the topic's retention, or speed up the consumer: records were deleted before they were read. Or somebody made the topic anew.";
+    RECORD_FAILED = ERROR "record_failed" [consumer, partition, offset, failures, error],
+        "a record failed for good: parking or dead-lettering it",
+        "Read `error`, fix the cause, and release the record. See docs/consumers.md.";
+    RECORD_HELD = ERROR "record_held" [consumer, partition, offset, failures, wait, error],
+        "a record failed for good: its key waits, and it is tried again",
+        "Read `error`, and fix the cause.";
+    RECORD_SUSPECTED = ERROR "record_suspected" [consumer, partition, offset, starts],
+        "the last owner of a partition ended while this record ran alone in its process",
+        "Look for what ends the process with this record: memory, a stack overflow, an abort.";
+    RECORD_TOO_OLD = ERROR "record_too_old" [consumer, partition, offset],
+        "a record is older than what the inbox keeps, so nobody knows whether it was processed: leaving it out",
+        "Check whether its effect is there, and raise the inbox's retention.";
+    REPLAY_FAILED = ERROR "replay_failed" [consumer, partition, error],
+        "a released record failed again: it stays parked",
+        "Read `error`, fix the cause, and release the record again.";
     // Lanes.
     LANE_TAKEN_OVER = INFO "lane_taken_over" [topic, lane, fence, quiet],
         "a lane was taken over",

@@ -8,6 +8,7 @@
 mod admin;
 #[cfg(feature = "serde")]
 mod configured;
+mod consumers;
 mod http;
 mod inbox;
 mod kafka;
@@ -21,6 +22,7 @@ mod setters;
 mod stores;
 
 pub use self::admin::*;
+pub use self::consumers::*;
 pub use self::http::*;
 pub use self::inbox::*;
 pub use self::kafka::*;

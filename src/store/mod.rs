@@ -29,7 +29,7 @@ pub(crate) mod notices;
 pub(crate) mod pause_table;
 pub(crate) mod poll;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
-mod pool;
+pub(crate) mod pool;
 #[cfg(feature = "postgres")]
 mod postgres;
 pub(crate) mod requeue;
@@ -43,7 +43,7 @@ mod sealed;
 ))]
 pub(crate) mod secrets;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
-mod sql;
+pub(crate) mod sql;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 pub(crate) mod stored;
@@ -89,6 +89,8 @@ pub(crate) use memory::InsertOptions;
 pub(crate) use memory::{Call, Fault, PendingRow};
 pub(crate) use notices::{NoticeStore, NoticeStream};
 pub(crate) use poll::{DueWatermark, NextDue, PollFrom, PollRange, PollResult, PollSpec, PollTopic};
+#[allow(unused_imports, reason = "only consumers use them")]
+pub(crate) use pool::{ErrorClass, classify};
 #[cfg(feature = "postgres")]
 pub(crate) use postgres::pg_instant;
 pub(crate) use requeue::{MessageKey, Requeue};

@@ -10,7 +10,7 @@ pub(crate) const VERSION: u32 = 1;
 const VERSION_PREFIX: &str = "diesel-outbox schema ";
 
 /// Every table and sequence that a migration creates, without its prefix.
-const TABLES: [&str; 16] = [
+const TABLES: [&str; 18] = [
     "messages",
     "dead_letters",
     "lanes",
@@ -27,6 +27,8 @@ const TABLES: [&str; 16] = [
     "inbox_undated",
     "inbox_consumers",
     "inbox_start",
+    "consumer_offsets",
+    "parked",
 ];
 
 /// The tables that carry a version, and the migration that creates each, in the order of the migrations.

@@ -1,5 +1,7 @@
 //! The one test binary: servers start once for all of it, and it links once.
 
+#[cfg(feature = "_test")]
+mod consumer;
 mod docs;
 #[cfg(feature = "_test")]
 mod faults;

@@ -3,6 +3,7 @@
 
 mod adapters;
 mod banned_calls;
+mod consumers;
 mod dead_files;
 mod engine;
 mod errors;

@@ -8,7 +8,7 @@ use super::OpenError;
 use crate::store::StoreError;
 
 /// What the error alone tells about a failed statement.
-pub(super) enum ErrorClass {
+pub(crate) enum ErrorClass {
     Known(StoreError),
     /// Either the statement is wrong or its connection is lost. Only a further call on the connection shows which.
     Unclear(Error),
@@ -73,7 +73,7 @@ pub(super) fn not_opened(error: OpenError) -> StoreError {
 }
 
 /// `deadline` is the call's time limit.
-pub(super) fn classify(error: Error, deadline: Duration) -> ErrorClass {
+pub(crate) fn classify(error: Error, deadline: Duration) -> ErrorClass {
     let says = |texts: &[&str], information: &dyn DatabaseErrorInformation| {
         texts.iter().any(|text| information.message().contains(text))
     };

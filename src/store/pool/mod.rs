@@ -28,8 +28,12 @@ mod tests;
 
 pub(crate) use connection::PoolConnection;
 pub(crate) use connections::Connections;
-pub(crate) use failure::{ignore_unique_violation, within};
+pub(crate) use failure::{ErrorClass, classify, ignore_unique_violation, within};
 pub use managed::ManagedConnections;
+#[cfg(all(feature = "kafka", any(feature = "deadpool", feature = "bb8", feature = "mobc")))]
+pub(crate) use pooled::Handle;
+#[cfg(all(feature = "kafka", any(feature = "deadpool", feature = "bb8", feature = "mobc")))]
+pub use pools::AsyncPool;
 
 use std::error::Error;
 use std::sync::Arc;

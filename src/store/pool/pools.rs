@@ -14,7 +14,23 @@ use super::sealed::Sealed;
 use super::{ConnectionPool, OpenError};
 use crate::store::sql::dialect::Dialect;
 
-/// Implements [`ConnectionPool`] for one pool, with the bounds that diesel-async requires of its connections.
+/// A pool of diesel-async from which a consumer takes its connections.
+///
+/// Implemented for the pools of deadpool, bb8 and mobc (features of their names). There is nothing to implement or call here.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no pool of diesel-async that a consumer can use",
+    note = "use the Pool of diesel-async's deadpool, bb8 or mobc module (features `deadpool`, `bb8`, `mobc`)"
+)]
+#[cfg_attr(not(feature = "kafka"), allow(dead_code, unreachable_pub, reason = "only consumers use it"))]
+pub trait AsyncPool: Sealed + Clone + Send + Sync + 'static {
+    #[doc(hidden)]
+    type Handle: Handle;
+
+    #[doc(hidden)]
+    fn take(&self) -> impl Future<Output = Result<Self::Handle, OpenError>> + Send;
+}
+
+/// Implements [`ConnectionPool`] and [`AsyncPool`] for one pool, with the bounds that diesel-async requires of its connections.
 macro_rules! connection_pool {
     (
         $pool:ident, $handle:ty, |$this:ident| $open:expr, |$taken:ident| $discard:expr,
@@ -51,6 +67,20 @@ macro_rules! connection_pool {
             fn in_use(&self) -> Option<usize> {
                 let $used = self;
                 $in_use
+            }
+        }
+
+        impl<C> AsyncPool for $pool<C>
+        where
+            C: PoolableConnection + 'static,
+            for<'a> select<AsExprOf<i32, Integer>>: LoadQuery<'a, C, i32>,
+            SqlQuery: QueryFragment<C::Backend>,
+        {
+            type Handle = $handle;
+
+            async fn take(&self) -> Result<Self::Handle, OpenError> {
+                let $this = self;
+                Ok($open.await?)
             }
         }
 

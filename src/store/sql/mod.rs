@@ -11,7 +11,7 @@ pub(crate) mod binds;
 pub(crate) mod columns;
 pub(crate) mod database;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
-pub(super) mod dialect;
+pub(crate) mod dialect;
 pub(crate) mod executor;
 pub(crate) mod halves;
 mod history;
@@ -28,7 +28,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
-pub(super) mod text;
+pub(crate) mod text;
 
 use std::fmt;
 use std::sync::Arc;

@@ -115,7 +115,7 @@ impl KafkaConfig {
     }
 
     /// Names the missing feature. The client's own error would only say how librdkafka was compiled.
-    fn refuse_settings_without_their_feature(&self, has_ssl: bool) -> Result<(), KafkaConfigError> {
+    pub(crate) fn refuse_settings_without_their_feature(&self, has_ssl: bool) -> Result<(), KafkaConfigError> {
         let needs_ssl = |(name, value): &(&String, &String)| {
             let value = value.to_ascii_uppercase();
             match name.as_str() {
@@ -241,7 +241,7 @@ pub enum KafkaConfigError {
 }
 
 impl KafkaConfigError {
-    pub(super) fn from_client(error: KafkaError, secrets: &Secrets) -> Self {
+    pub(crate) fn from_client(error: KafkaError, secrets: &Secrets) -> Self {
         let scrub = |text: &str| secrets.scrub(text).into_owned();
         match error {
             KafkaError::ClientConfig(_, problem, name, _) => Self::Invalid { problem: scrub(&problem), name },

@@ -22,6 +22,7 @@ mod topic_check;
 mod topics;
 
 pub use config::{KafkaConfig, KafkaConfigError};
+pub(crate) use secrets::Secrets;
 pub use topic::KafkaTopic;
 
 use std::sync::Arc;

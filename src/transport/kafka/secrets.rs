@@ -16,10 +16,10 @@ pub(super) fn is_secret(name: &str) -> bool {
 ///
 /// librdkafka redacts its own logs. Brokers and TLS libraries write texts too, and those end up on rows and in logs.
 #[derive(Clone, Default)]
-pub(super) struct Secrets(Vec<String>);
+pub(crate) struct Secrets(Vec<String>);
 
 impl Secrets {
-    pub(super) fn of<'a>(settings: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
+    pub(crate) fn of<'a>(settings: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
         let secret = settings.filter(|(name, value)| is_secret(name) && !value.is_empty());
         let mut values: Vec<String> = secret.map(|(_, value)| value.to_owned()).collect();
         // The longest first: a secret may contain another one.
@@ -27,7 +27,7 @@ impl Secrets {
         Self(values)
     }
 
-    pub(super) fn scrub<'a>(&self, text: &'a str) -> Cow<'a, str> {
+    pub(crate) fn scrub<'a>(&self, text: &'a str) -> Cow<'a, str> {
         self.0.iter().fold(Cow::Borrowed(text), |text, secret| match text.contains(secret.as_str()) {
             true => Cow::Owned(text.replace(secret.as_str(), REDACTED)),
             false => text,

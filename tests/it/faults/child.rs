@@ -66,11 +66,11 @@ impl Script {
 
 /// A running shop process; killed when it is dropped.
 #[derive(Debug)]
-pub(super) struct ShopProcess(Child);
+pub(crate) struct ShopProcess(Child);
 
 impl ShopProcess {
     /// Runs a test of this binary, which finds what it is to do in a variable of its environment.
-    pub(super) fn spawn(test: &str, variable: &str, script: &impl Serialize) -> Self {
+    pub(crate) fn spawn(test: &str, variable: &str, script: &impl Serialize) -> Self {
         let child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", test, "--nocapture"])
             .env(variable, serde_json::to_string(script).unwrap())
@@ -81,7 +81,7 @@ impl ShopProcess {
     }
 
     /// Waits for its end.
-    pub(super) async fn wait_for_exit(&mut self) -> ExitStatus {
+    pub(crate) async fn wait_for_exit(&mut self) -> ExitStatus {
         let end = Instant::now() + DEADLINE;
         loop {
             if let Some(status) = self.0.try_wait().unwrap() {
@@ -99,7 +99,7 @@ impl ShopProcess {
     }
 
     /// Waits until it was killed.
-    pub(super) async fn wait_until_killed(&mut self) {
+    pub(crate) async fn wait_until_killed(&mut self) {
         let status = self.wait_for_exit().await;
         assert_eq!(status.signal(), Some(9), "the step was never reached: {status}");
     }
@@ -177,7 +177,7 @@ async fn run(script: Script) {
 }
 
 /// Lets the process kill or stop itself at the `nth_hit`-th hit of a failpoint.
-pub(super) fn arm_failpoint(step: String, nth_hit: usize, resume_file: Option<PathBuf>) {
+pub(crate) fn arm_failpoint(step: String, nth_hit: usize, resume_file: Option<PathBuf>) {
     on_nth_hit(step, nth_hit, move || {
         let signal = if resume_file.is_some() { Signal::STOP } else { Signal::KILL };
         kill_process(getpid(), signal).unwrap();

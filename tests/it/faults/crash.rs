@@ -7,6 +7,7 @@ use diesel_outbox::crash_points;
 use super::any_shop::{AnyShop, Database};
 use super::child::Script;
 use super::crash_ordered::TESTED as ORDERED_TESTED;
+use crate::consumer::crash::TESTED as CONSUMER_TESTED;
 use crate::transport::half_rocketmq::crash::TESTED as HALF_TESTED;
 
 /// What a process must do to pass a step, for the steps that a healthy send does not pass.
@@ -83,5 +84,5 @@ at_each_step! {
 #[test]
 fn every_step_is_tested() {
     let known: BTreeSet<_> = crash_points::ALL.iter().copied().collect();
-    assert_eq!(known, TESTED.iter().chain(ORDERED_TESTED).chain(HALF_TESTED).copied().collect());
+    assert_eq!(known, TESTED.iter().chain(ORDERED_TESTED).chain(HALF_TESTED).chain(CONSUMER_TESTED).copied().collect());
 }

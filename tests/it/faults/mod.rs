@@ -9,7 +9,7 @@
 pub(crate) mod access;
 mod any_shop;
 mod audit;
-mod child;
+pub(crate) mod child;
 mod crash;
 mod crash_ordered;
 mod faulty_transport;

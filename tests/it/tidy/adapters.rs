@@ -2,6 +2,7 @@
 
 pub(super) const ADAPTERS: &[&str] = &[
     "store::schema",
+    "migrations::steps",
     "migrations",
     "store::sql::text",
     "store::sql::dialect",

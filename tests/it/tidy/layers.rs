@@ -1,6 +1,7 @@
 //! Who may import whom: a file imports from lower layers, and within its layer from files listed before it.
 
 use super::adapters::ADAPTERS;
+use super::consumers::CONSUMERS;
 use super::engine::ENGINE;
 use super::module_tree::{Modules, module_of};
 use super::outermost::OUTERMOST;
@@ -17,6 +18,7 @@ pub(super) const LAYERS: &[Layer] = &[
             "lane",
             "clock",
             "limits::admin",
+            "limits::consumers",
             "limits::http",
             "limits::inbox",
             "limits::kafka",
@@ -169,6 +171,7 @@ pub(super) const LAYERS: &[Layer] = &[
             "inbox::asynchronous",
         ],
     ),
+    ("consumers", CONSUMERS),
     ("edges", OUTERMOST),
 ];
 

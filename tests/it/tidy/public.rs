@@ -11,8 +11,8 @@ use super::Source;
 use super::module_tree::{Segments, child, is_test_only, leaves, module_of};
 
 /// The most public names in all, and the most that an ordinary application uses. The consumer's half came after the first limit of 220.
-const NAMES_MAX: usize = 235;
-const MET_MAX: usize = 40;
+const NAMES_MAX: usize = 250;
+const MET_MAX: usize = 45;
 
 /// Reports names that are missing in `list`, listed names that are not public, and too many names.
 pub(super) fn check(sources: &[Source], list: &str) -> Vec<String> {
@@ -206,7 +206,7 @@ mod tests {
     fn there_are_not_too_many() {
         let many: String = (0..NAMES_MAX).map(|number| format!("* n{number}\n")).collect();
         let violations = check(&[], &format!("{many}more\n"));
-        assert!(violations.contains(&"236 names are public, more than 235".to_owned()), "{violations:?}");
-        assert!(violations.contains(&"235 names are marked with *, more than 40".to_owned()), "{violations:?}");
+        assert!(violations.contains(&"251 names are public, more than 250".to_owned()), "{violations:?}");
+        assert!(violations.contains(&"250 names are marked with *, more than 45".to_owned()), "{violations:?}");
     }
 }

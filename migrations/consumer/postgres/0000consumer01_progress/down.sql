@@ -1,0 +1,2 @@
+DROP TABLE outbox_parked;
+DROP TABLE outbox_consumer_offsets;

@@ -1,0 +1,134 @@
+//! Connections of diesel-async, from deadpool, bb8 or mobc.
+//!
+//! A worker is a thread here, too, and waits for its futures on it. **Rejected:** tasks. Their futures must be `Send`, which an async
+//! closure cannot promise (rust-lang/rust#100013), and a handler that computes for long would delay every other one.
+
+use std::error::Error;
+use std::future::Future;
+use std::sync::Arc;
+
+use diesel::QueryResult;
+use diesel_async::{AsyncConnection, RunQueryDsl as _, SimpleAsyncConnection as _, TransactionManager as _};
+use tokio::time::timeout;
+
+use super::claim::{Claimed, ConsumerBackend, claim_async};
+use super::link::Link;
+use super::transaction::{Transactions, sql};
+use crate::consumer::error::HandlerError;
+use crate::consumer::options::Options;
+use crate::consumer::record::Record;
+use crate::consumer::worker::MakeWorker;
+use crate::enqueue::AsyncOutboxBackend;
+use crate::inbox::{Inbox, InboxKey};
+use crate::limits::CONSUMER_CONNECTION_TIMEOUT;
+use crate::store::pool::{AsyncPool, Handle};
+use crate::store::sql::dialect::Statement;
+use crate::store::sql::rows::{FromRow, Read};
+
+pub(crate) type ConnectionOf<P> = <<P as AsyncPool>::Handle as Handle>::Connection;
+pub(crate) type BackendOf<P> = <ConnectionOf<P> as diesel_async::AsyncConnectionCore>::Backend;
+type ManagerOf<P> = <ConnectionOf<P> as AsyncConnection>::TransactionManager;
+
+struct AsyncLink<P: AsyncPool, F> {
+    pool: P,
+    handle: Option<P::Handle>,
+    inbox: Option<Inbox>,
+    handler: Arc<F>,
+}
+
+/// Workers that use a pool of async connections.
+pub(crate) fn async_workers<P, F, E>(
+    pool: P,
+    handler: F,
+    inbox: Option<Inbox>,
+    options: &Options,
+    runtime: tokio::runtime::Handle,
+) -> MakeWorker
+where
+    P: AsyncPool,
+    BackendOf<P>: ConsumerBackend + AsyncOutboxBackend<ConnectionOf<P>>,
+    F: AsyncFn(&mut ConnectionOf<P>, &Record) -> Result<(), E> + Send + Sync + 'static,
+    E: Into<HandlerError> + 'static,
+{
+    let (handler, options, sql) = (Arc::new(handler), Arc::new(options.clone()), sql::<BackendOf<P>>(options));
+    Arc::new(move || {
+        let (pool, inbox) = (pool.clone(), inbox.clone());
+        let link = AsyncLink { pool, handle: None, inbox, handler: Arc::clone(&handler) };
+        let (sql, options) = (Arc::clone(&sql), Arc::clone(&options));
+        Box::new(Transactions::<BackendOf<P>, _>::new(link, sql, options, runtime.clone()))
+    })
+}
+
+impl<P: AsyncPool, F> AsyncLink<P, F> {
+    fn connection(&mut self) -> QueryResult<&mut ConnectionOf<P>> {
+        let handle = self.handle.as_mut().ok_or(diesel::result::Error::BrokenTransactionManager)?;
+        Ok(handle.connection())
+    }
+}
+
+impl<P, F, E> Link<BackendOf<P>> for AsyncLink<P, F>
+where
+    P: AsyncPool,
+    BackendOf<P>: ConsumerBackend + AsyncOutboxBackend<ConnectionOf<P>>,
+    F: AsyncFn(&mut ConnectionOf<P>, &Record) -> Result<(), E> + Send + Sync + 'static,
+    E: Into<HandlerError>,
+{
+    type Runtime = tokio::runtime::Handle;
+
+    async fn connect(&mut self) -> Result<(), Box<dyn Error + Send + Sync>> {
+        if self.handle.is_none() {
+            self.handle = Some(timeout(CONSUMER_CONNECTION_TIMEOUT, self.pool.take()).await??);
+        }
+        Ok(())
+    }
+
+    fn release(&mut self) {
+        self.handle = None;
+    }
+
+    fn discard(&mut self) {
+        if let Some(handle) = self.handle.take() {
+            handle.discard();
+        }
+    }
+
+    async fn begin(&mut self) -> QueryResult<()> {
+        ManagerOf::<P>::begin_transaction(self.connection()?).await
+    }
+
+    async fn commit(&mut self) -> QueryResult<()> {
+        ManagerOf::<P>::commit_transaction(self.connection()?).await
+    }
+
+    async fn rollback(&mut self) -> QueryResult<()> {
+        ManagerOf::<P>::rollback_transaction(self.connection()?).await
+    }
+
+    async fn execute(&mut self, statement: Statement<BackendOf<P>>) -> QueryResult<usize> {
+        statement.execute(self.connection()?).await
+    }
+
+    async fn load<T: FromRow + Send + 'static>(&mut self, statement: Statement<BackendOf<P>>) -> QueryResult<Vec<T>> {
+        let rows: Vec<Read<T>> = statement.load(self.connection()?).await?;
+        Ok(rows.into_iter().map(|row| row.0).collect())
+    }
+
+    async fn ping(&mut self) -> QueryResult<()> {
+        self.connection()?.batch_execute("SELECT 1").await
+    }
+
+    async fn claim(&mut self, key: InboxKey) -> QueryResult<Claimed> {
+        let Self { handle, inbox, .. } = self;
+        let handle = handle.as_mut().ok_or(diesel::result::Error::BrokenTransactionManager)?;
+        claim_async(inbox.as_ref(), handle.connection(), key).await
+    }
+
+    async fn handle(&mut self, record: &Record) -> Result<(), HandlerError> {
+        let handler = Arc::clone(&self.handler);
+        handler(self.connection()?, record).await.map_err(Into::into)
+    }
+
+    fn block_on<T>(runtime: &tokio::runtime::Handle, future: impl Future<Output = T>) -> T {
+        runtime.block_on(future)
+    }
+}

@@ -1,0 +1,127 @@
+//! Connections of Diesel itself, from r2d2. Nothing is awaited: each future is ready at once.
+
+use std::error::Error;
+use std::future::Future;
+use std::sync::Arc;
+
+use diesel::QueryResult;
+use diesel::RunQueryDsl as _;
+use diesel::connection::{Connection, LoadConnection, TransactionManager};
+use diesel::r2d2::{ConnectionManager, Pool, PooledConnection, R2D2Connection};
+use futures_util::FutureExt as _;
+
+use super::claim::{Claimed, ConsumerBackend, claim};
+use super::link::Link;
+use super::transaction::{Transactions, sql};
+use crate::consumer::error::HandlerError;
+use crate::consumer::options::Options;
+use crate::consumer::record::Record;
+use crate::consumer::worker::MakeWorker;
+use crate::enqueue::OutboxBackend;
+use crate::inbox::{Inbox, InboxKey};
+use crate::limits::CONSUMER_CONNECTION_TIMEOUT;
+use crate::store::sql::dialect::Statement;
+use crate::store::sql::rows::{FromRow, Read};
+
+struct SyncLink<C: R2D2Connection + Send + 'static, F> {
+    pool: Pool<ConnectionManager<C>>,
+    connection: Option<PooledConnection<ConnectionManager<C>>>,
+    inbox: Option<Inbox>,
+    handler: Arc<F>,
+}
+
+/// Workers that use a pool of sync connections.
+pub(crate) fn sync_workers<C, F, E>(
+    pool: Pool<ConnectionManager<C>>,
+    handler: F,
+    inbox: Option<Inbox>,
+    options: &Options,
+) -> MakeWorker
+where
+    C: R2D2Connection + LoadConnection + Send + 'static,
+    C::Backend: ConsumerBackend + OutboxBackend<C>,
+    F: Fn(&mut C, &Record) -> Result<(), E> + Send + Sync + 'static,
+    E: Into<HandlerError> + 'static,
+{
+    let (handler, options, sql) = (Arc::new(handler), Arc::new(options.clone()), sql::<C::Backend>(options));
+    Arc::new(move || {
+        let (pool, inbox) = (pool.clone(), inbox.clone());
+        let link = SyncLink { pool, connection: None, inbox, handler: Arc::clone(&handler) };
+        Box::new(Transactions::<C::Backend, _>::new(link, Arc::clone(&sql), Arc::clone(&options), ()))
+    })
+}
+
+impl<C: R2D2Connection + Connection + Send + 'static, F> SyncLink<C, F> {
+    fn connection(&mut self) -> QueryResult<&mut C> {
+        self.connection.as_deref_mut().ok_or(diesel::result::Error::BrokenTransactionManager)
+    }
+}
+
+impl<C, F, E> Link<C::Backend> for SyncLink<C, F>
+where
+    C: R2D2Connection + LoadConnection + Send + 'static,
+    C::Backend: ConsumerBackend + OutboxBackend<C>,
+    F: Fn(&mut C, &Record) -> Result<(), E> + Send + Sync + 'static,
+    E: Into<HandlerError>,
+{
+    type Runtime = ();
+
+    async fn connect(&mut self) -> Result<(), Box<dyn Error + Send + Sync>> {
+        if self.connection.is_none() {
+            self.connection = Some(self.pool.get_timeout(CONSUMER_CONNECTION_TIMEOUT)?);
+        }
+        Ok(())
+    }
+
+    fn release(&mut self) {
+        self.connection = None;
+    }
+
+    fn discard(&mut self) {
+        if let Some(mut connection) = self.connection.take() {
+            // r2d2 closes one that is marked as broken.
+            C::TransactionManager::transaction_manager_status_mut(&mut *connection).set_in_error();
+        }
+    }
+
+    async fn begin(&mut self) -> QueryResult<()> {
+        C::TransactionManager::begin_transaction(self.connection()?)
+    }
+
+    async fn commit(&mut self) -> QueryResult<()> {
+        C::TransactionManager::commit_transaction(self.connection()?)
+    }
+
+    async fn rollback(&mut self) -> QueryResult<()> {
+        C::TransactionManager::rollback_transaction(self.connection()?)
+    }
+
+    async fn execute(&mut self, statement: Statement<C::Backend>) -> QueryResult<usize> {
+        statement.execute(self.connection()?)
+    }
+
+    async fn load<T: FromRow + Send + 'static>(&mut self, statement: Statement<C::Backend>) -> QueryResult<Vec<T>> {
+        let rows: Vec<Read<T>> = statement.load(self.connection()?)?;
+        Ok(rows.into_iter().map(|row| row.0).collect())
+    }
+
+    async fn ping(&mut self) -> QueryResult<()> {
+        self.connection()?.batch_execute("SELECT 1")
+    }
+
+    async fn claim(&mut self, key: InboxKey) -> QueryResult<Claimed> {
+        let Self { connection, inbox, .. } = self;
+        let connection = connection.as_deref_mut().ok_or(diesel::result::Error::BrokenTransactionManager)?;
+        claim(inbox.as_ref(), connection, key)
+    }
+
+    async fn handle(&mut self, record: &Record) -> Result<(), HandlerError> {
+        let handler = Arc::clone(&self.handler);
+        handler(self.connection()?, record).map_err(Into::into)
+    }
+
+    fn block_on<T>((): &(), future: impl Future<Output = T>) -> T {
+        let Some(result) = future.now_or_never() else { unreachable!("a sync connection waits for nothing") };
+        result
+    }
+}

@@ -1,0 +1,24 @@
+//! A consumer's transactions: the claim or the offset first, then the handler, then COMMIT.
+
+mod claim;
+mod failure;
+mod link;
+#[cfg(any(feature = "deadpool", feature = "bb8", feature = "mobc"))]
+mod link_async;
+#[cfg(feature = "r2d2")]
+mod link_sync;
+pub(crate) mod parked_statements;
+mod replay;
+mod rows;
+mod statements;
+mod transaction;
+
+pub use self::claim::ConsumerBackend;
+#[cfg(any(feature = "deadpool", feature = "bb8", feature = "mobc"))]
+pub(crate) use self::link_async::async_workers;
+#[cfg(any(feature = "deadpool", feature = "bb8", feature = "mobc"))]
+pub(crate) use self::link_async::{BackendOf as AsyncBackendOf, ConnectionOf as AsyncConnectionOf};
+#[cfg(feature = "r2d2")]
+pub(crate) use self::link_sync::sync_workers;
+#[cfg(any(feature = "deadpool", feature = "bb8", feature = "mobc"))]
+pub use crate::store::pool::AsyncPool;

@@ -1,0 +1,117 @@
+//! The statements about a consumer's progress and its parked records.
+
+use crate::store::sql::text::statements;
+
+statements! {
+    /// `$1` is the consumer, `$2` the topic and `$3` the partition, wherever a statement has them.
+    ConsumerSql
+    @parked_row {
+        postgres: "id, record_offset, record_key, headers::text, payload, sent_at_ms";
+        mysql: "id, record_offset, record_key, CAST(headers AS char), payload, sent_at_ms";
+        sqlite: "id, record_offset, record_key, headers, payload, sent_at_ms";
+    }
+    /// Begins at `$4`, unless the partition is there.
+    add_offset {
+        postgres: "INSERT INTO outbox_consumer_offsets (consumer, topic, partition_name, next_offset) VALUES ($1, $2, $3, $4)
+            ON CONFLICT DO NOTHING";
+        mysql: "INSERT INTO outbox_consumer_offsets (consumer, topic, partition_name, next_offset) VALUES (?1, ?2, ?3, ?4)
+            ON DUPLICATE KEY UPDATE next_offset = next_offset";
+        sqlite: "INSERT INTO outbox_consumer_offsets (consumer, topic, partition_name, next_offset) VALUES (?1, ?2, ?3, ?4)
+            ON CONFLICT DO NOTHING";
+    }
+    read_offset {
+        postgres: "SELECT next_offset FROM outbox_consumer_offsets WHERE consumer = $1 AND topic = $2 AND partition_name = $3";
+        mysql: "SELECT next_offset FROM outbox_consumer_offsets WHERE consumer = ?1 AND topic = ?2 AND partition_name = ?3";
+        sqlite: "SELECT next_offset FROM outbox_consumer_offsets WHERE consumer = ?1 AND topic = ?2 AND partition_name = ?3";
+    }
+    /// Moves it from `$4` to `$5`. It changes no row if another process has moved it.
+    move_offset {
+        postgres: "UPDATE outbox_consumer_offsets SET next_offset = $5
+            WHERE consumer = $1 AND topic = $2 AND partition_name = $3 AND next_offset = $4";
+        mysql: "UPDATE outbox_consumer_offsets SET next_offset = ?5
+            WHERE consumer = ?1 AND topic = ?2 AND partition_name = ?3 AND next_offset = ?4";
+        sqlite: "UPDATE outbox_consumer_offsets SET next_offset = ?5
+            WHERE consumer = ?1 AND topic = ?2 AND partition_name = ?3 AND next_offset = ?4";
+    }
+    /// Parks a record. It changes nothing if the record is parked already.
+    park {
+        postgres: "INSERT INTO outbox_parked
+                (consumer, topic, partition_name, record_offset, record_key, headers, payload, sent_at_ms, holds_key, error)
+            VALUES ($1, $2, $3, $4, $5, $6::jsonb, $7, $8, $9, $10)
+            ON CONFLICT DO NOTHING";
+        mysql: "INSERT INTO outbox_parked
+                (consumer, topic, partition_name, record_offset, record_key, headers, payload, sent_at_ms, holds_key, error)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+            ON DUPLICATE KEY UPDATE id = id";
+        sqlite: "INSERT INTO outbox_parked
+                (consumer, topic, partition_name, record_offset, record_key, headers, payload, sent_at_ms, parked_at, holds_key, error)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER), ?9, ?10)
+            ON CONFLICT DO NOTHING";
+    }
+    /// Keys with parked records; NULL if there are dead letters.
+    parked_keys {
+        postgres: "SELECT DISTINCT CASE WHEN holds_key = 1 THEN record_key END FROM outbox_parked
+            WHERE consumer = $1 AND topic = $2 AND partition_name = $3";
+        mysql: "SELECT DISTINCT CASE WHEN holds_key = 1 THEN record_key END FROM outbox_parked
+            WHERE consumer = ?1 AND topic = ?2 AND partition_name = ?3";
+        sqlite: "SELECT DISTINCT CASE WHEN holds_key = 1 THEN record_key END FROM outbox_parked
+            WHERE consumer = ?1 AND topic = ?2 AND partition_name = ?3";
+    }
+    /// Locks the first parked record of the key `$4`, so that no replay ends meanwhile.
+    lock_key {
+        postgres: "SELECT {parked_row} FROM outbox_parked
+            WHERE consumer = $1 AND topic = $2 AND partition_name = $3 AND record_key = $4 AND holds_key = 1
+            ORDER BY id LIMIT 1 FOR UPDATE";
+        mysql: "SELECT {parked_row} FROM outbox_parked
+            WHERE consumer = ?1 AND topic = ?2 AND partition_name = ?3 AND record_key = ?4 AND holds_key = 1
+            ORDER BY id LIMIT 1 FOR UPDATE";
+        sqlite: "SELECT {parked_row} FROM outbox_parked
+            WHERE consumer = ?1 AND topic = ?2 AND partition_name = ?3 AND record_key = ?4 AND holds_key = 1
+            ORDER BY id LIMIT 1";
+    }
+    /// Locks the row `$4`.
+    lock_row {
+        postgres: "SELECT {parked_row} FROM outbox_parked
+            WHERE consumer = $1 AND topic = $2 AND partition_name = $3 AND id = $4 FOR UPDATE";
+        mysql: "SELECT {parked_row} FROM outbox_parked
+            WHERE consumer = ?1 AND topic = ?2 AND partition_name = ?3 AND id = ?4 FOR UPDATE";
+        sqlite: "SELECT {parked_row} FROM outbox_parked
+            WHERE consumer = ?1 AND topic = ?2 AND partition_name = ?3 AND id = ?4";
+    }
+    /// Released records, in order.
+    released {
+        postgres: "SELECT id, record_key, holds_key FROM outbox_parked
+            WHERE consumer = $1 AND topic = $2 AND partition_name = $3 AND released = 1 ORDER BY id LIMIT 500";
+        mysql: "SELECT id, record_key, holds_key FROM outbox_parked
+            WHERE consumer = ?1 AND topic = ?2 AND partition_name = ?3 AND released = 1 ORDER BY id LIMIT 500";
+        sqlite: "SELECT id, record_key, holds_key FROM outbox_parked
+            WHERE consumer = ?1 AND topic = ?2 AND partition_name = ?3 AND released = 1 ORDER BY id LIMIT 500";
+    }
+    /// Those of the consumer `$1` after the row `$2`, at most `$3`.
+    list {
+        postgres: "SELECT id, topic, partition_name, record_offset, record_key, headers::text, payload, holds_key, released, replays, error
+            FROM outbox_parked WHERE consumer = $1 AND id > $2 ORDER BY id LIMIT $3";
+        mysql: "SELECT id, topic, partition_name, record_offset, record_key, CAST(headers AS char), payload, holds_key, released, replays, error
+            FROM outbox_parked WHERE consumer = ?1 AND id > ?2 ORDER BY id LIMIT ?3";
+        sqlite: "SELECT id, topic, partition_name, record_offset, record_key, headers, payload, holds_key, released, replays, error
+            FROM outbox_parked WHERE consumer = ?1 AND id > ?2 ORDER BY id LIMIT ?3";
+    }
+    /// Releases the row `$2` of the consumer `$1`.
+    release {
+        postgres: "UPDATE outbox_parked SET released = 1 WHERE consumer = $1 AND id = $2";
+        mysql: "UPDATE outbox_parked SET released = 1 WHERE consumer = ?1 AND id = ?2";
+        sqlite: "UPDATE outbox_parked SET released = 1 WHERE consumer = ?1 AND id = ?2";
+    }
+    /// Removes the row `$1`.
+    unpark {
+        postgres: "DELETE FROM outbox_parked WHERE id = $1";
+        mysql: "DELETE FROM outbox_parked WHERE id = ?1";
+        sqlite: "DELETE FROM outbox_parked WHERE id = ?1";
+    }
+    /// Takes the release of the row `$1` back, with the error `$2`.
+    not_replayed {
+        postgres: "UPDATE outbox_parked SET released = 0, replays = replays + 1, error = $2 WHERE id = $1";
+        mysql: "UPDATE outbox_parked SET released = 0, replays = replays + 1, error = ?2 WHERE id = ?1";
+        sqlite: "UPDATE outbox_parked SET released = 0, replays = replays + 1, error = ?2 WHERE id = ?1";
+    }
+}

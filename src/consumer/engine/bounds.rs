@@ -1,0 +1,101 @@
+//! How much is in memory, and what is committed when.
+
+use super::partition::Partition;
+use super::{Commit, Engine};
+use crate::consumer::record::PartitionId;
+use crate::limits::CONSUMER_FINISHED_MAX;
+
+/// What the source is to change.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Flow {
+    pub(crate) pause: Vec<PartitionId>,
+    pub(crate) resume: Vec<PartitionId>,
+}
+
+/// What each partition may have in memory.
+struct Share {
+    rows_max: usize,
+    bytes_max: usize,
+}
+
+impl Share {
+    /// Whether a partition has as much, or a part of it.
+    fn is_used_by(&self, partition: &Partition, divisor: usize) -> bool {
+        partition.rows >= self.rows_max.div_ceil(divisor)
+            || partition.bytes >= self.bytes_max.div_ceil(divisor)
+            || partition.watermark.len() >= CONSUMER_FINISHED_MAX / divisor
+    }
+}
+
+impl Engine {
+    fn share(&self) -> Share {
+        let partitions = self.partitions.len().max(1);
+        let of = |max: usize| (max / partitions).max(1);
+        Share { rows_max: of(self.options.rows_max), bytes_max: of(self.options.bytes_max) }
+    }
+
+    /// Whether a partition is to be paused before another record of it is read.
+    pub(crate) fn is_full(&self, id: &PartitionId) -> bool {
+        let share = self.share();
+        self.partitions.get(id).is_some_and(|partition| !partition.is_paused && share.is_used_by(partition, 1))
+    }
+
+    /// Which partitions are to be paused and resumed. A paused one is resumed when half of its share is free, so that it does not
+    /// change with each record.
+    pub(crate) fn flow(&mut self) -> Flow {
+        let share = self.share();
+        let is_outage = self.outage.is_there();
+        let mut flow = Flow::default();
+        for (id, partition) in &mut self.partitions {
+            let is_paused = is_outage || share.is_used_by(partition, if partition.is_paused { 2 } else { 1 });
+            match (partition.is_paused, is_paused) {
+                (false, true) => flow.pause.push(id.clone()),
+                (true, false) => flow.resume.push(id.clone()),
+                _ => {}
+            }
+            partition.is_paused = is_paused;
+        }
+        flow
+    }
+
+    /// Whether a partition is paused.
+    pub(crate) fn is_any_paused(&self) -> bool {
+        self.partitions.values().any(|partition| partition.is_paused)
+    }
+
+    /// The offsets that the broker does not know yet.
+    pub(crate) fn commits(&mut self) -> Vec<Commit> {
+        let open = self.partitions.iter_mut().filter(|(_, of)| !of.needs_reopening);
+        let moved = open.filter_map(|(id, partition)| {
+            let next = partition.watermark.next();
+            // A mark is newer than what is known here, and stays until its record has ended.
+            let is_marked = partition.alone.as_ref().is_some_and(|mode| mode.marked.is_some());
+            if is_marked || partition.committed == Some(next) {
+                return None;
+            }
+            partition.committed = Some(next);
+            Some(Commit { partition: id.clone(), next, note: partition.note() })
+        });
+        moved.collect()
+    }
+
+    /// What is committed before the first record of a partition runs.
+    pub(crate) fn commits_of(&mut self, id: &PartitionId) -> Vec<Commit> {
+        let Some(partition) = self.partitions.get_mut(id) else { return Vec::new() };
+        let next = partition.watermark.next();
+        partition.committed = Some(next);
+        vec![Commit { partition: id.clone(), next, note: partition.note() }]
+    }
+
+    /// Commits all offsets again: the broker refused some.
+    pub(crate) fn commit_again(&mut self) {
+        for partition in self.partitions.values_mut() {
+            partition.committed = None;
+        }
+    }
+
+    /// The offset up to which each partition is done.
+    pub(crate) fn positions(&self) -> Vec<(PartitionId, i64)> {
+        self.partitions.iter().map(|(id, partition)| (id.clone(), partition.watermark.next())).collect()
+    }
+}

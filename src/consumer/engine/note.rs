@@ -1,0 +1,72 @@
+//! What is noted with a committed offset, so that the next owner of the partition learns how the last one ended.
+//!
+//! A process that is killed writes nothing at its end. So each owner notes at the beginning that it has not ended cleanly yet, and
+//! takes that back at its end. **Rejected:** a row or a commit for each attempt, which would cost as much as the work itself.
+
+use std::fmt;
+
+/// Kept as the metadata of an offset.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Note {
+    /// How many owners in a row have not ended cleanly, the writer included.
+    pub(crate) unclean: u32,
+    /// The record that runs alone, and how often it has begun so.
+    pub(crate) alone: Option<Alone>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Alone {
+    pub(crate) offset: i64,
+    pub(crate) starts: u32,
+}
+
+const PREFIX: &str = "outbox:";
+
+impl Note {
+    /// Reads a note. What is no note of ours is a clean end: another consumer committed it.
+    pub(crate) fn parse(text: &str) -> Self {
+        let parts = text.strip_prefix(PREFIX).and_then(|rest| {
+            let (unclean, alone) = rest.split_once(':')?;
+            let alone = match alone.split_once('@') {
+                Some((starts, offset)) => Some(Alone { starts: starts.parse().ok()?, offset: offset.parse().ok()? }),
+                None => None,
+            };
+            Some(Self { unclean: unclean.parse().ok()?, alone })
+        });
+        parts.unwrap_or_default()
+    }
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.unclean, self.alone) {
+            (0, None) => Ok(()),
+            (unclean, None) => write!(f, "{PREFIX}{unclean}:"),
+            (unclean, Some(Alone { offset, starts })) => write!(f, "{PREFIX}{unclean}:{starts}@{offset}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_is_read_as_it_was_written() {
+        for note in [
+            Note::default(),
+            Note { unclean: 3, alone: None },
+            Note { unclean: 1, alone: Some(Alone { offset: 42, starts: 2 }) },
+        ] {
+            assert_eq!(Note::parse(&note.to_string()), note);
+        }
+        assert_eq!(Note::default().to_string(), "", "a clean end leaves nothing");
+    }
+
+    #[test]
+    fn what_others_wrote_is_no_unclean_end() {
+        for text in ["", "outbox", "outbox:", "outbox:x:", "outbox:1", "outbox:1:a@b", "committed by hand"] {
+            assert_eq!(Note::parse(text), Note::default(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! What workers are given, and what they report.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::lane::{LaneKey, Step, Work};
+use super::note::{Alone, Note};
+use crate::consumer::error::HandlerError;
+use crate::consumer::record::PartitionId;
+
+/// Which lane of which assignment a job is of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Token {
+    pub(crate) partition: PartitionId,
+    /// A partition that is revoked and assigned again has another one: what was begun before changes nothing.
+    pub(crate) generation: u64,
+    pub(crate) lane: LaneKey,
+}
+
+/// What a worker is to do.
+#[derive(Debug, Clone)]
+pub(crate) struct Job {
+    pub(crate) token: Token,
+    pub(crate) work: Work,
+    pub(crate) step: Step,
+    /// Where the partition stands in the database, if its records run one after the other.
+    pub(crate) expected_next: i64,
+    /// Whether earlier records of its key are parked, as far as this process knows.
+    pub(crate) is_key_parked: bool,
+    /// Whether the database was away, and this job finds out whether it is back.
+    pub(crate) is_probe: bool,
+    /// The offset of a record that runs alone.
+    pub(crate) alone: Option<i64>,
+}
+
+/// What a worker may do now.
+#[derive(Debug)]
+pub(crate) enum Next {
+    Job(Box<Job>),
+    /// Nothing before this moment, unless something changes.
+    Wait(Option<Instant>),
+}
+
+/// How a job ended.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// The handler ran, and its transaction is committed.
+    Handled,
+    /// The inbox had the message already; with whether its key has parked records.
+    Duplicate { is_key_parked: bool },
+    /// The inbox keeps no ids of that age, so nobody knows whether it was processed.
+    TooOld,
+    /// The record is in the table of parked records, with what follows of its key.
+    Parked,
+    /// The record is there alone.
+    DeadLettered,
+    /// Parked records were processed; with whether the key has none left.
+    Replayed { is_key_free: bool },
+    /// The handler failed, or a statement of the consumer.
+    Failed(HandlerError),
+    /// A deadlock or the like.
+    Conflict,
+    /// There is no connection, or it was lost.
+    DatabaseAway(String),
+    /// The partition's offset in the database is not what this process wrote.
+    OffsetMoved,
+}
+
+/// What the engine made of an outcome: for metrics, events and the hook.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Settled {
+    /// The assignment is over: nothing changed.
+    Late,
+    Done,
+    Retried {
+        failures: u32,
+        wait: Duration,
+    },
+    /// It has failed for good, and is parked or dead-lettered next.
+    GivenUp {
+        failures: u32,
+    },
+    /// It has failed for good, and its key waits.
+    Held {
+        failures: u32,
+        wait: Duration,
+    },
+    /// Parked records stay where they are.
+    ReplayFailed,
+    /// Nothing was spent.
+    Deferred {
+        is_outage_new: bool,
+    },
+    Reopening,
+}
+
+/// An offset to commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Commit {
+    pub(crate) partition: PartitionId,
+    pub(crate) next: i64,
+    pub(crate) note: Note,
+}
+
+/// A record that is to run alone once the broker has its mark.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Mark {
+    pub(crate) commit: Commit,
+    pub(crate) generation: u64,
+    pub(crate) alone: Alone,
+}
+
+/// The reason of a record that killed its process.
+pub(super) fn killed(kills: u32) -> Arc<str> {
+    format!("the process ended {kills} times while this record ran alone in it").into()
+}

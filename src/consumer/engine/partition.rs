@@ -1,0 +1,170 @@
+//! What the engine knows of a partition.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use super::lane::{Lane, LaneKey, LaneState, Replay, Work};
+use super::note::{Alone, Note};
+use super::watermark::Watermark;
+use crate::consumer::record::Record;
+use crate::limits::CONSUMER_UNCLEAN_ENDS_MAX;
+
+/// How a partition is opened.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Opening {
+    /// The first offset to read.
+    pub(crate) start: i64,
+    /// What the last owner noted there.
+    pub(crate) note: Note,
+    /// Keys with parked records.
+    pub(crate) parked_keys: HashSet<Arc<[u8]>>,
+    pub(crate) has_dead_letters: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Partition {
+    pub(super) generation: u64,
+    pub(super) watermark: Watermark,
+    pub(super) lanes: HashMap<LaneKey, Lane>,
+    /// Records in memory that are not finished.
+    pub(super) rows: usize,
+    pub(super) bytes: usize,
+    pub(super) running: usize,
+    /// Hands out nothing any more.
+    pub(super) is_closing: bool,
+    /// Its offset in the database is not what this process wrote last.
+    pub(super) needs_reopening: bool,
+    pub(super) is_paused: bool,
+    /// What the broker was told last.
+    pub(super) committed: Option<i64>,
+    pub(super) parked_keys: HashSet<Arc<[u8]>>,
+    pub(super) has_dead_letters: bool,
+    unclean: u32,
+    /// Records to run until the beginning counts as survived.
+    trial_left: usize,
+    pub(super) alone: Option<AloneMode>,
+}
+
+/// Records run alone in the process, because one of them may kill it.
+#[derive(Debug)]
+pub(super) struct AloneMode {
+    /// Records left to run so.
+    left: usize,
+    /// The record that ran alone when the last owner ended.
+    suspect: Option<Alone>,
+    /// The record that the broker knows to run alone.
+    pub(super) marked: Option<i64>,
+    /// The record that is to run next, once it is marked.
+    pub(super) wanted: Option<Alone>,
+}
+
+impl Partition {
+    /// `trial_rows` is how many records may have been in memory when the last owner ended.
+    pub(super) fn new(generation: u64, opening: Opening, trial_rows: usize) -> Self {
+        let Opening { start, note, parked_keys, has_dead_letters } = opening;
+        let is_suspect = note.alone.is_some() || note.unclean >= CONSUMER_UNCLEAN_ENDS_MAX;
+        let alone = is_suspect.then(|| AloneMode { left: trial_rows, suspect: note.alone, marked: None, wanted: None });
+        Self {
+            generation,
+            watermark: Watermark::new(start),
+            lanes: HashMap::new(),
+            rows: 0,
+            bytes: 0,
+            running: 0,
+            is_closing: false,
+            needs_reopening: false,
+            is_paused: false,
+            committed: None,
+            parked_keys,
+            has_dead_letters,
+            unclean: note.unclean.saturating_add(1),
+            trial_left: trial_rows,
+            alone,
+        }
+    }
+
+    /// What is noted with an offset that is committed now.
+    pub(super) fn note(&self) -> Note {
+        let suspect = self.alone.as_ref().and_then(|mode| mode.suspect);
+        Note { unclean: self.unclean, alone: suspect }
+    }
+
+    pub(super) fn add(&mut self, lane: LaneKey, record: Arc<Record>) {
+        self.rows += 1;
+        self.bytes += record.size_bytes();
+        self.lanes.entry(lane).or_insert_with(Lane::new).queue.push_back(Work::Record(record));
+    }
+
+    /// Puts a replay before the records of its lane that have not begun. Returns whether the lane may run now.
+    pub(super) fn add_replay(&mut self, lane: LaneKey, replay: Replay) -> bool {
+        let lane = self.lanes.entry(lane).or_insert_with(Lane::new);
+        let is_there = lane.queue.iter().any(|work| matches!(work, Work::Replay(known) if *known == replay));
+        // A first record that runs, waits or is held has begun.
+        let has_begun = lane.state != LaneState::Ready || lane.failures > 0;
+        if !is_there {
+            lane.queue.insert(usize::from(has_begun && !lane.queue.is_empty()), Work::Replay(replay));
+        }
+        lane.state == LaneState::Ready
+    }
+
+    /// Notes that a record is finished, and forgets it.
+    pub(super) fn finish(&mut self, record: &Record) {
+        self.rows = self.rows.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(record.size_bytes());
+        self.watermark.finish(record.offset);
+        self.survive(record.offset);
+    }
+
+    /// Notes that the process has survived a record.
+    fn survive(&mut self, offset: i64) {
+        self.trial_left = self.trial_left.saturating_sub(1);
+        if self.trial_left == 0 {
+            self.unclean = 1;
+        }
+        if let Some(mode) = &mut self.alone {
+            mode.left = mode.left.saturating_sub(1);
+            mode.suspect = mode.suspect.filter(|suspect| suspect.offset != offset);
+            if mode.left == 0 {
+                self.alone = None;
+            }
+        }
+    }
+
+    /// How often a record has killed the process when it ran alone.
+    pub(super) fn kills(&self, offset: i64) -> u32 {
+        let suspect = self.alone.as_ref().and_then(|mode| mode.suspect);
+        suspect.filter(|suspect| suspect.offset == offset).map_or(0, |suspect| suspect.starts)
+    }
+
+    /// In the mode in which records run alone: the lane of the next one, which is the first in the order of the partition that may run.
+    pub(super) fn next_alone(&self) -> Option<(LaneKey, Option<i64>)> {
+        let ready = self.lanes.iter().filter(|(_, lane)| lane.state == LaneState::Ready && !lane.queue.is_empty());
+        ready.map(|(key, lane)| (key.clone(), lane.first_offset())).min_by_key(|(_, offset)| *offset)
+    }
+
+    /// Asks for the mark of a record that is to run alone. Returns whether it is there.
+    pub(super) fn want_mark(&mut self, offset: i64) -> bool {
+        let kills = self.kills(offset);
+        let Some(mode) = &mut self.alone else { return true };
+        let is_marked = mode.marked == Some(offset);
+        mode.wanted = (!is_marked).then_some(Alone { offset, starts: kills.saturating_add(1) });
+        is_marked
+    }
+
+    /// Notes that the broker has the mark.
+    pub(super) fn marked(&mut self, alone: Alone) {
+        if let Some(mode) = &mut self.alone {
+            mode.marked = Some(alone.offset);
+            mode.wanted = None;
+        }
+    }
+
+    /// Notes that a record that ran alone has ended, however.
+    pub(super) fn ended_alone(&mut self, offset: i64) {
+        if let Some(mode) = &mut self.alone {
+            mode.marked = None;
+            // The process lives. What killed it before was something else.
+            mode.suspect = mode.suspect.filter(|suspect| suspect.offset != offset);
+        }
+    }
+}

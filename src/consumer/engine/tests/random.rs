@@ -1,0 +1,84 @@
+//! Random outcomes, revocations and restarts.
+
+use std::collections::BTreeMap;
+
+use super::*;
+
+/// What a database with an inbox would hold.
+#[derive(Default)]
+struct Ledger {
+    effects: BTreeMap<i64, u32>,
+    order: BTreeMap<String, Vec<i64>>,
+}
+
+const RECORDS: i64 = 60;
+
+fn key_of(offset: i64) -> String {
+    ["a", "b", "c", "d", ""][usize::try_from(offset % 5).expect("small")].to_owned()
+}
+
+#[test]
+fn each_record_is_processed_once_and_each_key_in_order() {
+    for seed in 0..300 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let progress = [Progress::Inbox, Progress::InboxAndOffsets][random.usize(0..2)];
+        run(&mut random, progress, seed);
+    }
+}
+
+fn run(random: &mut fastrand::Rng, progress: Progress, seed: u64) {
+    let mut harness = Harness::new(|options| {
+        options.progress = progress;
+        options.attempts_max = u32::MAX;
+        options.rows_max = 16;
+    });
+    let (mut ledger, mut committed, mut read) = (Ledger::default(), 0, 0);
+    let mut running: Vec<Box<Job>> = Vec::new();
+    for step in 0.. {
+        assert!(step < 20_000, "seed {seed}: it does not end");
+        if harness.next_offset() == RECORDS {
+            break;
+        }
+        match random.u8(0..10) {
+            0..=2 if read < RECORDS => {
+                harness.add(read, &key_of(read));
+                read += 1;
+            }
+            3..=5 => running.extend(harness.try_job()),
+            6..=8 if !running.is_empty() => {
+                let job = running.swap_remove(random.usize(0..running.len()));
+                let outcome = outcome(random, &job, &mut ledger);
+                let _ = harness.complete(&job, outcome);
+            }
+            9 => harness.advance(1),
+            _ if random.u8(0..40) == 0 => {
+                // Revoked, and assigned again; what runs goes on, as with a zombie.
+                let commit = harness.engine.remove(&[harness.id.clone()]).remove(0);
+                committed = commit.next.max(committed);
+                read = commit.next;
+                harness.open(Opening { start: commit.next, note: commit.note, ..Opening::default() });
+            }
+            _ => {}
+        }
+        let next = harness.next_offset();
+        assert!((0..next).all(|offset| ledger.effects.contains_key(&offset)), "seed {seed}: {next} passes one");
+    }
+    assert!(ledger.effects.values().all(|effects| *effects == 1), "seed {seed}: {:?}", ledger.effects);
+    for (key, offsets) in ledger.order {
+        assert!(offsets.is_sorted(), "seed {seed}: {key}: {offsets:?}");
+    }
+}
+
+fn outcome(random: &mut fastrand::Rng, job: &Job, ledger: &mut Ledger) -> Outcome {
+    match random.u8(0..6) {
+        0 => Outcome::Failed(HandlerError::retriable("refused")),
+        1 => Outcome::Conflict,
+        2 if random.u8(0..4) == 0 => Outcome::DatabaseAway("away".to_owned()),
+        _ if ledger.effects.contains_key(&offset(job)) => Outcome::Duplicate { is_key_parked: false },
+        _ => {
+            *ledger.effects.entry(offset(job)).or_default() += 1;
+            ledger.order.entry(key_of(offset(job))).or_default().push(offset(job));
+            Outcome::Handled
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! The client's callbacks. They run in `poll`, on the loop's thread.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer as _, ConsumerContext};
+use rdkafka::error::{KafkaError, KafkaResult};
+use rdkafka::types::RDKafkaRespErr;
+use rdkafka::{ClientContext, TopicPartitionList};
+
+use super::partitions::{self, KafkaPartition};
+use crate::consumer::record::PartitionId;
+use crate::consumer::source::RevocationListener;
+use crate::events::log_event;
+use crate::transport::Secrets;
+
+pub(super) struct Context {
+    pub(super) secrets: Secrets,
+    pub(super) listener: Arc<dyn RevocationListener>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+pub(super) struct State {
+    /// What the group assigned.
+    pub(super) assigned: BTreeSet<KafkaPartition>,
+    /// What of it is not told to the loop yet.
+    pub(super) new: Vec<KafkaPartition>,
+    /// What of it the client reads.
+    pub(super) read: BTreeSet<KafkaPartition>,
+}
+
+impl Context {
+    pub(super) fn new(secrets: Secrets, listener: Arc<dyn RevocationListener>) -> Self {
+        Self { secrets, listener, state: Mutex::default() }
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes partitions without reading them: the loop looks first where to begin, which may take a while, and nothing may block here.
+    fn assign(&self, consumer: &BaseConsumer<Self>, assigned: Vec<KafkaPartition>) -> KafkaResult<()> {
+        let mut state = self.state();
+        state.new.extend(assigned.iter().cloned());
+        state.assigned.extend(assigned);
+        drop(state);
+        consumer.incremental_assign(&TopicPartitionList::new())
+    }
+
+    /// Ends the work on partitions, commits, and gives them back.
+    fn revoke(&self, consumer: &BaseConsumer<Self>, revoked: &[KafkaPartition]) -> KafkaResult<()> {
+        let ids: Vec<PartitionId> = revoked.iter().map(KafkaPartition::id).collect();
+        let commits = self.listener.revoke(&ids, consumer.assignment_lost());
+        let mut unassigned = TopicPartitionList::new();
+        let mut state = self.state();
+        for partition in revoked {
+            state.assigned.remove(partition);
+            state.new.retain(|new| new != partition);
+            if state.read.remove(partition) {
+                unassigned.add_partition(&partition.topic, partition.number);
+            }
+        }
+        drop(state);
+        if !commits.is_empty() {
+            // Not waited for: the broker takes it before this member's next request, on the same connection.
+            let list = partitions::list(&commits);
+            if let Err(error) = list.and_then(|list| consumer.commit(&list, CommitMode::Async)) {
+                tracing::debug!(%error, "offsets of revoked partitions were not committed");
+            }
+        }
+        consumer.incremental_unassign(&unassigned)
+    }
+}
+
+impl ConsumerContext for Context {
+    fn rebalance(&self, consumer: &BaseConsumer<Self>, code: RDKafkaRespErr, list: &mut TopicPartitionList) {
+        let affected = partitions::of(list);
+        let result = match code {
+            RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS => self.assign(consumer, affected),
+            _ => self.revoke(consumer, &affected),
+        };
+        if let Err(error) = result {
+            tracing::debug!(%error, "the client refused a change of its partitions");
+        }
+    }
+}
+
+impl ClientContext for Context {
+    fn error(&self, error: KafkaError, reason: &str) {
+        // Not logged louder: the client logs the same text.
+        tracing::debug!(%error, "kafka client: {}", self.secrets.scrub(reason));
+    }
+
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, text: &str) {
+        use RDKafkaLogLevel as Level;
+        let text = self.secrets.scrub(text);
+        match level {
+            Level::Emerg | Level::Alert | Level::Critical => log_event!(KAFKA_CLIENT_ERROR, facility, %text),
+            Level::Error | Level::Warning => log_event!(KAFKA_CLIENT_WARNING, facility, %text),
+            Level::Notice | Level::Info => tracing::debug!(facility, "kafka client: {text}"),
+            Level::Debug => tracing::trace!(facility, "kafka client: {text}"),
+        }
+    }
+
+    // For users who set `statistics.interval.ms`. rdkafka's default logs them at level info through `log`.
+    fn stats_raw(&self, statistics: &[u8]) {
+        tracing::debug!("kafka client statistics: {}", String::from_utf8_lossy(statistics));
+    }
+}

@@ -1,0 +1,181 @@
+//! The client, as the loop uses it.
+//!
+//! One queue for all partitions: queues per partition stall (rust-rdkafka#840).
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer as _};
+use rdkafka::error::KafkaError;
+use rdkafka::{ClientConfig, Offset, TopicPartitionList};
+
+use super::context::Context;
+use super::partitions::{self, KafkaPartition};
+use crate::consumer::engine::{Commit, Note};
+use crate::consumer::options::StartFrom;
+use crate::consumer::record::{PartitionId, Record};
+use crate::consumer::source::{Position, RevocationListener, Source, SourceError};
+use crate::events::log_event;
+use crate::limits::{CONSUMER_BROKER_TIMEOUT, CONSUMER_BUSY_POLL_TIMEOUT, CONSUMER_LAG_TIMEOUT};
+use crate::transport::Secrets;
+
+pub(super) struct KafkaSource {
+    consumer: BaseConsumer<Context>,
+    topics: Vec<Arc<str>>,
+    start_from: StartFrom,
+    /// Records that came while something else was waited for.
+    early: VecDeque<Record>,
+}
+
+impl KafkaSource {
+    pub(super) fn new(
+        config: &ClientConfig,
+        secrets: Secrets,
+        topics: Vec<Arc<str>>,
+        start_from: StartFrom,
+        listener: Arc<dyn RevocationListener>,
+    ) -> Result<Self, SourceError> {
+        let context = Context::new(secrets.clone(), listener);
+        let failed = |error: KafkaError| SourceError(secrets.scrub(&error.to_string()).into_owned());
+        let consumer: BaseConsumer<Context> = config.create_with_context(context).map_err(failed)?;
+        let names: Vec<&str> = topics.iter().map(|topic| &**topic).collect();
+        consumer.subscribe(&names).map_err(failed)?;
+        Ok(Self { consumer, topics, start_from, early: VecDeque::new() })
+    }
+
+    fn failed(&self, error: &KafkaError) -> SourceError {
+        SourceError(self.consumer.context().secrets.scrub(&error.to_string()).into_owned())
+    }
+
+    fn poll_client(&mut self, within: Duration) -> Result<Option<Record>, SourceError> {
+        match self.consumer.poll(within) {
+            None => Ok(None),
+            Some(Err(error)) => Err(self.failed(&error)),
+            Some(Ok(message)) => {
+                let known = self.topics.iter().find(|topic| &***topic == rdkafka::Message::topic(&message));
+                let topic = known.cloned().unwrap_or_else(|| rdkafka::Message::topic(&message).into());
+                Ok(Some(partitions::record(&message, topic)))
+            }
+        }
+    }
+
+    /// The committed offset, with its note.
+    fn committed(&self, partition: &KafkaPartition) -> Result<Option<(i64, Note)>, KafkaError> {
+        let mut asked = TopicPartitionList::new();
+        asked.add_partition(&partition.topic, partition.number);
+        let found = self.consumer.committed_offsets(asked, CONSUMER_BROKER_TIMEOUT)?;
+        let elements = found.elements();
+        let Some(element) = elements.first() else { return Ok(None) };
+        element.error()?;
+        Ok(match element.offset() {
+            Offset::Offset(next) => {
+                // The client panics at what is no text. Then it is no note of ours.
+                let note = catch_unwind(AssertUnwindSafe(|| Note::parse(element.metadata()))).unwrap_or_default();
+                Some((next, note))
+            }
+            _ => None,
+        })
+    }
+}
+
+impl Source for KafkaSource {
+    fn poll(&mut self, within: Duration) -> Result<Option<Record>, SourceError> {
+        match self.early.pop_front() {
+            Some(record) => Ok(Some(record)),
+            None => self.poll_client(within),
+        }
+    }
+
+    fn take_assigned(&mut self) -> Vec<PartitionId> {
+        std::mem::take(&mut self.consumer.context().state().new).iter().map(KafkaPartition::id).collect()
+    }
+
+    fn is_assigned(&self, id: &PartitionId) -> bool {
+        self.consumer.context().state().assigned.contains(&KafkaPartition::from_id(id))
+    }
+
+    fn position(&mut self, id: &PartitionId) -> Result<Position, SourceError> {
+        let partition = KafkaPartition::from_id(id);
+        let committed = self.committed(&partition).map_err(|error| self.failed(&error))?;
+        let ends = self.consumer.fetch_watermarks(&partition.topic, partition.number, CONSUMER_BROKER_TIMEOUT);
+        let (first, end) = ends.map_err(|error| self.failed(&error))?;
+        if let Some((next, note)) = committed {
+            if (first..=end).contains(&next) {
+                return Ok(Position { start: next, note });
+            }
+            log_event!(RECORDS_GONE, partition = %id, committed = next, first, end);
+        }
+        let start = match (committed, self.start_from) {
+            (None, StartFrom::Latest) => end,
+            _ => first,
+        };
+        Ok(Position { start, note: Note::default() })
+    }
+
+    fn start(&mut self, id: &PartitionId, offset: i64) -> Result<(), SourceError> {
+        let partition = KafkaPartition::from_id(id);
+        // Those are of an earlier assignment.
+        self.early.retain(|record| record.partition != *id);
+        let mut list = TopicPartitionList::new();
+        list.add_partition_offset(&partition.topic, partition.number, Offset::Offset(offset))
+            .and_then(|()| self.consumer.incremental_assign(&list))
+            .map_err(|error| self.failed(&error))?;
+        self.consumer.context().state().read.insert(partition);
+        // It may have been paused when it was read before.
+        self.resume(std::slice::from_ref(id))
+    }
+
+    fn stop(&mut self, id: &PartitionId) -> Result<(), SourceError> {
+        let partition = KafkaPartition::from_id(id);
+        if !self.consumer.context().state().read.remove(&partition) {
+            return Ok(());
+        }
+        self.early.retain(|record| record.partition != *id);
+        let list = partitions::plain_list(std::slice::from_ref(id));
+        self.consumer.incremental_unassign(&list).map_err(|error| self.failed(&error))
+    }
+
+    fn pause(&mut self, ids: &[PartitionId]) -> Result<(), SourceError> {
+        self.consumer.pause(&partitions::plain_list(ids)).map_err(|error| self.failed(&error))
+    }
+
+    fn resume(&mut self, ids: &[PartitionId]) -> Result<(), SourceError> {
+        self.consumer.resume(&partitions::plain_list(ids)).map_err(|error| self.failed(&error))
+    }
+
+    fn commit(&mut self, commits: &[Commit]) -> Result<(), SourceError> {
+        let list = partitions::list(commits).map_err(|error| self.failed(&error))?;
+        self.consumer.commit(&list, CommitMode::Async).map_err(|error| self.failed(&error))
+    }
+
+    /// Reads back what the broker has. The client's own way of waiting has no bound, and it calls no callback (rdkafka 0.39).
+    fn commit_and_wait(&mut self, commits: &[Commit]) -> Result<(), SourceError> {
+        if commits.is_empty() {
+            return Ok(());
+        }
+        self.commit(commits)?;
+        let ids: Vec<PartitionId> = commits.iter().map(|commit| commit.partition.clone()).collect();
+        let deadline = Instant::now() + CONSUMER_BROKER_TIMEOUT;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(SourceError(format!("the broker did not take offsets within {CONSUMER_BROKER_TIMEOUT:?}")));
+            }
+            let found = self.consumer.committed_offsets(partitions::plain_list(&ids), left);
+            if partitions::has_all(&found.map_err(|error| self.failed(&error))?, commits) {
+                return Ok(());
+            }
+            if let Some(record) = self.poll_client(CONSUMER_BUSY_POLL_TIMEOUT)? {
+                self.early.push_back(record);
+            }
+        }
+    }
+
+    fn end(&mut self, id: &PartitionId) -> Result<i64, SourceError> {
+        let partition = KafkaPartition::from_id(id);
+        let ends = self.consumer.fetch_watermarks(&partition.topic, partition.number, CONSUMER_LAG_TIMEOUT);
+        ends.map(|(_, end)| end).map_err(|error| self.failed(&error))
+    }
+}

@@ -1,0 +1,58 @@
+//! How far behind the ends of its partitions a consumer is.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::options::Options;
+use super::shared::Shared;
+use super::source::Source;
+use crate::limits::CONSUMER_LAG_INTERVAL;
+use crate::metrics;
+
+pub(crate) struct Lag {
+    options: Arc<Options>,
+    next_at: Instant,
+    /// The topics whose gauges were set.
+    topics: BTreeMap<Arc<str>, i64>,
+}
+
+impl Lag {
+    pub(crate) fn new(options: Arc<Options>, now: Instant) -> Self {
+        Self { options, next_at: now, topics: BTreeMap::new() }
+    }
+
+    /// Sets the gauges, if it is time. A broker that does not answer leaves them as they are.
+    pub(crate) fn measure(&mut self, shared: &Shared, source: &mut dyn Source) {
+        if Instant::now() < self.next_at {
+            return;
+        }
+        self.next_at = Instant::now() + CONSUMER_LAG_INTERVAL;
+        // Nobody says that the broker refused an offset: all are sent again now and then.
+        shared.with(super::engine::Engine::commit_again);
+        let (positions, is_away) = shared.with(|engine| (engine.positions(), engine.is_database_away()));
+        let mut lags: BTreeMap<Arc<str>, i64> = self.topics.keys().map(|topic| (Arc::clone(topic), 0)).collect();
+        let mut partitions = lags.clone();
+        for (id, next) in positions {
+            let Ok(end) = source.end(&id) else { return };
+            *lags.entry(Arc::clone(&id.topic)).or_default() += (end - next).max(0);
+            *partitions.entry(id.topic).or_default() += 1;
+        }
+        let consumer = &self.options.consumer;
+        let labels = |topic: &Arc<str>| [("consumer", consumer.to_string()), ("topic", topic.to_string())];
+        for (topic, lag) in &lags {
+            ::metrics::gauge!(metrics::CONSUMER_LAG, &labels(topic)).set(gauge(*lag));
+        }
+        for (topic, count) in &partitions {
+            ::metrics::gauge!(metrics::CONSUMER_PARTITIONS, &labels(topic)).set(gauge(*count));
+        }
+        let away = if is_away { 1.0 } else { 0.0 };
+        ::metrics::gauge!(metrics::CONSUMER_DATABASE_AWAY, "consumer" => consumer.to_string()).set(away);
+        self.topics = lags;
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
+fn gauge(count: i64) -> f64 {
+    count as f64
+}

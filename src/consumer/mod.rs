@@ -1,0 +1,33 @@
+//! Consumers: each record is processed once, in the database transaction of its handler.
+//!
+//! [`KafkaConsumer`] reads topics of Kafka. The guide has the reasons and the limits: [consumers](crate::guide::consumers).
+
+mod database;
+mod engine;
+mod error;
+mod identity;
+mod kafka;
+mod lag;
+mod migrate;
+mod options;
+mod parked;
+mod record;
+mod report;
+mod runner;
+mod running;
+mod setters;
+mod shared;
+mod source;
+mod status;
+mod worker;
+
+#[cfg(any(feature = "deadpool", feature = "bb8", feature = "mobc"))]
+pub use self::database::AsyncPool;
+pub use self::database::ConsumerBackend;
+pub use self::error::{ConsumerStartError, HandlerError};
+pub use self::kafka::KafkaConsumer;
+pub use self::options::{OnFailure, Progress, StartFrom};
+pub use self::parked::{ParkedRecord, ParkedRecords};
+pub use self::record::Record;
+pub use self::running::RunningConsumer;
+pub use self::status::{ConsumerReport, ConsumerStatus};

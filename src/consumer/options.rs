@@ -1,0 +1,129 @@
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::error::HandlerError;
+use super::record::Record;
+use crate::inbox::{Inbox, InboxBuildError};
+use crate::limits::{
+    CONSUMER_ATTEMPTS_MAX, CONSUMER_BYTES_MAX, CONSUMER_COMMIT_INTERVAL, CONSUMER_CRASHES_MAX, CONSUMER_REBALANCE_WAIT,
+    CONSUMER_ROWS_MAX, CONSUMER_WORKERS,
+};
+use crate::naming::TableNames;
+use crate::retry::{Exponential, RetryPolicy};
+
+/// What keeps a record from being processed twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Progress {
+    /// The inbox: the handler's transaction begins with the claim of the message id. Keys run in parallel. It also
+    /// recognises what a producer sent twice.
+    Inbox,
+    /// Offsets in the database: the handler's transaction begins with moving the partition's offset on. A process that has
+    /// lost the partition moves nothing, and rolls back. The records of a partition run one after the other. What a producer
+    /// sent twice is processed twice.
+    Offsets,
+    /// Both. The records of a partition run one after the other.
+    InboxAndOffsets,
+}
+
+impl Progress {
+    pub(crate) fn has_inbox(self) -> bool {
+        self != Self::Offsets
+    }
+
+    pub(crate) fn has_offsets(self) -> bool {
+        self != Self::Inbox
+    }
+}
+
+/// What becomes of a record that failed for good: its attempts are spent, its error is
+/// [permanent](HandlerError::permanent), or it killed the process repeatedly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OnFailure {
+    /// It is tried again for ever, with the longest wait of the policy, and what follows of its key waits. Other keys go on until
+    /// the partition's bound of rows is reached.
+    HoldKey,
+    /// It moves to the table `outbox_parked`, and what follows of its key moves after it. Other keys go on.
+    Park,
+    /// It moves to the table `outbox_parked` alone; what follows of its key is processed.
+    DeadLetter,
+}
+
+/// Where a partition begins that the consumer has never read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StartFrom {
+    /// At its oldest record.
+    Earliest,
+    /// At its end.
+    Latest,
+}
+
+/// Called with each failed attempt of a record.
+#[derive(Clone)]
+pub(crate) struct ErrorHook(pub(crate) Arc<dyn Fn(&Record, &HandlerError) + Send + Sync>);
+
+impl fmt::Debug for ErrorHook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ErrorHook")
+    }
+}
+
+/// What the user chose, whatever the broker.
+#[derive(Debug, Clone)]
+pub(crate) struct Options {
+    /// The name under which progress is kept: of Kafka the group.
+    pub(crate) consumer: Arc<str>,
+    pub(crate) tables: TableNames,
+    /// Unless it is the default one.
+    pub(crate) inbox: Option<Inbox>,
+    pub(crate) progress: Progress,
+    pub(crate) on_failure: OnFailure,
+    pub(crate) start_from: StartFrom,
+    pub(crate) retry: Arc<dyn RetryPolicy>,
+    pub(crate) attempts_max: u32,
+    pub(crate) crashes_max: u32,
+    pub(crate) workers: usize,
+    pub(crate) rows_max: usize,
+    pub(crate) bytes_max: usize,
+    pub(crate) keyless_in_parallel: bool,
+    pub(crate) rebalance_wait: Duration,
+    pub(crate) commit_interval: Duration,
+    pub(crate) on_error: Option<ErrorHook>,
+}
+
+impl Options {
+    pub(crate) fn new(consumer: Arc<str>) -> Self {
+        Self {
+            consumer,
+            tables: TableNames::default(),
+            inbox: None,
+            progress: Progress::Inbox,
+            on_failure: OnFailure::Park,
+            start_from: StartFrom::Earliest,
+            retry: Arc::new(Exponential::default()),
+            attempts_max: CONSUMER_ATTEMPTS_MAX,
+            crashes_max: CONSUMER_CRASHES_MAX,
+            workers: CONSUMER_WORKERS,
+            rows_max: CONSUMER_ROWS_MAX,
+            bytes_max: CONSUMER_BYTES_MAX,
+            keyless_in_parallel: false,
+            rebalance_wait: CONSUMER_REBALANCE_WAIT,
+            commit_interval: CONSUMER_COMMIT_INTERVAL,
+            on_error: None,
+        }
+    }
+}
+
+impl Options {
+    /// The inbox that records are claimed in; `None` without one.
+    pub(crate) fn build_inbox(&self) -> Result<Option<Inbox>, InboxBuildError> {
+        match &self.inbox {
+            _ if !self.progress.has_inbox() => Ok(None),
+            Some(inbox) => Ok(Some(inbox.clone())),
+            None => Inbox::builder(&*self.consumer).tables(self.tables.clone()).build().map(Some),
+        }
+    }
+}

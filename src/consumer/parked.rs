@@ -1,0 +1,169 @@
+use std::fmt;
+use std::sync::Arc;
+
+use diesel::QueryResult;
+use diesel::connection::LoadConnection;
+use diesel::deserialize::Result;
+use diesel::row::NamedRow;
+
+use super::database::{ConsumerBackend, parked_statements};
+use crate::message::Headers;
+use crate::naming::TableNames;
+use crate::store::sql::columns::Columns;
+use crate::store::sql::rows::{FromRow, Read};
+
+/// The parked records and the dead letters of a consumer: lists and releases them.
+///
+/// The consumer that reads the partition processes what is released, within about a second: the records of a key in order, from the
+/// first one on, whichever was released.
+///
+/// ```
+/// # #[cfg(feature = "sqlite")] {
+/// use diesel::prelude::*;
+/// use diesel_outbox::consumer::ParkedRecords;
+///
+/// # use diesel_outbox::migrations::Migrations;
+/// # use diesel_migrations::MigrationHarness;
+/// # let mut conn = SqliteConnection::establish(":memory:")?;
+/// # conn.run_pending_migrations(Migrations::consumer(Default::default())).unwrap();
+/// let parked = ParkedRecords::new("billing");
+/// for record in parked.list(&mut conn, 0, 100)? {
+///     println!("{}/{} at {}: {}", record.topic, record.partition, record.offset, record.error);
+///     parked.release(&mut conn, record.id)?;
+/// }
+/// # }
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct ParkedRecords {
+    consumer: Arc<str>,
+    tables: TableNames,
+}
+
+/// A parked record or a dead letter. From [`ParkedRecords::list`].
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ParkedRecord {
+    /// Its row.
+    pub id: i64,
+    /// Its topic.
+    pub topic: String,
+    /// Its partition.
+    pub partition: String,
+    /// Its place in the partition.
+    pub offset: i64,
+    /// Its key.
+    pub key: Option<Vec<u8>>,
+    /// Its headers.
+    pub headers: Headers,
+    /// Its payload.
+    pub payload: Option<Vec<u8>>,
+    /// Whether what follows of its key is parked after it. If not, it is a dead letter.
+    pub holds_key: bool,
+    /// Whether it is released and not processed yet.
+    pub is_released: bool,
+    /// How often it was released and failed again.
+    pub replays: u32,
+    /// Why it failed, or why it follows one that did.
+    pub error: String,
+}
+
+impl ParkedRecords {
+    /// Of the consumer of this name: of Kafka the group.
+    pub fn new(consumer: impl Into<Arc<str>>) -> Self {
+        Self { consumer: consumer.into(), tables: TableNames::default() }
+    }
+
+    /// The names of the tables, if they are not the default ones.
+    #[must_use]
+    pub fn tables(mut self, tables: TableNames) -> Self {
+        self.tables = tables;
+        self
+    }
+
+    /// At most `rows_max` records after the row `after`, in the order in which they were parked.
+    ///
+    /// # Errors
+    /// Returns the database's error.
+    pub fn list<C>(&self, conn: &mut C, after: i64, rows_max: usize) -> QueryResult<Vec<ParkedRecord>>
+    where
+        C: LoadConnection<Backend: ConsumerBackend>,
+    {
+        let list = parked_statements::list(&self.tables, &self.consumer, after, rows_max);
+        let rows: Vec<Read<ParkedRecord>> = diesel::RunQueryDsl::load(list, conn)?;
+        Ok(rows.into_iter().map(|row| row.0).collect())
+    }
+
+    /// Releases a row, and with it its key. Returns whether it is there.
+    ///
+    /// # Errors
+    /// Returns the database's error.
+    pub fn release<C>(&self, conn: &mut C, id: i64) -> QueryResult<bool>
+    where
+        C: LoadConnection<Backend: ConsumerBackend>,
+    {
+        let release = parked_statements::release(&self.tables, &self.consumer, id);
+        Ok(diesel::RunQueryDsl::execute(release, conn)? > 0)
+    }
+
+    /// Like [`list`](Self::list), over a diesel-async connection.
+    ///
+    /// # Errors
+    /// Returns the database's error.
+    #[cfg(feature = "async")]
+    pub async fn list_async<C>(&self, conn: &mut C, after: i64, rows_max: usize) -> QueryResult<Vec<ParkedRecord>>
+    where
+        C: diesel_async::AsyncConnection<Backend: ConsumerBackend>,
+    {
+        let list = parked_statements::list(&self.tables, &self.consumer, after, rows_max);
+        let rows: Vec<Read<ParkedRecord>> = diesel_async::RunQueryDsl::load(list, conn).await?;
+        Ok(rows.into_iter().map(|row| row.0).collect())
+    }
+
+    /// Like [`release`](Self::release), over a diesel-async connection.
+    ///
+    /// # Errors
+    /// Returns the database's error.
+    #[cfg(feature = "async")]
+    pub async fn release_async<C>(&self, conn: &mut C, id: i64) -> QueryResult<bool>
+    where
+        C: diesel_async::AsyncConnection<Backend: ConsumerBackend>,
+    {
+        let release = parked_statements::release(&self.tables, &self.consumer, id);
+        Ok(diesel_async::RunQueryDsl::execute(release, conn).await? > 0)
+    }
+}
+
+impl FromRow for ParkedRecord {
+    fn from_row<'a, DB: Columns>(row: &impl NamedRow<'a, DB>) -> Result<Self> {
+        Ok(Self {
+            id: DB::number(row, 0)?,
+            topic: DB::text(row, 1)?,
+            partition: DB::text(row, 2)?,
+            offset: DB::number(row, 3)?,
+            key: DB::bytes(row, 4)?,
+            headers: Headers::from_json(&DB::text(row, 5)?)?,
+            payload: DB::bytes(row, 6)?,
+            holds_key: DB::number(row, 7)? == 1,
+            is_released: DB::number(row, 8)? == 1,
+            replays: u32::try_from(DB::number(row, 9)?).unwrap_or(u32::MAX),
+            error: DB::text(row, 10)?,
+        })
+    }
+}
+
+// Keys and payloads can hold personal data.
+impl fmt::Debug for ParkedRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ParkedRecord")
+            .field("id", &self.id)
+            .field("topic", &self.topic)
+            .field("partition", &self.partition)
+            .field("offset", &self.offset)
+            .field("holds_key", &self.holds_key)
+            .field("is_released", &self.is_released)
+            .field("replays", &self.replays)
+            .field("error", &self.error)
+            .finish_non_exhaustive()
+    }
+}

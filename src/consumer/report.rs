@@ -1,0 +1,92 @@
+//! Metrics and events of a consumer.
+
+use std::time::Duration;
+
+use super::engine::{Job, Note, Outcome, Settled, Work};
+use super::options::Options;
+use super::record::PartitionId;
+use crate::events::log_event;
+use crate::metrics;
+
+/// What a metric calls an outcome; `None` for one that leaves the record to be done.
+fn name(outcome: &Outcome) -> Option<&'static str> {
+    match outcome {
+        Outcome::Handled => Some("handled"),
+        Outcome::Duplicate { .. } => Some("duplicate"),
+        Outcome::TooOld => Some("too_old"),
+        Outcome::Parked => Some("parked"),
+        Outcome::DeadLettered => Some("dead_lettered"),
+        Outcome::Replayed { .. } => Some("replayed"),
+        Outcome::Failed(_) | Outcome::Conflict | Outcome::DatabaseAway(_) | Outcome::OffsetMoved => None,
+    }
+}
+
+pub(crate) fn completed(
+    options: &Options,
+    job: &Job,
+    outcome: &Outcome,
+    settled: &Settled,
+    is_back: bool,
+    took: Duration,
+) {
+    let labels = || [("consumer", options.consumer.to_string()), ("topic", job.token.partition.topic.to_string())];
+    match name(outcome) {
+        Some(name) => {
+            let [consumer, topic] = labels();
+            let labels = [consumer, topic, ("outcome", name.to_owned())];
+            ::metrics::counter!(metrics::CONSUMED, &labels).increment(1);
+            ::metrics::histogram!(metrics::CONSUME, &labels).record(took.as_secs_f64());
+        }
+        None if matches!(outcome, Outcome::Failed(_)) => {
+            ::metrics::counter!(metrics::CONSUME_FAILED, &labels()).increment(1);
+        }
+        None => {}
+    }
+    log(options, job, outcome, settled);
+    if is_back {
+        log_event!(CONSUMER_DATABASE_BACK, consumer = &*options.consumer);
+    }
+}
+
+fn log(options: &Options, job: &Job, outcome: &Outcome, settled: &Settled) {
+    let (consumer, partition) = (&*options.consumer, &job.token.partition);
+    let offset = match &job.work {
+        Work::Record(record) => Some(record.offset),
+        Work::Replay(_) => None,
+    };
+    match (outcome, settled) {
+        (Outcome::DatabaseAway(error), Settled::Deferred { is_outage_new: true }) => {
+            log_event!(CONSUMER_DATABASE_AWAY, consumer, error);
+        }
+        (Outcome::Failed(error), Settled::Retried { failures, wait }) => {
+            tracing::debug!(consumer, %partition, offset, failures, ?wait, %error, "a record failed: trying again");
+        }
+        (Outcome::Failed(error), Settled::GivenUp { failures }) => {
+            log_event!(RECORD_FAILED, consumer, %partition, offset, failures, %error);
+        }
+        (Outcome::Failed(error), Settled::Held { failures, wait }) => {
+            log_event!(RECORD_HELD, consumer, %partition, offset, failures, ?wait, %error);
+        }
+        (Outcome::Failed(error), Settled::ReplayFailed) => log_event!(REPLAY_FAILED, consumer, %partition, %error),
+        (Outcome::TooOld, _) => log_event!(RECORD_TOO_OLD, consumer, %partition, offset),
+        _ => {}
+    }
+}
+
+pub(crate) fn opened(options: &Options, id: &PartitionId, start: i64, note: &Note) {
+    let consumer = &*options.consumer;
+    tracing::debug!(consumer, partition = %id, start, "reading a partition");
+    if let Some(alone) = note.alone {
+        log_event!(RECORD_SUSPECTED, consumer, partition = %id, offset = alone.offset, starts = alone.starts);
+    }
+}
+
+pub(crate) fn reopening(options: &Options, id: &PartitionId) {
+    log_event!(OFFSET_MOVED, consumer = &*options.consumer, partition = %id);
+}
+
+pub(crate) fn revoked(options: &Options, ids: &[PartitionId], is_lost: bool, is_quiet: bool) {
+    if !ids.is_empty() && (is_lost || !is_quiet) {
+        log_event!(PARTITIONS_LOST, consumer = &*options.consumer, partitions = ids.len(), is_lost);
+    }
+}

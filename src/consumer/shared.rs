@@ -1,0 +1,146 @@
+//! The engine between the loop's thread and the workers.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::engine::{Commit, Engine, Job, Next, Outcome, Work};
+use super::options::Options;
+use super::record::{PartitionId, Record};
+use super::report;
+use super::source::RevocationListener;
+use crate::limits::CONSUMER_RELEASED_POLL_INTERVAL;
+
+pub(crate) struct Shared {
+    pub(crate) options: Arc<Options>,
+    state: Mutex<State>,
+    /// There may be work.
+    has_work: Condvar,
+    /// A job has ended, or the consumer is to stop.
+    has_ended: Condvar,
+}
+
+struct State {
+    engine: Engine,
+    /// The grace of a shutdown that was asked for.
+    stop: Option<Duration>,
+    /// Workers end.
+    is_over: bool,
+}
+
+impl Shared {
+    pub(crate) fn new(options: Arc<Options>) -> Self {
+        let state = State { engine: Engine::new(Arc::clone(&options)), stop: None, is_over: false };
+        Self { options, state: Mutex::new(state), has_work: Condvar::new(), has_ended: Condvar::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the engine, and wakes the workers.
+    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut Engine) -> T) -> T {
+        let changed = change(&mut self.lock().engine);
+        self.has_work.notify_all();
+        changed
+    }
+
+    /// Reads the engine, or changes what is no worker's concern.
+    pub(crate) fn with<T>(&self, read: impl FnOnce(&mut Engine) -> T) -> T {
+        read(&mut self.lock().engine)
+    }
+
+    /// Adds a record that was read. Returns whether its partition is to be paused.
+    pub(crate) fn add(&self, record: Record) -> bool {
+        let id = record.partition.clone();
+        let mut state = self.lock();
+        state.engine.add(record);
+        let is_full = state.engine.is_full(&id);
+        drop(state);
+        self.has_work.notify_one();
+        is_full
+    }
+
+    /// Waits for a job; `None` if the consumer has ended. `rest` is called when there has been none for a while.
+    pub(crate) fn take(&self, mut rest: impl FnMut()) -> Option<Box<Job>> {
+        let mut state = self.lock();
+        let mut is_resting = false;
+        loop {
+            if state.is_over {
+                return None;
+            }
+            let now = Instant::now();
+            let until = match state.engine.next(now) {
+                Next::Job(job) => return Some(job),
+                Next::Wait(until) => until,
+            };
+            let idle = CONSUMER_RELEASED_POLL_INTERVAL;
+            let wait = until.map_or(idle, |until| until.saturating_duration_since(now).min(idle));
+            let (woken, timeout) = self.has_work.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner);
+            state = woken;
+            if timeout.timed_out() && !is_resting {
+                is_resting = true;
+                drop(state);
+                rest();
+                state = self.lock();
+            }
+        }
+    }
+
+    pub(crate) fn complete(&self, job: &Job, outcome: &Outcome, took: Duration) {
+        if let (Outcome::Failed(error), Work::Record(record), Some(hook)) = (outcome, &job.work, &self.options.on_error)
+        {
+            // A panic of the hook changes nothing.
+            let _ = crate::panic_guard::catch_panic("on_error", record.topic(), || (hook.0)(record, error));
+        }
+        let (settled, is_back) = self.lock().engine.complete(job, outcome, Instant::now());
+        // An ended outage, or a record that ran alone, makes more than one job ready.
+        match is_back || job.alone.is_some() {
+            true => self.has_work.notify_all(),
+            false => self.has_work.notify_one(),
+        }
+        self.has_ended.notify_all();
+        report::completed(&self.options, job, outcome, &settled, is_back, took);
+    }
+
+    /// Asks the loop to stop.
+    pub(crate) fn stop(&self, grace: Duration) {
+        self.lock().stop.get_or_insert(grace);
+        self.has_ended.notify_all();
+    }
+
+    /// The grace of the shutdown that was asked for.
+    pub(crate) fn is_stopping(&self) -> Option<Duration> {
+        self.lock().stop
+    }
+
+    /// Lets the workers end.
+    pub(crate) fn end(&self) {
+        self.lock().is_over = true;
+        self.has_work.notify_all();
+    }
+
+    /// Hands out nothing more of these partitions, and waits until what runs has ended. Returns whether it has.
+    pub(crate) fn drain(&self, ids: &[PartitionId], within: Duration) -> bool {
+        let deadline = Instant::now() + within;
+        let mut state = self.lock();
+        state.engine.close(ids);
+        while !state.engine.is_quiet(ids) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            (state, _) = self.has_ended.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner);
+        }
+        true
+    }
+}
+
+impl RevocationListener for Shared {
+    fn revoke(&self, ids: &[PartitionId], is_lost: bool) -> Vec<Commit> {
+        let wait = if is_lost { Duration::ZERO } else { self.options.rebalance_wait };
+        let is_quiet = self.drain(ids, wait);
+        let commits = self.change(|engine| engine.remove(ids));
+        report::revoked(&self.options, ids, is_lost, is_quiet);
+        if is_lost { Vec::new() } else { commits }
+    }
+}

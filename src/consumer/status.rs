@@ -1,0 +1,37 @@
+//! How a consumer is, and how it ended.
+
+/// What a consumer left undone when it ended. Another process of the group reads these records again.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ConsumerReport {
+    /// Records that were read and not processed.
+    pub unprocessed: usize,
+    /// Handlers that still ran. Their transactions may commit, and the inbox then recognises the records.
+    pub running: usize,
+    /// Partitions whose last offset the broker did not confirm.
+    pub uncommitted: usize,
+    /// Whether everything ended within the grace.
+    pub in_time: bool,
+}
+
+impl ConsumerReport {
+    /// Whether nothing runs any more and the broker knows how far each partition is done. Records that were read and not
+    /// processed do no harm.
+    pub fn is_clean(&self) -> bool {
+        self.in_time && self.running == 0 && self.uncommitted == 0
+    }
+}
+
+/// How a running consumer is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ConsumerStatus {
+    /// Partitions that it reads.
+    pub partitions: usize,
+    /// Records in memory that are not processed.
+    pub unprocessed: usize,
+    /// Handlers that run.
+    pub running: usize,
+    /// Whether the database is away, so that nothing runs.
+    pub is_database_away: bool,
+}

@@ -1,0 +1,44 @@
+//! The interface to the database, and the threads that use it.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::engine::{Job, LaneKey, Outcome, Replay};
+use super::record::PartitionId;
+use super::shared::Shared;
+use crate::store::StoreError;
+
+/// A connection to the database, with the handler.
+pub(crate) trait Worker: Send {
+    /// Runs one transaction.
+    fn run(&mut self, job: &Job) -> Outcome;
+
+    /// Reads what the database knows of a partition that was just assigned. `start` is where the broker would begin.
+    fn open(&mut self, id: &PartitionId, start: i64) -> Result<Opened, StoreError>;
+
+    /// Released records of a partition, in order.
+    fn released(&mut self, id: &PartitionId) -> Result<Vec<(LaneKey, Replay)>, StoreError>;
+
+    /// Gives the connection back: there is nothing to do.
+    fn rest(&mut self);
+}
+
+/// What the database knows of a partition.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) start: i64,
+    pub(crate) parked_keys: HashSet<Arc<[u8]>>,
+    pub(crate) has_dead_letters: bool,
+}
+
+/// Makes a worker for each thread.
+pub(crate) type MakeWorker = Arc<dyn Fn() -> Box<dyn Worker> + Send + Sync>;
+
+/// Works until the consumer ends.
+pub(crate) fn work(shared: &Shared, mut worker: Box<dyn Worker>) {
+    while let Some(job) = shared.take(|| worker.rest()) {
+        let began = std::time::Instant::now();
+        let outcome = worker.run(&job);
+        shared.complete(&job, &outcome, began.elapsed());
+    }
+}

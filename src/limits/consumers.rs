@@ -1,0 +1,72 @@
+//! Limits of consumers.
+
+use std::time::Duration;
+
+/// Attempts before a record has failed for good. With the default back-off they span about a quarter of an hour: the relay
+/// tries longer, because it delays no other message.
+pub const CONSUMER_ATTEMPTS_MAX: u32 = 10;
+
+/// Crashes with a record alone before it has failed for good: a process may die by chance once.
+pub const CONSUMER_CRASHES_MAX: u32 = 2;
+
+/// Unclean ends in a row after which records run alone. The first one is nearly always a deployment or a lost machine, and
+/// running alone is slow.
+pub const CONSUMER_UNCLEAN_ENDS_MAX: u32 = 2;
+
+/// Records that run at a time: each needs a connection, and a database of four cores runs about as many well.
+pub const CONSUMER_WORKERS: usize = 8;
+
+/// Records in memory: a second's work of fast handlers, so that a fetch never delays them.
+pub const CONSUMER_ROWS_MAX: usize = 2_000;
+
+/// Bytes of the records in memory.
+pub const CONSUMER_BYTES_MAX: usize = 64 << 20;
+
+/// Finished records of a partition behind one that is not: a restart reads them again, and recognises each as a duplicate.
+pub const CONSUMER_FINISHED_MAX: usize = 100_000;
+
+/// How long a rebalance waits for running handlers. Longer waits would stop the whole group.
+pub const CONSUMER_REBALANCE_WAIT: Duration = Duration::from_secs(10);
+
+/// How often offsets are committed. A crash repeats as much as a second's work, each record of which is recognised.
+pub const CONSUMER_COMMIT_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long one poll of the client waits for a record.
+pub const CONSUMER_POLL_TIMEOUT: Duration = Duration::from_millis(50);
+
+/// The same while the loop has something to watch: a paused partition, a record that is to run alone.
+pub const CONSUMER_BUSY_POLL_TIMEOUT: Duration = Duration::from_millis(2);
+
+/// Records taken from the client before the loop looks at anything else.
+pub const CONSUMER_POLL_RECORDS_MAX: usize = 500;
+
+/// How long a request to the broker may take that the loop waits for.
+pub const CONSUMER_BROKER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The first wait after a failure that says nothing about the record, such as a database that is away. Doubles up to
+/// [`CONSUMER_OUTAGE_WAIT_MAX`].
+pub const CONSUMER_OUTAGE_WAIT_MIN: Duration = Duration::from_millis(100);
+
+/// The longest of these waits: a database that is back is used within two seconds.
+pub const CONSUMER_OUTAGE_WAIT_MAX: Duration = Duration::from_secs(2);
+
+/// Deadlocks and the like of one record that spend no attempt.
+pub const CONSUMER_CONFLICTS_MAX: u32 = 20;
+
+/// The wait after one of them: the other transaction is over by then, mostly.
+pub const CONSUMER_CONFLICT_WAIT: Duration = Duration::from_millis(10);
+
+/// How long a worker waits for a connection. Beyond, the database counts as away.
+pub const CONSUMER_CONNECTION_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How often a consumer with parked keys looks for released ones.
+pub const CONSUMER_RELEASED_POLL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long the consumer's thread may take to close the client after the grace of a shutdown.
+pub const CONSUMER_CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How often the lag is measured: each partition costs a request.
+pub const CONSUMER_LAG_INTERVAL: Duration = Duration::from_secs(10);
+
+/// How long one of these requests may take. Nothing is read meanwhile.
+pub const CONSUMER_LAG_TIMEOUT: Duration = Duration::from_secs(1);

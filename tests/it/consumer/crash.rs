@@ -1,0 +1,147 @@
+//! kill -9 at each step of a record, on each database; and a record that kills its process.
+
+use serde::{Deserialize, Serialize};
+
+use diesel_outbox::consumer::{HandlerError, OnFailure, Progress};
+
+use super::bed::{Bed, DEADLINE, On, Place, number, numbers};
+use crate::faults::child::{ShopProcess, arm_failpoint};
+
+const CONFIG: &str = "OUTBOX_TEST_CONSUMER";
+const RECORDS: i32 = 40;
+
+/// What a consumer's process does.
+#[derive(Debug, Serialize, Deserialize)]
+struct Script {
+    place: Place,
+    has_offsets: bool,
+    /// The step at which it is killed, and at which hit of it.
+    crash_at: Option<(String, usize)>,
+    /// The record that kills it.
+    poison: Option<i32>,
+    /// The record that fails for good.
+    refused: Option<i32>,
+}
+
+impl Script {
+    fn spawn(&self) -> ShopProcess {
+        ShopProcess::spawn("consumer::crash::a_consumers_process_ends_by_itself", CONFIG, self)
+    }
+}
+
+/// A process of its own, where the environment says so.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_consumers_process_ends_by_itself() {
+    if let Ok(script) = std::env::var(CONFIG) {
+        return run(serde_json::from_str(&script).expect("a script"));
+    }
+    let Some(bed) = Bed::on_postgres(2).await else { return };
+    bed.place.send(numbers(0..RECORDS));
+    let script = Script { place: bed.place.clone(), has_offsets: false, crash_at: None, poison: None, refused: None };
+    assert!(script.spawn().wait_for_exit().await.success());
+    bed.place.assert_once_in_order(RECORDS);
+}
+
+fn run(script: Script) {
+    let Script { place, has_offsets, crash_at, poison, refused } = script;
+    if let Some((step, nth_hit)) = crash_at {
+        arm_failpoint(step, nth_hit, None);
+    }
+    let progress = if has_offsets { Progress::Offsets } else { Progress::Inbox };
+    let consumer = place.consumer().progress(progress).on_failure(OnFailure::DeadLetter).rows_max(40);
+    let consumer = place.start(consumer, move |record| {
+        if poison == Some(number(record)) {
+            std::process::abort();
+        }
+        match refused == Some(number(record)) {
+            true => Err(HandlerError::permanent("refused")),
+            false => Ok(()),
+        }
+    });
+    place.wait_until_consumed();
+    assert!(consumer.shutdown(DEADLINE).is_clean());
+}
+
+/// Kills a process at a step, and lets another one go on.
+async fn dies_at(step: &str, on: On, has_offsets: bool) {
+    let Some(bed) = Bed::open(on, 2).await else { return };
+    let place = &bed.place;
+    place.send(numbers(0..RECORDS));
+    let is_parking = step == "consumer::parked";
+    // Offsets are committed for many records at once.
+    let nth_hit = if is_parking || step.contains("offsets") { 1 } else { 5 };
+    let refused = is_parking.then_some(11);
+    let crash_at = Some((step.to_owned(), nth_hit));
+    let script = Script { place: place.clone(), has_offsets, crash_at, poison: None, refused };
+    script.spawn().wait_until_killed().await;
+    let next = Script { crash_at: None, ..script };
+    assert!(next.spawn().wait_for_exit().await.success(), "at {step}");
+    let effects = place.effects().len() + place.parked().len();
+    assert_eq!((effects, place.parked().len()), (40, usize::from(is_parking)), "at {step}");
+    if !is_parking {
+        place.assert_once_in_order(RECORDS);
+    }
+}
+
+macro_rules! at_each_step {
+    ($($test:ident = $step:literal;)+) => {
+        $(#[tokio::test(flavor = "multi_thread")]
+        async fn $test() {
+            dies_at($step, On::Postgres, false).await;
+        })+
+
+        mod with_offsets {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $test() {
+                super::dies_at($step, super::On::Postgres, true).await;
+            })+
+        }
+
+        mod on_mariadb {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $test() {
+                super::dies_at($step, super::On::Mariadb, false).await;
+            })+
+        }
+
+        mod on_sqlite {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $test() {
+                super::dies_at($step, super::On::Sqlite, false).await;
+            })+
+        }
+
+        pub(crate) const TESTED: &[&str] = &[$($step,)+];
+    };
+}
+
+at_each_step! {
+    after_the_claim = "consumer::claimed";
+    after_the_handler = "consumer::handled";
+    before_commit = "consumer::committing";
+    after_commit = "consumer::committed";
+    after_parking = "consumer::parked";
+    before_committing_offsets = "consumer::committing_offsets";
+    after_committing_offsets = "consumer::offsets_committed";
+}
+
+/// It is recognised, runs alone, and is dead-lettered; everything else is processed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_that_kills_its_process_is_found() {
+    let Some(bed) = Bed::on_postgres(1).await else { return };
+    let place = &bed.place;
+    place.send(numbers(0..RECORDS));
+    let script = Script { place: place.clone(), has_offsets: false, crash_at: None, poison: Some(13), refused: None };
+    let mut deaths = 0;
+    while !script.spawn().wait_for_exit().await.success() {
+        deaths += 1;
+        assert!(deaths < 10, "it is not found");
+    }
+    assert_eq!(deaths, 4, "two to suspect it, and two to be sure");
+    let parked = place.parked();
+    assert_eq!((parked.len(), parked[0].offset), (1, 13));
+    assert!(parked[0].error.contains("the process ended 2 times"), "{parked:?}");
+    let mut numbers: Vec<i32> = place.effects().iter().map(|effect| effect.number).collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, (0..RECORDS).filter(|number| *number != 13).collect::<Vec<_>>());
+}
