@@ -124,7 +124,6 @@ impl Buffer {
     }
 
     /// The COMMIT announced next is sent together with `statements` before it.
-    #[cfg(any(test, all(feature = "async", feature = "postgres")))]
     pub(super) fn expect_statements_before_commit(&mut self, statements: usize) {
         self.statements_before_commit = statements;
     }

@@ -125,7 +125,6 @@ pub(crate) fn announce_begin(conn: &mut impl Conn, depth: NonZeroU32) {
 
 /// Announces the COMMIT of the outermost transaction as a transaction manager does. `statements` are sent together with
 /// it and end before it.
-#[cfg(all(feature = "async", feature = "postgres"))]
 pub(crate) fn announce_commit(conn: &mut impl Conn, statements: usize) {
     let instrumentation = conn.instrumentation();
     if let Some(hook) = instrumentation.downcast_mut::<CommitHook>() {

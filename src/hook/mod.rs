@@ -18,11 +18,12 @@ mod tests;
 
 #[cfg(feature = "async")]
 pub(crate) use connection::AsyncConn;
-pub(crate) use connection::{
-    Conn, Depth, SyncConn, announce_begin, expect_probe, has_begun, hold_until_commit, is_deadlocked, statements,
-};
 #[cfg(all(feature = "async", feature = "postgres"))]
-pub(crate) use connection::{announce_commit, announce_rollback};
+pub(crate) use connection::announce_rollback;
+pub(crate) use connection::{
+    Conn, Depth, SyncConn, announce_begin, announce_commit, expect_probe, has_begun, hold_until_commit, is_deadlocked,
+    statements,
+};
 pub(crate) use pending::{Pending, RecordedMessage, TestRecorder, deliver};
 
 use std::fmt;
@@ -31,6 +32,7 @@ use diesel::connection::{Instrumentation, InstrumentationEvent};
 use diesel::result::{DatabaseErrorKind, Error};
 
 use self::buffer::{Buffer, StatementResult};
+use crate::enqueue::CHECKED_COMMITS;
 
 /// The commit hook of one connection.
 ///
@@ -103,7 +105,7 @@ impl Instrumentation for CommitHook {
             InstrumentationEvent::BeginTransaction { depth, .. } => self.buffer.begin(depth.get()),
             InstrumentationEvent::CommitTransaction { depth, .. } => self.buffer.commit(depth.get()),
             InstrumentationEvent::RollbackTransaction { depth, .. } => self.buffer.roll_back(depth.get()),
-            InstrumentationEvent::StartQuery { query, .. } => self.buffer.start(|| query.to_string() == "COMMIT"),
+            InstrumentationEvent::StartQuery { query, .. } => self.buffer.start(|| is_commit(&query.to_string())),
             InstrumentationEvent::FinishQuery { error, .. } => {
                 if error.is_some_and(is_deadlock) {
                     self.buffer.deadlock();
@@ -120,6 +122,11 @@ impl Instrumentation for CommitHook {
             chained.on_connection_event(event);
         }
     }
+}
+
+/// Whether this text is a COMMIT alone, or one that fails where it could keep nothing.
+fn is_commit(text: &str) -> bool {
+    text == "COMMIT" || CHECKED_COMMITS.contains(&text)
 }
 
 /// Whether a COMMIT that ended with `error` may still have happened, for instance if the connection broke after it. No

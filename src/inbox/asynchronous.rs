@@ -16,8 +16,7 @@ use super::{Claim, Inbox, InboxError, InboxKey, Once};
 use crate::enqueue::AsyncOutboxBackend;
 use crate::hook::{AsyncConn, Depth};
 use crate::limits::{CLAIM_ATTEMPTS_MAX, CLAIM_ROWS_MAX};
-use crate::outbox::commit_async::commit_async;
-use crate::outbox::transaction::{AsyncFunc, TransactionConnection};
+use crate::outbox::transaction::{AsyncFunc, TransactionConnection, commit_checked_async, install_hook_if_needed};
 use crate::outbox::write::error_after_rollback;
 
 /// Boxed, because rustc cannot yet prove that a future which holds the closure's own is `Send` (rust-lang/rust#100013).
@@ -91,7 +90,7 @@ impl Inbox {
                 };
                 let error = match ended {
                     Attempt::Ended(Ok(once)) => {
-                        commit_async(conn).await?;
+                        commit_checked_async(conn).await.map_err(|error| self.not_committed(error))?;
                         return Ok(once);
                     }
                     Attempt::Ended(Err(error)) => {
@@ -122,6 +121,7 @@ impl Inbox {
         {
             return self.begin_with_claim(conn, key).await;
         }
+        install_hook_if_needed::<C::Backend>(&mut AsyncConn(conn));
         C::TransactionManager::begin_transaction(conn).await?;
         Ok(self.claim_async(conn, key).await)
     }
@@ -264,6 +264,7 @@ impl Inbox {
         M: Sync,
         E: From<InboxError> + From<Error> + Send,
     {
+        install_hook_if_needed::<C::Backend>(&mut AsyncConn(conn));
         C::TransactionManager::begin_transaction(conn).await?;
         let handled = match self.claim_all_async(conn, wanted).await {
             Ok(claims) => {
@@ -274,7 +275,7 @@ impl Inbox {
         };
         match handled {
             Ok(claims) => {
-                commit_async(conn).await?;
+                commit_checked_async(conn).await.map_err(|error| self.not_committed(error))?;
                 Ok(claims)
             }
             Err(error) => Err(error_after_rollback(error, C::TransactionManager::rollback_transaction(conn).await)),
@@ -297,6 +298,7 @@ impl Inbox {
     {
         let mut attempt = 1;
         loop {
+            install_hook_if_needed::<C::Backend>(&mut AsyncConn(conn));
             C::TransactionManager::begin_transaction(conn).await?;
             let claimed = self.claim_async(conn, key).await;
             let is_conflict = claimed.as_ref().is_err_and(InboxError::is_retriable);
@@ -307,7 +309,7 @@ impl Inbox {
             };
             match handled {
                 Ok(once) => {
-                    commit_async(conn).await?;
+                    commit_checked_async(conn).await.map_err(|error| self.not_committed(error))?;
                     return Ok(once);
                 }
                 Err(error) => {

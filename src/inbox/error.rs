@@ -54,6 +54,17 @@ pub enum InboxError {
         /// The consumer's name.
         consumer: String,
     },
+    /// The handler returned `Ok` after one of its statements had failed. PostgreSQL keeps nothing of such a transaction, and answers "ok" to
+    /// its COMMIT.
+    #[error(
+        "the handler of consumer {consumer:?} returned Ok although one of its statements had failed, so nothing of its transaction could be \
+         kept, and it was rolled back: let the handler return the statement's error; if the statement may fail, run it inside \
+         `conn.transaction(..)` in the handler"
+    )]
+    TransactionAborted {
+        /// The consumer's name.
+        consumer: String,
+    },
     /// The row that says from when on entries are kept is gone.
     #[error(
         "the table {table} has no row, so nobody knows which messages are too old: insert it again, as the migration 0000inbox01_entries does"

@@ -7,6 +7,7 @@ use super::{Claim, Inbox, InboxError, InboxKey, Once};
 use crate::enqueue::OutboxBackend;
 use crate::hook::{Depth, SyncConn};
 use crate::limits::{CLAIM_ATTEMPTS_MAX, CLAIM_ROWS_MAX};
+use crate::outbox::transaction::{commit_checked, install_hook_if_needed};
 use crate::outbox::write::error_after_rollback;
 
 /// How an attempt ended before its handler ran.
@@ -29,7 +30,8 @@ impl Inbox {
     ///
     /// # Errors
     /// Returns what `handler` returns, or the database's error. Returns [`InboxError::TooOld`] if the message is older than what is kept;
-    /// then the handler does not run.
+    /// then the handler does not run. Returns [`InboxError::TransactionAborted`] or [`InboxError::TransactionLost`] if the handler
+    /// returned `Ok` although an error had ended its transaction.
     ///
     /// If the database rolls back the claim because of other transactions, it is tried again, up to eight times. The handler has not
     /// run then. If the handler or COMMIT fails like this, it is the caller's to try again: [`InboxError::is_retriable`] tells.
@@ -48,10 +50,11 @@ impl Inbox {
         let attempts_max = if Depth::of(&mut SyncConn(conn))?.depth == 0 { CLAIM_ATTEMPTS_MAX } else { 1 };
         let mut attempt = 1;
         loop {
+            install_hook_if_needed::<C::Backend>(&mut SyncConn(conn));
             C::TransactionManager::begin_transaction(conn)?;
             let error = match self.attempt(conn, key, &mut handler) {
                 Attempt::Ended(Ok(once)) => {
-                    C::TransactionManager::commit_transaction(conn)?;
+                    commit_checked(conn).map_err(|error| self.not_committed(error))?;
                     return Ok(once);
                 }
                 Attempt::Ended(Err(error)) => {
@@ -202,17 +205,42 @@ impl Inbox {
         self.check_no_transaction(&mut SyncConn(conn), "once_many")?;
         if messages.len() > 1 {
             let wanted = Wanted::new(messages.iter().map(|(id, _)| id.clone().into()));
-            let handled = conn.transaction(|conn| {
-                let claims = self.claim_all(conn, &wanted)?;
-                let new = new_of(messages, &claims);
-                if new.is_empty() { Ok(claims) } else { handler(conn, &new).map(|()| claims) }
-            });
-            if let Ok::<_, E>(claims) = handled {
+            if let Ok::<_, E>(claims) = self.handle_all(conn, &wanted, messages, &mut handler) {
                 return Ok(claims.into_iter().map(|claim| Ok(once(claim))).collect());
             }
         }
         let single = |(id, message): &(K, M)| self.once(conn, id.clone(), |conn| handler(conn, &[message]));
         Ok(messages.iter().map(single).collect())
+    }
+
+    fn handle_all<C, K, M, E>(
+        &self,
+        conn: &mut C,
+        wanted: &Wanted,
+        messages: &[(K, M)],
+        handler: &mut impl FnMut(&mut C, &[&M]) -> Result<(), E>,
+    ) -> Result<Vec<Claim>, E>
+    where
+        C: Connection,
+        C::Backend: OutboxBackend<C>,
+        E: From<InboxError> + From<Error>,
+    {
+        install_hook_if_needed::<C::Backend>(&mut SyncConn(conn));
+        C::TransactionManager::begin_transaction(conn)?;
+        let handled = match self.claim_all(conn, wanted) {
+            Ok(claims) => {
+                let new = new_of(messages, &claims);
+                if new.is_empty() { Ok(claims) } else { handler(conn, &new).map(|()| claims) }
+            }
+            Err(error) => Err(error.into()),
+        };
+        match handled {
+            Ok(claims) => {
+                commit_checked(conn).map_err(|error| self.not_committed(error))?;
+                Ok(claims)
+            }
+            Err(error) => Err(error_after_rollback(error, C::TransactionManager::rollback_transaction(conn))),
+        }
     }
 }
 

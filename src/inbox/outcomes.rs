@@ -6,6 +6,7 @@ use super::claims::{ClaimAnswer, ClaimedKeys};
 use super::{Claim, Inbox, InboxError, InboxKey};
 use crate::enqueue::Dialect;
 use crate::hook::{Conn, Depth};
+use crate::outbox::transaction::CommitError;
 
 /// What is claimed together, in the caller's order, and without repetitions in the statement's.
 pub(super) struct Wanted {
@@ -57,6 +58,16 @@ impl Inbox {
             return InboxError::TransactionLost { consumer: self.inner.consumer.clone() };
         }
         InboxError::Database(error)
+    }
+
+    /// What a failed COMMIT means.
+    pub(super) fn not_committed(&self, error: CommitError) -> InboxError {
+        let consumer = || self.inner.consumer.clone();
+        match error {
+            CommitError::Aborted => InboxError::TransactionAborted { consumer: consumer() },
+            CommitError::Lost => InboxError::TransactionLost { consumer: consumer() },
+            CommitError::Database(error) => InboxError::Database(error),
+        }
     }
 
     /// The outcome of each key, in the caller's order. A key that is there twice is new once.

@@ -36,6 +36,13 @@ fn without_schema(table: &str) -> &str {
     table.rsplit('.').next().unwrap_or_default()
 }
 
+/// Every text of [`Dialect::CHECKED_COMMIT`].
+pub(crate) const CHECKED_COMMITS: &[&str] = &[
+    "SELECT 1; COMMIT",
+    // An overflow, which is an error in every SQL mode. Not DO, which ignores errors.
+    "SELECT /*M! IF(~0 + (1 - @@in_transaction), */ 0 /*M! , NULL) */; COMMIT",
+];
+
 /// Messages for one statement.
 #[derive(Debug, Clone, Copy)]
 pub struct Insertion<'a> {
@@ -106,6 +113,11 @@ pub trait Dialect {
     /// Whether a failed statement ends its transaction: only a rollback is possible then.
     #[doc(hidden)]
     const ERRORS_END_TRANSACTION: bool = false;
+
+    /// COMMIT behind a statement that fails where COMMIT alone would succeed and keep nothing: a failed statement was ignored, or the
+    /// transaction is already over. `None` if COMMIT fails by itself.
+    #[doc(hidden)]
+    const CHECKED_COMMIT: Option<&'static str> = None;
 
     /// Whether a connection can tell that one of its rows is committed, even if the row's transaction may still be open on it.
     #[doc(hidden)]

@@ -59,13 +59,13 @@ impl Begin {
 
 /// By the type's name: `TypeId` requires `'static`, which connections with a lifetime are not. An unknown name only
 /// costs a round trip.
-fn is_diesel_manager(manager: &str, diesel_manager: &str) -> bool {
+pub(super) fn is_diesel_manager(manager: &str, diesel_manager: &str) -> bool {
     let inner = manager.strip_prefix("diesel::r2d2::PoolTransactionManager<").and_then(|name| name.strip_suffix('>'));
     inner.unwrap_or(manager) == diesel_manager
 }
 
 /// The hook must observe a deadlock if the database does not report it later.
-pub(super) fn install_hook_if_needed<B: Dialect>(conn: &mut impl Conn) {
+pub(crate) fn install_hook_if_needed<B: Dialect>(conn: &mut impl Conn) {
     if B::DEADLOCK_ENDS_TRANSACTION {
         statements(conn);
     }

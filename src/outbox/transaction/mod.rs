@@ -9,6 +9,9 @@ mod begin;
 #[cfg(feature = "async")]
 mod begin_async;
 mod buffered;
+mod checked_commit;
+#[cfg(feature = "async")]
+mod checked_commit_async;
 #[cfg(feature = "async")]
 mod connection_async;
 mod connection_sync;
@@ -22,6 +25,10 @@ mod run_sync;
 
 #[cfg(all(feature = "async", feature = "postgres"))]
 pub(crate) use begin::Begin;
+pub(crate) use begin::install_hook_if_needed;
+pub(crate) use checked_commit::{CommitError, commit_checked};
+#[cfg(feature = "async")]
+pub(crate) use checked_commit_async::commit_checked_async;
 #[cfg(feature = "async")]
 pub use connection_async::AsyncTransaction;
 pub use connection_sync::Transaction;

@@ -56,6 +56,8 @@ pub(super) trait Node: Sized + Send {
         keys: &[InboxKey],
         fails: Fails<'_>,
     ) -> Result<Vec<Result<Once<()>, Failed>>, InboxError>;
+    /// The handler also runs these statements and ignores their errors, in each call for `keys.len()` messages.
+    fn ignoring(&mut self, inbox: &Inbox, keys: &[InboxKey], statements: &[&str]) -> Vec<Result<Once<()>, Failed>>;
     fn prune(&mut self, inbox: &Inbox) -> Result<Pruned, InboxError>;
 }
 
@@ -115,6 +117,20 @@ where
             conn.batch_execute(&effects(inbox, keys))?;
             if keys.iter().any(|key| fails(key)) { Err(Failed::OnPurpose) } else { Ok(()) }
         })
+    }
+    fn ignoring(&mut self, inbox: &Inbox, keys: &[InboxKey], statements: &[&str]) -> Vec<Result<Once<()>, Failed>> {
+        let handle = |conn: &mut C, handled: &[&InboxKey]| {
+            conn.batch_execute(&effects(inbox, handled))?;
+            if handled.len() == keys.len() {
+                statements.iter().for_each(|statement| drop(conn.batch_execute(statement)));
+            }
+            Ok::<_, Failed>(())
+        };
+        if let [key] = keys {
+            return vec![inbox.once(&mut self.0, *key, |conn| handle(conn, &[key]))];
+        }
+        let messages: Vec<_> = keys.iter().map(|key| (*key, *key)).collect();
+        inbox.once_many(&mut self.0, &messages, handle).expect("outside a transaction")
     }
     fn prune(&mut self, inbox: &Inbox) -> Result<Pruned, InboxError> {
         inbox.prune(&mut self.0)
@@ -211,6 +227,34 @@ where
                 if fails { Err(Failed::OnPurpose) } else { Ok(()) }
             })
         }))
+    }
+    fn ignoring(&mut self, inbox: &Inbox, keys: &[InboxKey], statements: &[&str]) -> Vec<Result<Once<()>, Failed>> {
+        let (runtime, conn) = self.split();
+        if let [key] = keys {
+            return vec![runtime.block_on(inbox.once_async(conn, *key, async |conn: &mut C| {
+                conn.batch_execute(&effects(inbox, &[key])).await?;
+                for statement in statements {
+                    drop(conn.batch_execute(statement).await);
+                }
+                Ok(())
+            }))];
+        }
+        let messages: Vec<_> = keys.iter().map(|key| (*key, *key)).collect();
+        let handled = runtime.block_on(inbox.once_many_async(conn, &messages, |conn, handled| {
+            let sql = effects(inbox, handled);
+            let statements: Vec<String> = match handled.len() == keys.len() {
+                true => statements.iter().map(|statement| (*statement).to_owned()).collect(),
+                false => Vec::new(),
+            };
+            Box::pin(async move {
+                conn.batch_execute(&sql).await?;
+                for statement in statements {
+                    drop(conn.batch_execute(&statement).await);
+                }
+                Ok(())
+            })
+        }));
+        handled.expect("outside a transaction")
     }
     fn prune(&mut self, inbox: &Inbox) -> Result<Pruned, InboxError> {
         let (runtime, conn) = self.split();

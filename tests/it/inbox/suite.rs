@@ -2,6 +2,7 @@
 
 mod batches;
 mod concurrent;
+mod ignored;
 mod retention;
 mod single;
 

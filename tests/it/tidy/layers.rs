@@ -150,6 +150,8 @@ pub(super) const LAYERS: &[Layer] = &[
             "outbox::transaction::inner_connection",
             "outbox::transaction::begin",
             "outbox::transaction::begin_async",
+            "outbox::transaction::checked_commit",
+            "outbox::transaction::checked_commit_async",
             "outbox::transaction::pipeline",
             "outbox::transaction::run_sync",
             "outbox::transaction::run_async",
