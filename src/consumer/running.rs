@@ -3,6 +3,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use super::lookups::Lookups;
 use super::options::Options;
 use super::runner::Runner;
 use super::shared::Shared;
@@ -11,6 +12,7 @@ use super::status::{ConsumerReport, ConsumerStatus};
 use super::worker::{MakeWorker, work};
 use crate::events::log_event;
 use crate::limits::{CONSUMER_CLOSE_TIMEOUT, SHUTDOWN_GRACE_MAX};
+use crate::panic_guard::catch_panic;
 
 /// A running consumer, on threads of its own.
 ///
@@ -32,13 +34,18 @@ impl RunningConsumer {
         }
         let (report, ended) = mpsc::channel();
         let (made, result) = mpsc::channel();
-        let (of_loop, worker) = (Arc::clone(&shared), make_worker());
+        let (of_loop, lookups) = (Arc::clone(&shared), Lookups::new(Arc::clone(make_worker)));
         spawn("outbox-consumer", move || {
             let _end = EndWorkers(Arc::clone(&of_loop));
             match make_source(Arc::clone(&of_loop) as Arc<_>) {
                 Ok(source) => {
                     drop(made.send(Ok(())));
-                    Runner::new(Arc::clone(&of_loop), source, worker).run(&report);
+                    let consumer = of_loop.options.consumer.to_string();
+                    let runner = Runner::new(Arc::clone(&of_loop), source, lookups);
+                    if catch_panic("consumer_loop", &consumer, || runner.run(&report)).is_none() {
+                        of_loop.note_panic();
+                        log_event!(CONSUMER_PANICKED, consumer);
+                    }
                 }
                 Err(error) => drop(made.send(Err(error.to_string()))),
             }
@@ -52,11 +59,13 @@ impl RunningConsumer {
 
     /// How it is.
     pub fn status(&self) -> ConsumerStatus {
+        let has_panicked = self.shared.has_panicked();
         self.shared.with(|engine| ConsumerStatus {
             partitions: engine.ids().len(),
             unprocessed: engine.rows(),
             running: engine.running(),
             is_database_away: engine.is_database_away(),
+            has_panicked,
         })
     }
 
