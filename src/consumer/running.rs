@@ -115,3 +115,99 @@ impl fmt::Debug for RunningConsumer {
         f.debug_struct("RunningConsumer").field("status", &self.status()).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::consumer::engine::{Commit, Job, LaneKey, Outcome, Replay};
+    use crate::consumer::record::{PartitionId, Record};
+    use crate::consumer::source::{Position, Source, SourceError};
+    use crate::consumer::worker::{Opened, Worker};
+    use crate::store::StoreError;
+
+    /// A client and a database that nothing should be asked of.
+    struct Nothing;
+
+    impl Source for Nothing {
+        fn poll(&mut self, _within: Duration) -> Result<Option<Record>, SourceError> {
+            panic!("of this test")
+        }
+
+        fn take_out_of_range(&mut self) -> bool {
+            unimplemented!()
+        }
+
+        fn take_assigned(&mut self) -> Vec<PartitionId> {
+            unimplemented!()
+        }
+
+        fn is_assigned(&self, _id: &PartitionId) -> bool {
+            unimplemented!()
+        }
+
+        fn position(&mut self, _id: &PartitionId) -> Result<Position, SourceError> {
+            unimplemented!()
+        }
+
+        fn start(&mut self, _id: &PartitionId, _offset: i64) -> Result<(), SourceError> {
+            unimplemented!()
+        }
+
+        fn stop(&mut self, _id: &PartitionId) -> Result<(), SourceError> {
+            unimplemented!()
+        }
+
+        fn pause(&mut self, _ids: &[PartitionId]) -> Result<(), SourceError> {
+            unimplemented!()
+        }
+
+        fn resume(&mut self, _ids: &[PartitionId]) -> Result<(), SourceError> {
+            unimplemented!()
+        }
+
+        fn commit(&mut self, _commits: &[Commit]) -> Result<(), SourceError> {
+            unimplemented!()
+        }
+
+        fn commit_and_wait(&mut self, _commits: &[Commit]) -> Result<(), SourceError> {
+            unimplemented!()
+        }
+
+        fn end(&mut self, _id: &PartitionId) -> Result<i64, SourceError> {
+            unimplemented!()
+        }
+    }
+
+    impl Worker for Nothing {
+        fn run(&mut self, _job: &Job) -> Outcome {
+            unimplemented!()
+        }
+
+        fn open(&mut self, _id: &PartitionId, _position: &Position) -> Result<Opened, StoreError> {
+            unimplemented!()
+        }
+
+        fn released(&mut self, _id: &PartitionId) -> Result<Vec<(LaneKey, Replay)>, StoreError> {
+            unimplemented!()
+        }
+
+        fn ping(&mut self) -> Result<(), StoreError> {
+            unimplemented!()
+        }
+
+        fn rest(&mut self) {}
+    }
+
+    #[test]
+    fn a_loop_that_panics_says_so() {
+        let make_worker: MakeWorker = Arc::new(|| Box::new(Nothing));
+        let options = Options::new("billing".into());
+        let consumer = RunningConsumer::start(options, Box::new(|_| Ok(Box::new(Nothing))), &make_worker);
+        let consumer = consumer.expect("it starts");
+        let ended = consumer.ended.lock().expect("no panic").recv_timeout(Duration::from_secs(60));
+        assert_eq!(ended, Err(mpsc::RecvTimeoutError::Disconnected), "it ended without a report");
+        assert!(consumer.status().has_panicked);
+        let report = consumer.shutdown(Duration::from_secs(60));
+        assert!(!report.is_clean(), "{report:?}");
+    }
+}
