@@ -54,7 +54,9 @@ fn main() -> Result<(), Failure> {
     let is_address_known = Arc::new(AtomicBool::new(false));
     let consumer = start(&kafka.bootstrap_servers(), &pool, Arc::clone(&is_address_known))?;
     let parked = ParkedRecords::new(GROUP);
-    until("three customers are billed", || Ok(invoices(&pool)?.len() == 30 && parked.list(&mut *pool.get()?, 0, 100)?.len() == 10))?;
+    until("three customers are billed", || {
+        Ok(invoices(&pool)?.len() == 30 && parked.list(&mut *pool.get()?, 0, 100)?.len() == 10)
+    })?;
     let waiting = parked.list(&mut *pool.get()?, 0, 100)?;
     println!("30 orders are billed once each. The others wait, in order: {}.", waiting[0].error);
 

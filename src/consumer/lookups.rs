@@ -81,7 +81,9 @@ impl Lookups {
             }
             Err(TryRecvError::Empty) if now < *asked_at + CONSUMER_LOOKUP_TIMEOUT => return None,
             Err(TryRecvError::Empty) => StoreError::TimedOut { after: CONSUMER_LOOKUP_TIMEOUT },
-            Err(TryRecvError::Disconnected) => StoreError::Unreachable("the consumer's thread for lookups ended".into()),
+            Err(TryRecvError::Disconnected) => {
+                StoreError::Unreachable("the consumer's thread for lookups ended".into())
+            }
         };
         self.thread = None;
         let (question, _) = self.asked.take()?;

@@ -245,7 +245,8 @@ impl Runner {
             return;
         }
         self.released_at = Instant::now() + CONSUMER_RELEASED_POLL_INTERVAL;
-        let parked = self.shared.with(|engine| if engine.is_database_away() { Vec::new() } else { engine.with_parked() });
+        let parked =
+            self.shared.with(|engine| if engine.is_database_away() { Vec::new() } else { engine.with_parked() });
         if !parked.is_empty() {
             self.lookups.ask(Question::Released(parked), Instant::now());
         }

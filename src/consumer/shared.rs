@@ -34,7 +34,8 @@ struct State {
 
 impl Shared {
     pub(crate) fn new(options: Arc<Options>) -> Self {
-        let state = State { engine: Engine::new(Arc::clone(&options)), stop: None, is_over: false, has_panicked: false };
+        let state =
+            State { engine: Engine::new(Arc::clone(&options)), stop: None, is_over: false, has_panicked: false };
         Self {
             options,
             state: Mutex::new(state),

@@ -7,6 +7,7 @@ use super::engine::{Job, LaneKey, Outcome, Replay};
 use super::record::PartitionId;
 use super::shared::Shared;
 use super::source::Position;
+use crate::panic_guard::catch_panic;
 use crate::store::StoreError;
 
 /// A connection to the database, with the handler.
@@ -44,7 +45,8 @@ pub(crate) type MakeWorker = Arc<dyn Fn() -> Box<dyn Worker> + Send + Sync>;
 pub(crate) fn work(shared: &Shared, mut worker: Box<dyn Worker>) {
     while let Some(job) = shared.take(|| worker.rest()) {
         let began = std::time::Instant::now();
-        let outcome = worker.run(&job);
+        let outcome = catch_panic("consumer_worker", &job.token.partition.topic, || worker.run(&job));
+        let outcome = outcome.unwrap_or_else(|| Outcome::Postponed("a worker panicked: the log has the panic".to_owned()));
         shared.complete(&job, outcome, began.elapsed());
     }
 }

@@ -61,12 +61,15 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
         match DB::SYNTAX.database {
             "postgres" => {
                 self.link.begin().await?;
-                self.link.batch(&format!("SET LOCAL lock_timeout = {ms}; SET LOCAL statement_timeout = {}", 2 * ms)).await
+                self.link
+                    .batch(&format!("SET LOCAL lock_timeout = {ms}; SET LOCAL statement_timeout = {}", 2 * ms))
+                    .await
             }
             "mysql" => {
                 let keep = "SET @outbox_lock_wait = @@lock_wait_timeout, @outbox_row_wait = @@innodb_lock_wait_timeout";
                 self.link.batch(keep).await?;
-                let bound = format!("SET SESSION lock_wait_timeout = {seconds}, SESSION innodb_lock_wait_timeout = {seconds}");
+                let bound =
+                    format!("SET SESSION lock_wait_timeout = {seconds}, SESSION innodb_lock_wait_timeout = {seconds}");
                 self.link.batch(&bound).await
             }
             // SQLite waits for as long as its `busy_timeout` says.
@@ -85,7 +88,9 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
         match ended {
             Ok(()) => Ok(value),
             Err(CommitError::Database(error)) => Err(self.discarded(store_error(error))),
-            Err(CommitError::Aborted | CommitError::Lost) => Err(self.discarded(store_error(Error::BrokenTransactionManager))),
+            Err(CommitError::Aborted | CommitError::Lost) => {
+                Err(self.discarded(store_error(Error::BrokenTransactionManager)))
+            }
         }
     }
 
@@ -139,7 +144,8 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
             "the stored offset {stored} of {id} is beyond the partition's end {}, so the topic was made anew or lost records",
             position.end
         );
-        let remedy = "set next_offset in outbox_consumer_offsets to where to go on: 0 for a new topic, otherwise the end";
+        let remedy =
+            "set next_offset in outbox_consumer_offsets to where to go on: 0 for a new topic, otherwise the end";
         Err(StoreError::Schema(SchemaProblem::Setting { found, remedy }))
     }
 }

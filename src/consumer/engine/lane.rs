@@ -68,7 +68,14 @@ pub(super) struct Lane {
 
 impl Lane {
     pub(super) fn new() -> Self {
-        Self { queue: VecDeque::new(), state: LaneState::Ready, failures: 0, conflicts: 0, postponed: 0, step: Step::Handle }
+        Self {
+            queue: VecDeque::new(),
+            state: LaneState::Ready,
+            failures: 0,
+            conflicts: 0,
+            postponed: 0,
+            step: Step::Handle,
+        }
     }
 
     /// Removes the first entry, and turns to the next one.

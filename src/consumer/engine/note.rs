@@ -71,7 +71,17 @@ mod tests {
 
     #[test]
     fn what_others_wrote_is_no_unclean_end() {
-        for text in ["", "outbox", "outbox:", "outbox:x::1", "outbox:1", "outbox:1:", "outbox:1:a@b:1", "outbox:1:2:1", "by hand"] {
+        for text in [
+            "",
+            "outbox",
+            "outbox:",
+            "outbox:x::1",
+            "outbox:1",
+            "outbox:1:",
+            "outbox:1:a@b:1",
+            "outbox:1:2:1",
+            "by hand",
+        ] {
             assert_eq!(Note::parse(text), Note::default(), "{text}");
         }
     }

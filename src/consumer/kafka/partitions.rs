@@ -4,9 +4,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use rdkafka::topic_partition_list::{TopicPartitionList, TopicPartitionListElem};
 use rdkafka::error::KafkaResult;
 use rdkafka::message::{BorrowedMessage, Message as _};
+use rdkafka::topic_partition_list::{TopicPartitionList, TopicPartitionListElem};
 
 use crate::consumer::engine::Commit;
 use crate::consumer::record::{PartitionId, Record};

@@ -39,7 +39,14 @@ async fn a_consumers_process_ends_by_itself() {
     }
     let Some(bed) = Bed::on_postgres(2).await else { return };
     bed.place.send(numbers(0..RECORDS));
-    let script = Script { place: bed.place.clone(), has_offsets: false, crash_at: None, poison: None, refused: None, replays: false };
+    let script = Script {
+        place: bed.place.clone(),
+        has_offsets: false,
+        crash_at: None,
+        poison: None,
+        refused: None,
+        replays: false,
+    };
     assert!(script.spawn().wait_for_exit().await.success());
     bed.place.assert_once_in_order(RECORDS);
 }
@@ -62,9 +69,7 @@ fn run(script: Script) {
     });
     place.wait_until_consumed();
     if replays {
-        wait_until("nothing is released", || {
-            place.count("SELECT count(*) FROM outbox_parked WHERE released = 1") == 0
-        });
+        wait_until("nothing is released", || place.count("SELECT count(*) FROM outbox_parked WHERE released = 1") == 0);
     }
     assert!(consumer.shutdown(DEADLINE).is_clean());
 }
@@ -138,7 +143,14 @@ async fn a_record_that_kills_its_process_is_found() {
     let Some(bed) = Bed::on_postgres(1).await else { return };
     let place = &bed.place;
     place.send(numbers(0..RECORDS));
-    let script = Script { place: place.clone(), has_offsets: false, crash_at: None, poison: Some(13), refused: None, replays: false };
+    let script = Script {
+        place: place.clone(),
+        has_offsets: false,
+        crash_at: None,
+        poison: Some(13),
+        refused: None,
+        replays: false,
+    };
     let mut deaths = 0;
     while !script.spawn().wait_for_exit().await.success() {
         deaths += 1;
@@ -159,8 +171,14 @@ async fn a_released_record_that_kills_its_process_is_not_replayed_again() {
     let Some(bed) = Bed::on_postgres(1).await else { return };
     let place = &bed.place;
     place.send(numbers(0..RECORDS));
-    let script =
-        |poison, refused| Script { place: place.clone(), has_offsets: false, crash_at: None, poison, refused, replays: true };
+    let script = |poison, refused| Script {
+        place: place.clone(),
+        has_offsets: false,
+        crash_at: None,
+        poison,
+        refused,
+        replays: true,
+    };
     assert!(script(None, Some(13)).spawn().wait_for_exit().await.success());
     place.release(13);
     assert!(!script(Some(13), None).spawn().wait_for_exit().await.success(), "it kills the process");

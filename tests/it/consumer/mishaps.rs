@@ -18,8 +18,7 @@ async fn is_an_attempt(on: On, act: fn() -> Act, says: &str) {
         assert_eq!(number(record), 3);
         of_hook.fetch_add(1, Ordering::SeqCst);
     });
-    let consumer =
-        place.start_acting(consumer, move |record| if number(record) == 3 { act() } else { Act::Write });
+    let consumer = place.start_acting(consumer, move |record| if number(record) == 3 { act() } else { Act::Write });
     place.wait_until_consumed();
     let parked = place.parked();
     assert!(parked.len() == 1 && parked[0].offset == 3 && parked[0].error.contains(says), "{parked:?}");
@@ -63,8 +62,7 @@ async fn a_handler_that_commits_is_told_so() {
         assert!(error.to_string().contains("neither commit it nor roll it back"), "{error}");
         of_hook.fetch_add(1, Ordering::SeqCst);
     });
-    let consumer =
-        place.start_acting(consumer, |record| if number(record) == 3 { Act::Commit } else { Act::Write });
+    let consumer = place.start_acting(consumer, |record| if number(record) == 3 { Act::Commit } else { Act::Write });
     place.wait_until_consumed();
     place.assert_once_in_order(5);
     assert_eq!((attempts.load(Ordering::SeqCst), place.parked().len()), (1, 0));

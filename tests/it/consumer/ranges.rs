@@ -53,7 +53,8 @@ async fn beyond_the_end_it_waits_for_a_person() {
     place.send(numbers(0..10));
     store_offset(place, 1_000);
     // A backend whose connection is discarded reports at once what it read.
-    let scans = || place.count("SELECT seq_scan + idx_scan FROM pg_stat_user_tables WHERE relname = 'outbox_consumer_offsets'");
+    let scans =
+        || place.count("SELECT seq_scan + idx_scan FROM pg_stat_user_tables WHERE relname = 'outbox_consumer_offsets'");
     let before = scans();
     let consumer = place.start(place.consumer().progress(Progress::Offsets), |_| Ok(()));
     wait_until("it reads the offset several times", || scans() > before + 3);
