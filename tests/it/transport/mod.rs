@@ -1,7 +1,7 @@
 //! Transports, against the conformance suite and against what is particular to each.
 
 pub(crate) mod acl;
-mod broker;
+pub(crate) mod broker;
 #[cfg(feature = "_test")]
 mod conformance_coverage;
 #[cfg(feature = "_test")]
