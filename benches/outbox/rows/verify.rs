@@ -80,7 +80,10 @@ pub(crate) async fn run(plan: &Plan, env: &BenchEnv, leg_log: &mut LegLog) -> Re
         leg_log.leg("compare", cpu.stop()?, &leg)?;
         let Leg { sent, records, matched, lost, doubled, wrong, .. } = leg;
         ensure!((sent, records, matched) == (rows as u64, (rows - LOST + DOUBLED) as u64, (rows - LOST) as u64));
-        ensure!((lost, doubled, wrong) == (LOST as u64, DOUBLED as u64, 0), "{lost} lost, {doubled} doubled, {wrong} others");
+        ensure!(
+            (lost, doubled, wrong) == (LOST as u64, DOUBLED as u64, 0),
+            "{lost} lost, {doubled} doubled, {wrong} others"
+        );
         by_bare.push(leg.seconds / bare_seconds);
         peaks.push(leg.peak_mib);
     }
@@ -185,7 +188,7 @@ fn compare_in_process() -> Result<Leg> {
 pub(crate) async fn compare(env: &BenchEnv, topic: &str) -> Result<String> {
     let started = Instant::now();
     let outbox = Outbox::builder().topic(Topic::new(topic).keep_sent_days(30)).build().context("build the outbox")?;
-    let admin = outbox.admin(PostgresStore::connect(&env.postgres)?);
+    let admin = outbox.admin(PostgresStore::connect(env.postgres.as_str())?);
     let mut source = KafkaSource::new(&KafkaConfig::new(&env.kafka));
     let report = Verification::of(&admin, topic).run(&mut source, |_| {}).await.context("verify")?;
     let status = std::fs::read_to_string("/proc/self/status").context("read /proc/self/status")?;

@@ -35,8 +35,8 @@ fn read(path: &str) -> String {
 
 /// The first code block of docs/cdc.md in `language` with `part` in it.
 fn block(language: &str, part: &str) -> String {
-    let page = read("docs/cdc.md");
-    let mut blocks = page.split(&format!("```{language}\n")).skip(1).filter_map(|rest| rest.split("```").next());
+    let (page, fence) = (read("docs/cdc.md"), format!("```{language}\n"));
+    let mut blocks = page.split(&fence).skip(1).filter_map(|rest| rest.split("```").next());
     blocks.find(|block| block.contains(part)).expect("a code block of docs/cdc.md").to_owned()
 }
 

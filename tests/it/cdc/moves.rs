@@ -160,7 +160,7 @@ async fn to_debezium_and_back_nothing_is_lost_and_each_copy_is_explained() {
     let by_both = all[both_from..both_to].iter().filter(doubled).count();
     let after_return = all.iter().filter(doubled).filter(|id| left.contains(id)).count();
     let all_doubled = all.iter().filter(doubled).count();
-    println!(
+    eprintln!(
         "{} messages; sent twice: {by_both} while both ran, {after_return} of {} left rows",
         all.len(),
         left.len()

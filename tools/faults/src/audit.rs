@@ -10,7 +10,7 @@ use crate::consumer::Record;
 use crate::fault_log::FaultWindow;
 use crate::steady_state::SteadyState;
 use crate::truth::{Committed, DeadLetter, MessageName};
-use crate::wire::{AGED, FENCED, PLAIN};
+use crate::wire::{AGED, FENCED, ORDERED, PLAIN};
 
 mod steady_state;
 

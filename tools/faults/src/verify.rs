@@ -45,7 +45,7 @@ pub(crate) async fn disagreements(url: &str, bootstrap: &str, topic: Topic, is_s
     let outbox = Outbox::builder().topic(topic.keep_sent_days(1)).build().context("build the outbox")?;
     let admin = outbox.admin(PostgresStore::connect(url)?);
     let mut source = WithoutSender(KafkaSource::new(&KafkaConfig::new(bootstrap)));
-    let report = Verification::of(&admin, &name).run(&mut source, |_| {}).await.context("verify")?;
+    let report = Verification::of(&admin, name.as_str()).run(&mut source, |_| {}).await.context("verify")?;
     let compared = &report.compared;
     println!(
         "verified {name}: {} sent, {} records, {} match, {} doubled",
