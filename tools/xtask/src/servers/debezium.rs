@@ -1,7 +1,9 @@
 //! Debezium: a Kafka Connect worker in its own process, with the connector for PostgreSQL on its class path.
 
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::{env, fs};
 
 use anyhow::{Context, Result};
 
@@ -45,7 +47,7 @@ impl Debezium {
     }
 
     fn start_once(options: &Options) -> Result<Self> {
-        let jars = install::debezium_jars()?.join("*");
+        let jars = install::debezium_jars()?;
         let java = install::kafka_tools()?;
         let account = Account::current();
         let folder = Folder::new(None, "debezium", account)?;
@@ -54,7 +56,7 @@ impl Debezium {
         let classes = folder.path().join("classes");
         if !options.sources.is_empty() {
             let mut compiler = Command::new(&java);
-            compiler.args(["--module", "jdk.compiler/com.sun.tools.javac.Main", "-cp"]).arg(&jars);
+            compiler.args(["--module", "jdk.compiler/com.sun.tools.javac.Main", "-cp"]).arg(all_of(&jars)?);
             compiler.arg("-d").arg(&classes).args(&options.sources);
             run(&mut compiler).context("compile what Debezium loads")?;
         }
@@ -80,7 +82,7 @@ impl Debezium {
             format!("-Djava.io.tmpdir={home}"),
             format!("-Dlog4j2.configurationFile={}", log_config.display()),
             "-cp".to_owned(),
-            format!("{}:{}", jars.display(), classes.display()),
+            format!("{}:{}", jars.join("*").display(), classes.display()),
             "org.apache.kafka.connect.cli.ConnectStandalone".to_owned(),
             properties.display().to_string(),
         ];
@@ -101,6 +103,12 @@ impl Debezium {
     pub fn pid(&self) -> Option<u32> {
         self.server.as_ref().map(Server::id)
     }
+}
+
+/// A class path of the jars in a folder: only the JVM itself expands a `*`, the compiler does not.
+fn all_of(jars: &Path) -> Result<OsString> {
+    let jars = fs::read_dir(jars)?.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+    env::join_paths(jars).context("name the jars in a class path")
 }
 
 impl Drop for Debezium {
