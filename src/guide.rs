@@ -17,6 +17,7 @@ macro_rules! guides {
             /// [design]: https://github.com/diesel-outbox/diesel-outbox/blob/main/docs/internals/design.md
             /// [events]: crate::guide::events
             /// [faq]: crate::guide::faq
+            /// [fingerprints]: crate::guide::schemas#fingerprints
             /// [getting-started]: crate::guide::getting_started
             /// [guarantees]: crate::guide::guarantees
             /// [history]: crate::guide::history

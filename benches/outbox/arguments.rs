@@ -13,6 +13,7 @@ pub(crate) enum Row {
     Business,
     History,
     Traces,
+    CloudEvents,
     ByHand,
     Network,
     Drain,
@@ -38,10 +39,11 @@ pub(crate) enum Row {
 }
 
 impl Row {
-    const ALL: [(&str, Self); 25] = [
+    const ALL: [(&str, Self); 26] = [
         ("business", Self::Business),
         ("history", Self::History),
         ("traces", Self::Traces),
+        ("cloud-events", Self::CloudEvents),
         ("by-hand", Self::ByHand),
         ("network", Self::Network),
         ("drain", Self::Drain),

@@ -33,6 +33,7 @@ mod process;
 pub mod prometheus;
 pub mod rocketmq;
 mod rocketmq_wire;
+pub mod schema_registry;
 mod server_clock;
 
 pub use chromium::Chromium;
@@ -44,4 +45,5 @@ pub use pgbouncer::Pgbouncer;
 pub use postgres::Postgres;
 pub use prometheus::Prometheus;
 pub use rocketmq::Rocketmq;
+pub use schema_registry::SchemaRegistry;
 pub use server_clock::ServerClock;
