@@ -134,7 +134,11 @@ impl Client {
         Ok(url)
     }
 
-    async fn ask(&self, method: Method, url: Url, schema: Option<&str>) -> Result<Answer, SchemaProblem> {
+    async fn ask(&self, method: Method, mut url: Url, schema: Option<&str>) -> Result<Answer, SchemaProblem> {
+        if schema.is_some() {
+            // A schema that somebody registered by hand has its members in another order.
+            url.set_query(Some("normalize=true"));
+        }
         let mut request = self.http.request(method, url).header(ACCEPT, MEDIA_TYPE);
         request = match &self.login.login {
             Login::None => request,

@@ -18,8 +18,8 @@ pub const ROCKETMQ_VERSION: &str = "5.3.3";
 /// The release of Debezium that the benches compare with; passed to `debezium/pom.xml`.
 pub const DEBEZIUM_VERSION: &str = "3.6.1.Final";
 
-/// The release of Apicurio Registry that the tests run against; passed to `apicurio/pom.xml`.
-pub const APICURIO_VERSION: &str = "3.3.3";
+/// The release of Apicurio Registry that the tests run against; passed to `apicurio/pom.xml`. Later ones need Java 21.
+pub const APICURIO_VERSION: &str = "3.0.9";
 
 /// The variable with the folder of PostgreSQL's programs, if a run uses another major than the installed one.
 pub const POSTGRES_BINARIES: &str = "OUTBOX_TEST_POSTGRES_BINARIES";
@@ -249,15 +249,16 @@ pub(super) fn debezium_jars() -> Result<PathBuf, Unavailable> {
     DEBEZIUM_JARS.get(ServerKind::Kafka)
 }
 
-/// The folder with Apicurio's program; the first call on a machine fetches its archive through Maven.
+/// Apicurio's program; the first call on a machine fetches its archive through Maven.
 pub(super) fn apicurio() -> Result<PathBuf, Unavailable> {
     java(ServerKind::SchemaRegistry)?;
-    APICURIO.get_with(ServerKind::SchemaRegistry, |folder| {
+    let folder = APICURIO.get_with(ServerKind::SchemaRegistry, |folder| {
         APICURIO.fetch(folder)?;
         let archive = folder.join(format!("apicurio-registry-app-{APICURIO_VERSION}-all.tar.gz"));
         run(Command::new("tar").arg("-xzf").arg(&archive).arg("-C").arg(folder))?;
         std::fs::remove_file(&archive).with_context(|| format!("remove {}", archive.display()))
-    })
+    })?;
+    Ok(folder.join(format!("apicurio-registry-app-{APICURIO_VERSION}-runner.jar")))
 }
 
 const APICURIO: Jars =

@@ -36,7 +36,7 @@ impl SchemaRegistry {
     }
 
     fn start_once() -> Result<Self> {
-        let program = install::apicurio()?.join("quarkus-run.jar");
+        let program = install::apicurio()?;
         let java = install::java(install::ServerKind::SchemaRegistry)?;
         let folder = Folder::new(None, "schema-registry", Account::current())?;
         let mut this = Self { server: None, java, program, port: free_port()?, folder };
