@@ -13,6 +13,19 @@ use crate::Decode;
 ///
 /// Which shape a message has is in its header `outbox-fingerprint`, if the producer's outbox sends
 /// [fingerprints](diesel_outbox::OutboxBuilder::fingerprints).
+///
+/// Each old type must be convertible, or it does not compile:
+///
+/// ```compile_fail,E0277
+/// # use {diesel_outbox::OutboxMessage, diesel_outbox_codecs::Decoder};
+/// # #[derive(serde::Serialize, serde::Deserialize, OutboxMessage)]
+/// # #[outbox(topic = "orders")]
+/// # struct Old { order_id: i64 }
+/// # #[derive(serde::Serialize, serde::Deserialize, OutboxMessage)]
+/// # #[outbox(topic = "orders")]
+/// # struct New { order_id: i64, currency: String }
+/// Decoder::<New>::builder().upcast::<Old, New>().build();
+/// ```
 pub struct Decoder<T, C = Json> {
     old: Vec<OldShape>,
     is_lenient: bool,

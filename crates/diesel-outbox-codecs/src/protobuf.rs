@@ -22,6 +22,15 @@ use crate::Decode;
 /// assert_eq!(payload, [0x08, 42]);
 /// # Ok::<_, diesel_outbox::CodecError>(())
 /// ```
+///
+/// Only messages of prost compile:
+///
+/// ```compile_fail,E0277
+/// # use {diesel_outbox::OutboxMessage, diesel_outbox_codecs::Protobuf};
+/// #[derive(serde::Serialize, OutboxMessage)]
+/// #[outbox(topic = "orders", codec = Protobuf)]
+/// struct OrderPlaced { order_id: i64 }
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Protobuf;
 

@@ -18,6 +18,15 @@ use crate::Decode;
 /// Its schema's id must be known before: build [`AvroSchemas`](super::AvroSchemas) at start. Otherwise an outbox with the type as a
 /// [registered message](diesel_outbox::OutboxBuilder::message) is not built, and an enqueue fails.
 ///
+/// Without the schema, the event does not compile:
+///
+/// ```compile_fail,E0277
+/// # use {diesel_outbox::OutboxMessage, diesel_outbox_codecs::avro::Avro};
+/// #[derive(serde::Serialize, OutboxMessage)]
+/// #[outbox(topic = "orders", codec = Avro)]
+/// struct OrderPlaced { order_id: i64 }
+/// ```
+///
 /// A consumer decodes with it, too: a payload that another version of the type wrote is resolved by Avro's rules.
 #[derive(Debug)]
 pub struct Avro<R = DefaultRegistry>(PhantomData<fn() -> R>);

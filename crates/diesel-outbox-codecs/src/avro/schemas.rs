@@ -33,6 +33,7 @@ pub struct AvroSchemasBuilder<R = DefaultRegistry> {
     messages: Vec<Message>,
     names: SubjectNames,
     registers: bool,
+    older_max: usize,
     of: PhantomData<fn() -> R>,
 }
 
@@ -58,6 +59,7 @@ impl SchemaRegistry {
             messages: Vec::new(),
             names: SubjectNames::default(),
             registers: false,
+            older_max: 0,
             of: PhantomData,
         }
     }
@@ -95,6 +97,13 @@ impl<R: 'static> AvroSchemasBuilder<R> {
     /// and an application that is not meant to change the registry needs no right to.
     pub fn register(mut self) -> Self {
         self.registers = true;
+        self
+    }
+
+    /// Also fetches the latest `max` schemas of each subject. Then the dashboard and the command line show payloads that earlier versions
+    /// of the application wrote, and a consumer decodes them without [`fetch`](AvroSchemas::fetch). None by default: each is a request.
+    pub fn older_versions(mut self, max: usize) -> Self {
+        self.older_max = max;
         self
     }
 
@@ -148,6 +157,11 @@ impl<R: 'static> AvroSchemasBuilder<R> {
             true => client.register(&subject, name, &text).await?,
             false => client.look_up(&subject, name, &text).await?,
         };
+        if self.older_max > 0 {
+            for (id, text) in client.versions(&subject, self.older_max).await? {
+                insert::<R>(id, &text)?;
+            }
+        }
         let own = OwnSchema { id, schema, writer };
         table::insert_own(TypeId::of::<R>(), message.of, own).map_err(|known| SchemaProblem::OtherId {
             message: name,
@@ -173,12 +187,7 @@ impl<R: 'static> AvroSchemas<R> {
             return Ok(());
         }
         let text = self.client.by_id(id).await?;
-        let schema = Schema::parse_str(&text).map_err(|error| SchemaProblem::UnreadableSchema {
-            id,
-            error: error.to_string(),
-        })?;
-        table::insert_fetched::<R>(id, schema);
-        Ok(())
+        Ok(insert::<R>(id, &text)?)
     }
 
     /// The same on a thread without a runtime, as a consumer's loop has it.
@@ -191,6 +200,13 @@ impl<R: 'static> AvroSchemas<R> {
     pub fn fetch_blocking(&self, payload: &[u8]) -> Result<(), SchemaError> {
         block_on(self.fetch(payload))
     }
+}
+
+fn insert<R: 'static>(id: u32, text: &str) -> Result<(), SchemaProblem> {
+    let schema = Schema::parse_str(text);
+    let schema = schema.map_err(|error| SchemaProblem::UnreadableSchema { id, error: error.to_string() })?;
+    table::insert_fetched::<R>(id, schema);
+    Ok(())
 }
 
 fn block_on<T>(asks: impl Future<Output = Result<T, SchemaError>>) -> Result<T, SchemaError> {

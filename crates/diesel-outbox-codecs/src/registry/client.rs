@@ -47,6 +47,9 @@ struct Registered {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Stored {
+    /// Missing if it was asked for by its id.
+    #[serde(default)]
+    id: u32,
     schema: String,
     #[serde(default)]
     schema_type: Option<String>,
@@ -115,13 +118,22 @@ impl Client {
         if answer.status == StatusCode::NOT_FOUND && answer.refusal().error_code == SCHEMA_NOT_FOUND {
             return Err(SchemaProblem::UnknownId { id });
         }
-        let stored: Stored = answer.parsed(&format!("the schema {id}"))?;
-        let unreadable = |error: &str| Err(SchemaProblem::UnreadableSchema { id, error: error.to_owned() });
-        match stored.schema_type.as_deref() {
-            Some(other) if other != "AVRO" => unreadable(&format!("it is of the type {other}")),
-            _ if !stored.references.is_empty() => unreadable("it has references to other schemas"),
-            _ => Ok(stored.schema),
+        answer.parsed::<Stored>(&format!("the schema {id}"))?.avro(id)
+    }
+
+    /// The latest schemas of a subject, each with its id.
+    pub(crate) async fn versions(&self, subject: &str, max: usize) -> Result<Vec<(u32, String)>, SchemaProblem> {
+        let about = format!("the versions of the subject {subject:?}");
+        let answer = self.ask(Method::GET, self.path(&["subjects", subject, "versions"])?, None).await?;
+        let mut versions: Vec<u32> = answer.parsed(&about)?;
+        versions.sort_unstable();
+        let mut schemas = Vec::new();
+        for version in versions.into_iter().rev().take(max) {
+            let url = self.path(&["subjects", subject, "versions", &version.to_string()])?;
+            let stored: Stored = self.ask(Method::GET, url, None).await?.parsed(&about)?;
+            schemas.push((stored.id, stored.avro(stored.id)?));
         }
+        Ok(schemas)
     }
 
     /// A path below that of the registry.
@@ -186,6 +198,18 @@ impl Client {
     fn host(&self) -> String {
         let host = self.url.host_str().unwrap_or_default();
         self.url.port_or_known_default().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+    }
+}
+
+impl Stored {
+    /// The schema, if it is one of Avro that stands alone.
+    fn avro(&self, id: u32) -> Result<String, SchemaProblem> {
+        let unreadable = |error: &str| Err(SchemaProblem::UnreadableSchema { id, error: error.to_owned() });
+        match self.schema_type.as_deref() {
+            Some(other) if other != "AVRO" => unreadable(&format!("it is of the type {other}")),
+            _ if !self.references.is_empty() => unreadable("it has references to other schemas"),
+            _ => Ok(self.schema.clone()),
+        }
     }
 }
 

@@ -5,5 +5,5 @@ mod fake_registry;
 mod kafka;
 mod registry_answers;
 mod schema_registry;
+mod several_registries;
 mod shop;
-mod ui;

@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result};
 use apache_avro::AvroSchema;
-use diesel_outbox::codec::Codec as _;
+use diesel_outbox::codec::Codec;
 use diesel_outbox::transport::MemoryTransport;
 use diesel_outbox::{BuildProblem, EnqueueError, Outbox, OutboxMessage, Topic};
 use diesel_outbox_codecs::Decode as _;
@@ -90,6 +90,13 @@ fn schema_registry_is_asked_at_build_and_not_needed_afterwards() -> Result<()> {
     let read: v2::Order = Avro::<Consumer>::decode(&old)?;
     assert_eq!(read, v2::Order { id: 7, currency: "EUR".to_owned() });
 
+    // Version 2 is deployed: it shows what version 1 wrote.
+    struct Deployed;
+    assert!(<Avro<Deployed> as Codec<v2::Order>>::text(&old).is_err());
+    let deployed = registry.clone().schemas_of::<Deployed>().message::<v2::Order>().register().older_versions(10);
+    deployed.build_blocking()?;
+    assert_eq!(<Avro<Deployed> as Codec<v2::Order>>::text(&old)?, r#"{"id":7}"#);
+
     let shop = Shop::open(Outbox::builder().topic(Topic::new("orders")).message::<v1::Order>().build()?)?;
     server.kill9()?;
     let error = schemas().message::<v1::Order>().message::<v3::Order>().build_blocking().expect_err("it is away");
@@ -100,7 +107,7 @@ fn schema_registry_is_asked_at_build_and_not_needed_afterwards() -> Result<()> {
     let sent = broker.delivered();
     let payload = sent[0].payload.as_deref().context("a payload")?;
     assert_eq!((sent.len(), payload[0], payload.last()), (1, 0, Some(&16)), "the datum 8 is 16 in zigzag");
-    assert_eq!(<Avro<Producers> as diesel_outbox::codec::Codec<v1::Order>>::text(payload)?, r#"{"id":8}"#);
+    assert_eq!(<Avro<Producers> as Codec<v1::Order>>::text(payload)?, r#"{"id":8}"#);
     consumer.fetch_blocking(&old).context("it is cached")?;
 
     let refused = shop.enqueue(&v2::Order { id: 9, currency: "EUR".to_owned() }).expect_err("its id is not known");
