@@ -33,7 +33,6 @@ pub struct Decoder<T, C = Json> {
 }
 
 /// Configures and builds a [`Decoder`]. From [`Decoder::builder`].
-#[derive(Debug)]
 #[must_use = "a decoder is there only after `build`"]
 pub struct DecoderBuilder<T, C = Json> {
     decoder: Decoder<T, C>,
@@ -88,7 +87,7 @@ impl<T: OutboxMessage + 'static, C: Decode<T>> Decoder<T, C> {
             // `build` has seen that each chain ends at `T`.
             value = (step.convert)(value).unwrap_or_else(|_| unreachable!("a step gets what the one before it made"));
             if step.to == TypeId::of::<T>() {
-                let converted = value.downcast().unwrap_or_else(|_| unreachable!("the last step makes it"));
+                let converted = value.downcast::<T>().unwrap_or_else(|_| unreachable!("the last step makes it"));
                 return Ok(*converted);
             }
             let next = self.old.iter().find(|next| next.from == step.to);
@@ -190,6 +189,12 @@ impl<T, C> fmt::Debug for Decoder<T, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let old: Vec<&str> = self.old.iter().map(|old| old.name).collect();
         f.debug_struct("Decoder").field("event", &type_name::<T>()).field("old", &old).finish_non_exhaustive()
+    }
+}
+
+impl<T, C> fmt::Debug for DecoderBuilder<T, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DecoderBuilder").field("decoder", &self.decoder).finish()
     }
 }
 

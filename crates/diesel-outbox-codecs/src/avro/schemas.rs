@@ -20,7 +20,6 @@ use crate::registry::{Client, SchemaError, SchemaProblem, SchemaRegistry};
 ///
 /// The ids of its messages stay known to the process, even if this is dropped. Consumers keep it to [`fetch`](Self::fetch) the
 /// schemas of others.
-#[derive(Debug, Clone)]
 pub struct AvroSchemas<R = DefaultRegistry> {
     client: Arc<Client>,
     registry: PhantomData<fn() -> R>,
@@ -213,6 +212,19 @@ fn block_on<T>(asks: impl Future<Output = Result<T, SchemaError>>) -> Result<T, 
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| SchemaError::from(SchemaProblem::Runtime { error }))?;
     runtime.block_on(asks)
+}
+
+// By hand: the name of a registry need be neither.
+impl<R> Clone for AvroSchemas<R> {
+    fn clone(&self) -> Self {
+        Self { client: Arc::clone(&self.client), registry: PhantomData }
+    }
+}
+
+impl<R> fmt::Debug for AvroSchemas<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AvroSchemas").field("client", &self.client).finish()
+    }
 }
 
 impl<R> fmt::Debug for AvroSchemasBuilder<R> {

@@ -1,5 +1,6 @@
 //! The requests, each bounded in time and in the size of its answer.
 
+use std::fmt;
 use std::time::Duration;
 
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
@@ -25,7 +26,6 @@ const SUBJECT_NOT_FOUND: u32 = 40_401;
 const SCHEMA_NOT_FOUND: u32 = 40_403;
 
 /// Asks one registry.
-#[derive(Debug)]
 pub(crate) struct Client {
     http: reqwest::Client,
     url: Url,
@@ -140,7 +140,9 @@ impl Client {
     fn path(&self, segments: &[&str]) -> Result<Url, SchemaProblem> {
         let mut url = self.url.clone();
         match url.path_segments_mut() {
-            Ok(mut path) => drop(path.pop_if_empty().extend(segments)),
+            Ok(mut path) => {
+                path.pop_if_empty().extend(segments);
+            }
             Err(()) => return Err(SchemaProblem::Configuration { reason: "its URL has no path".to_owned() }),
         }
         Ok(url)
@@ -245,4 +247,11 @@ fn reason(error: &reqwest::Error) -> String {
         source = error.source();
     }
     if text.is_empty() { "the request failed".to_owned() } else { text }
+}
+
+// A URL may hold a password.
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("registry", &self.host()).finish_non_exhaustive()
+    }
 }

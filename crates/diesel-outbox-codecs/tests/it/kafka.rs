@@ -107,7 +107,7 @@ fn kafka_carries_avro_of_a_schema_registry() -> Result<()> {
     let id = u32::try_from(subject["id"].as_u64().context("an id")?)?;
     assert_eq!(payload[..5], [&[0][..], &id.to_be_bytes()].concat());
 
-    let unknown = Avro::<OfConsumer>::decode(payload) as Result<AvroPlaced, _>;
+    let unknown: Result<AvroPlaced, _> = Avro::<OfConsumer>::decode(payload);
     assert!(unknown.expect_err("not fetched yet").to_string().contains("AvroSchemas::fetch"));
     let consumer = SchemaRegistry::new(registry.url()).schemas_of::<OfConsumer>().build_blocking()?;
     consumer.fetch_blocking(payload)?;
