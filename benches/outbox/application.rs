@@ -11,8 +11,8 @@ use diesel_outbox::internals::metrics;
 use diesel_outbox::relay::Relay;
 use diesel_outbox::store::PostgresStore;
 use diesel_outbox::transport::{KafkaConfig, KafkaTransport, Transport};
-use diesel_outbox_codecs::cloudevents::{CloudEvents, cloud_events};
 use diesel_outbox::{CodecError, Envelope, Limits, MessageId, Outbox, OutboxMessage, Topic};
+use diesel_outbox_codecs::cloudevents::{CloudEvents, cloud_events};
 
 use crate::recorder::Recorder;
 

@@ -164,7 +164,8 @@ impl Outbox {
 
     /// The shapes of the registered types.
     fn known_shapes(&self) -> Vec<KnownShapes> {
-        let shapes = |of: &RegisteredType| KnownShapes { topic: of.topic, kinds: of.kinds, fingerprints: of.fingerprints };
+        let shapes =
+            |of: &RegisteredType| KnownShapes { topic: of.topic, kinds: of.kinds, fingerprints: of.fingerprints };
         self.inner.registered.iter().map(shapes).collect()
     }
 

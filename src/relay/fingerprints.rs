@@ -81,9 +81,8 @@ mod tests {
     #[test]
     fn a_shape_is_unknown_only_where_the_type_is_known() {
         let fingerprints = Fingerprints::new(vec![ORDERS]);
-        let unknown = |topic, kind, fingerprint| {
-            fingerprints.unknown(&envelope(topic, kind, fingerprint)).map(str::to_owned)
-        };
+        let unknown =
+            |topic, kind, fingerprint| fingerprints.unknown(&envelope(topic, kind, fingerprint)).map(str::to_owned);
         assert_eq!(unknown("orders", "placed", Some("cc")).as_deref(), Some("cc"));
         assert_eq!(unknown("orders", "placed", Some("bb")), None);
         assert_eq!(unknown("orders", "placed", None), None, "of before fingerprints were on");
@@ -99,7 +98,11 @@ mod tests {
         assert_eq!(fingerprints.unknown(&envelope("orders", "placed", Some("cc"))), None);
         assert_eq!(fingerprints.unknown(&envelope("orders", "placed", Some("dd"))), Some("dd"));
         let fingerprints = Fingerprints::new(vec![by_hand]);
-        assert_eq!(fingerprints.unknown(&envelope("orders", "placed", Some("dd"))), None, "it has no shapes to compare");
+        assert_eq!(
+            fingerprints.unknown(&envelope("orders", "placed", Some("dd"))),
+            None,
+            "it has no shapes to compare"
+        );
     }
 
     #[test]

@@ -347,9 +347,13 @@ fn each_payload_has_a_fingerprint_and_a_tombstone_none() {
     #[derive(Serialize, OutboxMessage)]
     #[outbox(topic = "customers")]
     enum Change {
-        Changed { id: i64 },
+        Changed {
+            id: i64,
+        },
         #[outbox(tombstone)]
-        Erased { id: i64 },
+        Erased {
+            id: i64,
+        },
     }
     #[derive(OutboxMessage)]
     #[outbox(topic = "customers", tombstone)]

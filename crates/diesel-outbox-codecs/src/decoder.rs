@@ -81,8 +81,7 @@ impl<T: OutboxMessage + 'static, C: Decode<T>> Decoder<T, C> {
 
     fn upcast(&self, old: &OldShape, payload: &[u8]) -> Result<T, DecodeError> {
         let mut step = old;
-        let mut value =
-            (old.decode)(payload).map_err(|error| DecodeError::Payload { event: old.name, error })?;
+        let mut value = (old.decode)(payload).map_err(|error| DecodeError::Payload { event: old.name, error })?;
         loop {
             // `build` has seen that each chain ends at `T`.
             value = (step.convert)(value).unwrap_or_else(|_| unreachable!("a step gets what the one before it made"));
@@ -231,13 +230,17 @@ pub enum DecodeError {
 #[non_exhaustive]
 pub enum DecoderBuildError {
     /// An old type has no fingerprint.
-    #[error("`{old}` has no fingerprint to be recognised by: derive `OutboxMessage` for it, and do not make it a tombstone")]
+    #[error(
+        "`{old}` has no fingerprint to be recognised by: derive `OutboxMessage` for it, and do not make it a tombstone"
+    )]
     NoFingerprint {
         /// The old type.
         old: &'static str,
     },
     /// An old type has the shape of another type.
-    #[error("`{old}` has a fingerprint of `{other}`, so no message could tell them apart: write it as it was, or remove it")]
+    #[error(
+        "`{old}` has a fingerprint of `{other}`, so no message could tell them apart: write it as it was, or remove it"
+    )]
     SameShape {
         /// The old type.
         old: &'static str,

@@ -1,3 +1,5 @@
+use std::fmt;
+
 use diesel_outbox::CodecError;
 use diesel_outbox::codec::Codec;
 use prost::Message;
@@ -34,7 +36,7 @@ use crate::Decode;
 #[derive(Debug, Clone, Copy)]
 pub struct Protobuf;
 
-impl<T: Message + Default> Codec<T> for Protobuf {
+impl<T: Message + Default + fmt::Debug> Codec<T> for Protobuf {
     fn encode(event: &T) -> Result<Vec<u8>, CodecError> {
         Ok(event.encode_to_vec())
     }

@@ -55,7 +55,8 @@ where
     /// The datum as JSON, read by the schema that it was written with.
     fn text(payload: &[u8]) -> Result<String, CodecError> {
         let (id, datum) = wire::split(payload)?;
-        let value = read(&writer::<R>(id)?, None, datum)?;
+        let writer = writer::<R>(id)?;
+        let value = read(&writer, None, datum)?;
         let value: serde_json::Value = value.try_into().map_err(CodecError::new)?;
         Ok(value.to_string())
     }
@@ -68,7 +69,8 @@ where
 {
     fn decode(payload: &[u8]) -> Result<T, CodecError> {
         let (id, datum) = wire::split(payload)?;
-        let value = read(&writer::<R>(id)?, Some(table::schema_of::<T>()), datum)?;
+        let writer = writer::<R>(id)?;
+        let value = read(&writer, Some(table::schema_of::<T>()), datum)?;
         from_value(&value).map_err(CodecError::new)
     }
 }

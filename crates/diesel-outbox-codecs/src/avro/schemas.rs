@@ -144,7 +144,8 @@ impl<R: 'static> AvroSchemasBuilder<R> {
 
     async fn ask(&self, client: &Client, message: &Message) -> Result<(), SchemaProblem> {
         let (name, schema) = (message.name, (message.schema)());
-        let invalid = |error: apache_avro::Error| SchemaProblem::InvalidSchema { message: name, error: error.to_string() };
+        let invalid =
+            |error: apache_avro::Error| SchemaProblem::InvalidSchema { message: name, error: error.to_string() };
         let record = schema.name().map(ToString::to_string);
         let record = record.ok_or(SchemaProblem::NotARecord { message: name })?;
         let subject = message.subject.clone().or_else(|| self.names.subject(message.topic, &record));

@@ -57,7 +57,8 @@ pub(super) fn attribute(header: &str) -> Option<&str> {
 
 /// Whether a name is that of an attribute that every event may have: a message cannot set those by a header.
 pub(super) fn is_own(attribute: &str) -> bool {
-    ["specversion", "id", "source", "type", "time", "subject", "datacontenttype", "data", "data_base64"].contains(&attribute)
+    ["specversion", "id", "source", "type", "time", "subject", "datacontenttype", "data", "data_base64"]
+        .contains(&attribute)
 }
 
 /// Whether a name may be an extension's: lower-case letters and digits.

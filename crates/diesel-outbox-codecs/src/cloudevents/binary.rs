@@ -150,7 +150,10 @@ mod tests {
         encode(&mut envelope, &EventRules { has_subject: false, ..rules() }, Binding::Kafka);
         let shown = shown(&envelope);
         assert_eq!(shown.iter().filter(|header| header.to_lowercase().starts_with("content-type")).count(), 1);
-        assert!(shown.contains(&"ce_region: eu".to_owned()) && shown.contains(&"ce_type: orders".to_owned()), "{shown:?}");
+        assert!(
+            shown.contains(&"ce_region: eu".to_owned()) && shown.contains(&"ce_type: orders".to_owned()),
+            "{shown:?}"
+        );
         assert_eq!(shown.iter().filter(|header| header.starts_with("ce_id:")).count(), 1, "{shown:?}");
         assert!(!shown.iter().any(|header| header.contains("forged") || header.starts_with("ce_subject")), "{shown:?}");
     }

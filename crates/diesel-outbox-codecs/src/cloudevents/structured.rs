@@ -113,7 +113,8 @@ mod tests {
 
     #[test]
     fn headers_that_are_no_extensions_make_no_members() {
-        let (payload, headers) = encoded(envelope(b"{}", &[("ce_data", "forged"), ("ce_Upper", "x"), ("ce_id", "forged")]));
+        let (payload, headers) =
+            encoded(envelope(b"{}", &[("ce_data", "forged"), ("ce_Upper", "x"), ("ce_id", "forged")]));
         assert_eq!(payload, format!(r#"{START}"datacontenttype":"application/json","data":{{}}}}"#));
         assert_eq!(headers.len(), 1);
     }

@@ -169,7 +169,8 @@ struct EventLane {
 
 impl FencedLane for EventLane {
     fn send_all(&self, messages: Vec<FencedMessage>) {
-        let encode = |message: FencedMessage| FencedMessage { envelope: self.events.encode(message.envelope), ..message };
+        let encode =
+            |message: FencedMessage| FencedMessage { envelope: self.events.encode(message.envelope), ..message };
         self.inner.send_all(messages.into_iter().map(encode).collect());
     }
 

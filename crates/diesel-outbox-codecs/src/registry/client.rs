@@ -88,7 +88,12 @@ impl Client {
     }
 
     /// Registers a schema, unless the subject has it. Returns its id.
-    pub(crate) async fn register(&self, subject: &str, message: &'static str, schema: &str) -> Result<u32, SchemaProblem> {
+    pub(crate) async fn register(
+        &self,
+        subject: &str,
+        message: &'static str,
+        schema: &str,
+    ) -> Result<u32, SchemaProblem> {
         let url = self.path(&["subjects", subject, "versions"])?;
         let answer = self.ask(Method::POST, url, Some(schema)).await?;
         let reason = answer.refusal().message;
@@ -100,7 +105,12 @@ impl Client {
     }
 
     /// The id of a schema that the subject has.
-    pub(crate) async fn look_up(&self, subject: &str, message: &'static str, schema: &str) -> Result<u32, SchemaProblem> {
+    pub(crate) async fn look_up(
+        &self,
+        subject: &str,
+        message: &'static str,
+        schema: &str,
+    ) -> Result<u32, SchemaProblem> {
         let url = self.path(&["subjects", subject])?;
         let answer = self.ask(Method::POST, url, Some(schema)).await?;
         let owned = || subject.to_owned();
@@ -221,8 +231,7 @@ impl Answer {
         if self.status.is_success() {
             return Refusal::default();
         }
-        serde_json::from_str(&self.body)
-            .unwrap_or_else(|_| Refusal { error_code: 0, message: shown(&self.body) })
+        serde_json::from_str(&self.body).unwrap_or_else(|_| Refusal { error_code: 0, message: shown(&self.body) })
     }
 
     fn parsed<T: for<'de> Deserialize<'de>>(&self, about: &str) -> Result<T, SchemaProblem> {

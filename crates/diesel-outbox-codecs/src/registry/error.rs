@@ -70,7 +70,9 @@ pub enum SchemaProblem {
         error: String,
     },
     /// The registry refuses the login.
-    #[error("the schema registry at {registry} refuses the login (status {status}): correct `basic_auth` or `bearer_auth`")]
+    #[error(
+        "the schema registry at {registry} refuses the login (status {status}): correct `basic_auth` or `bearer_auth`"
+    )]
     LoginRefused {
         /// Its host and port.
         registry: String,
@@ -151,7 +153,9 @@ pub enum SchemaProblem {
         known: u32,
     },
     /// The registry has no schema of that id.
-    #[error("the schema registry has no schema {id}: the message was written with another registry, or the schema was deleted")]
+    #[error(
+        "the schema registry has no schema {id}: the message was written with another registry, or the schema was deleted"
+    )]
     UnknownId {
         /// The id.
         id: u32,
@@ -171,7 +175,9 @@ pub enum SchemaProblem {
         error: CodecError,
     },
     /// The registry answered something else.
-    #[error("the schema registry answered a request about {about} with status {status}: {reason}. Is it a registry, and is the path of its URL right?")]
+    #[error(
+        "the schema registry answered a request about {about} with status {status}: {reason}. Is it a registry, and is the path of its URL right?"
+    )]
     Answer {
         /// What it was asked for.
         about: String,

@@ -22,8 +22,10 @@ fn receiver() -> (String, Received, tokio::runtime::Runtime) {
     let receive = move |headers: HeaderMap, body: Bytes| async move {
         seen.lock().expect("unpoisoned").push((headers, body));
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
-    let listener = runtime.block_on(tokio::net::TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0)))).expect("a port");
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
+    let listener =
+        runtime.block_on(tokio::net::TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0)))).expect("a port");
     let url = format!("http://{}/", listener.local_addr().expect("an address"));
     runtime.spawn(async move { axum::serve(listener, Router::new().fallback(receive)).await.expect("serve") });
     (url, received, runtime)
@@ -40,17 +42,15 @@ fn sqlite_sends_cloud_events_by_http_in_both_modes() -> Result<()> {
 
     let received = received.lock().expect("unpoisoned");
     let [(binary, data), (structured, event)] = received.as_slice() else { anyhow::bail!("{received:?}") };
-    let header = |headers: &HeaderMap, name: &str| headers.get(name).map(|value| value.to_str().expect("text").to_owned());
+    let header =
+        |headers: &HeaderMap, name: &str| headers.get(name).map(|value| value.to_str().expect("text").to_owned());
     assert_eq!(&data[..], br#"{"n":1}"#);
     assert_eq!(header(binary, "ce-id"), header(binary, "idempotency-key"));
     assert_eq!(header(binary, "ce-specversion").as_deref(), Some("1.0"));
     assert_eq!(header(binary, "ce-type").as_deref(), Some("50%25%20off"));
     assert_eq!(header(binary, "ce-source").as_deref(), Some("/shop"));
     assert_eq!(header(binary, "content-type").as_deref(), Some("application/json"));
-    assert_eq!(
-        header(structured, "content-type").as_deref(),
-        Some("application/cloudevents+json; charset=utf-8")
-    );
+    assert_eq!(header(structured, "content-type").as_deref(), Some("application/cloudevents+json; charset=utf-8"));
     let event: serde_json::Value = serde_json::from_slice(event)?;
     assert_eq!(event["id"].as_str(), header(structured, "idempotency-key").as_deref());
     assert_eq!((&event["type"], &event["data"]["n"]), (&"50% off".into(), &1.into()));

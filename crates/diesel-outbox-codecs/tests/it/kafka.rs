@@ -16,8 +16,9 @@ use crate::shop::{Shop, kafka, new_topic, read};
 fn kafka_gets_cloud_events_in_both_modes() -> Result<()> {
     let Some(bootstrap) = shared_or_skip(ServerKind::Kafka) else { return Ok(()) };
     let topic = new_topic("events");
-    let shop = Shop::open(Outbox::builder().topic(Topic::new(&topic)).build()?)?;
-    let placed = Message::to(&topic).kind("order.placed").key("42").header("ce_region", "eu").payload_bytes(r#"{"n":1}"#);
+    let shop = Shop::open(Outbox::builder().topic(Topic::new(topic.as_str())).build()?)?;
+    let placed =
+        Message::to(&topic).kind("order.placed").key("42").header("ce_region", "eu").payload_bytes(r#"{"n":1}"#);
     let erased = Message::to(&topic).kind("order.erased").key("42");
     shop.relay(cloud_events(kafka(&bootstrap, &topic)?, "/shop").subject_from_key(), |shop| {
         shop.enqueue(&placed)?;
@@ -66,7 +67,7 @@ struct Placed {
 fn kafka_carries_protobuf_with_its_fingerprint() -> Result<()> {
     let Some(bootstrap) = shared_or_skip(ServerKind::Kafka) else { return Ok(()) };
     let topic = new_topic("protobuf");
-    let shop = Shop::open(Outbox::builder().topic(Topic::new(&topic)).fingerprints().build()?)?;
+    let shop = Shop::open(Outbox::builder().topic(Topic::new(topic.as_str())).fingerprints().build()?)?;
     let placed = Placed { order_id: 42, topic: topic.clone() };
     shop.relay(kafka(&bootstrap, &topic)?, |shop| shop.enqueue(&placed))?;
     let record = read(&bootstrap, &topic, 1)?.remove(0);
@@ -96,7 +97,7 @@ fn kafka_carries_avro_of_a_schema_registry() -> Result<()> {
     let topic = new_topic("avro");
     let schemas = SchemaRegistry::new(registry.url()).schemas().subjects(SubjectNames::Record);
     schemas.message::<AvroPlaced>().register().build_blocking()?;
-    let shop = Shop::open(Outbox::builder().topic(Topic::new(&topic)).message::<AvroPlaced>().build()?)?;
+    let shop = Shop::open(Outbox::builder().topic(Topic::new(topic.as_str())).message::<AvroPlaced>().build()?)?;
     let placed = AvroPlaced { order_id: 42, topic: topic.clone() };
     shop.relay(kafka(&bootstrap, &topic)?, |shop| shop.enqueue(&placed))?;
 

@@ -66,7 +66,10 @@ fn schema_registry_is_asked_at_build_and_not_needed_afterwards() -> Result<()> {
     let schemas = || registry.clone().schemas_of::<Producers>();
 
     let problem = the_problem(schemas().message::<v1::Order>().build_blocking().expect_err("no subject"));
-    assert!(matches!(&problem, SchemaProblem::UnknownSubject { subject, .. } if subject == "orders-value"), "{problem:?}");
+    assert!(
+        matches!(&problem, SchemaProblem::UnknownSubject { subject, .. } if subject == "orders-value"),
+        "{problem:?}"
+    );
     let unbuilt = Outbox::builder().topic(Topic::new("orders")).message::<v1::Order>().build().expect_err("no id");
     assert!(matches!(unbuilt.problems(), [BuildProblem::Codec { .. }]), "{unbuilt}");
     assert!(unbuilt.to_string().contains("schemas()"), "{unbuilt}");
@@ -76,7 +79,10 @@ fn schema_registry_is_asked_at_build_and_not_needed_afterwards() -> Result<()> {
     server.request("PUT", "/config/orders-value", r#"{"compatibility":"BACKWARD"}"#)?;
 
     let problem = the_problem(schemas().message::<v2::Order>().build_blocking().expect_err("not registered"));
-    assert!(matches!(&problem, SchemaProblem::UnknownSchema { subject, .. } if subject == "orders-value"), "{problem:?}");
+    assert!(
+        matches!(&problem, SchemaProblem::UnknownSchema { subject, .. } if subject == "orders-value"),
+        "{problem:?}"
+    );
     let refused = schemas().message::<v3::Order>().register().build_blocking().expect_err("incompatible");
     let problem = the_problem(refused);
     assert!(matches!(&problem, SchemaProblem::Incompatible { reason, .. } if !reason.is_empty()), "{problem:?}");

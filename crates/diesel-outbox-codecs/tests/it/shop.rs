@@ -39,12 +39,14 @@ impl Shop {
     }
 
     pub(crate) fn enqueue(&self, event: &impl OutboxMessage) -> Result<()> {
-        Ok(self.connect()?.immediate_transaction(|conn| self.outbox.enqueue(conn, event))?)
+        self.connect()?.immediate_transaction(|conn| self.outbox.enqueue(conn, event))?;
+        Ok(())
     }
 
     /// Runs a relay, and sends what is enqueued meanwhile.
     pub(crate) fn relay(&self, transport: impl Transport, enqueue: impl FnOnce(&Self) -> Result<()>) -> Result<()> {
-        let relay = self.outbox.relay().store(SqliteStore::connect(&self.file())?).transport(transport).start_blocking()?;
+        let store = SqliteStore::connect(self.file())?;
+        let relay = self.outbox.relay().store(store).transport(transport).start_blocking()?;
         enqueue(self)?;
         let flushed = relay.flush(DEADLINE)?;
         anyhow::ensure!(flushed == FlushOutcome::Settled, "not everything was sent: {flushed:?}");

@@ -291,11 +291,7 @@ impl Jars {
         self.get_with(kind, |folder| self.fetch(folder))
     }
 
-    fn get_with(
-        &self,
-        kind: ServerKind,
-        fetch: impl FnOnce(&Path) -> Result<()>,
-    ) -> Result<PathBuf, Unavailable> {
+    fn get_with(&self, kind: ServerKind, fetch: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf, Unavailable> {
         let fetched = cache::get(&self.name(), fetch);
         fetched.map_err(|error| Unavailable { kind, reason: format!("{error:#}") })
     }
