@@ -179,7 +179,7 @@ impl Client {
                 Err(SchemaProblem::LoginRefused { registry: self.host(), status: answer.status.as_u16() })
             }
             status if status.is_server_error() => {
-                let error = format!("status {status}: {}", shown(&answer.body));
+                let error = format!("status {}: {}", status.as_u16(), shown(&answer.body));
                 Err(SchemaProblem::Away { registry: self.host(), error })
             }
             _ => Ok(answer),

@@ -11,7 +11,7 @@ use diesel_outbox::transport::{HttpTarget, HttpTransport, MemoryTransport, Trans
 use diesel_outbox::{Message, Outbox, Topic};
 use diesel_outbox_codecs::cloudevents::cloud_events;
 
-use crate::shop::Shop;
+use crate::shop::{DEADLINE, Shop};
 
 type Received = Arc<Mutex<Vec<(HeaderMap, Bytes)>>>;
 
@@ -63,7 +63,11 @@ fn sqlite_sends_cloud_events_through_fenced_lanes() -> Result<()> {
     let broker = MemoryTransport::new();
     let count = |number: i64| Message::to("orders").kind("counted").key("42").payload_bytes(number.to_string());
     let transport = cloud_events(broker.clone(), "/shop").structured();
-    shop.relay(transport, |shop| (0..3).try_for_each(|number| shop.enqueue(&count(number))))?;
+    // A flush does not wait for rows whose lane has no owner yet.
+    shop.relay(transport, |shop| {
+        (0..3).try_for_each(|number| shop.enqueue(&count(number)))?;
+        broker.wait_for_delivered_blocking(3, DEADLINE).map(drop).map_err(Into::into)
+    })?;
     let sent = broker.delivered();
     let data = sent.iter().map(|envelope| {
         let event: serde_json::Value = serde_json::from_slice(envelope.payload.as_deref().context("an event")?)?;
