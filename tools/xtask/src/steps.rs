@@ -26,7 +26,8 @@ pub(crate) fn test(args: &TestArgs, stop: &Stop) -> Result<Report> {
     let of_checkers = if needs_pip { checkers::packages() } else { &[] };
     let of_promtool = if args.wants(Only::Ops) { ServerKind::Prometheus.packages() } else { &[] };
     let shells = if args.integration().is_some() && !args.quick { apt::SHELLS } else { &[] };
-    install(&servers, &[of_checkers, of_promtool, shells].concat(), stop)?;
+    let of_redis = if shells.is_empty() { &[] } else { ServerKind::Redis.packages() };
+    install(&servers, &[of_checkers, of_promtool, of_redis, shells].concat(), stop)?;
     let shared = SharedServers::start(&servers)?;
     let mut steps = Steps::new(&shared, stop);
     steps.checks(args)?;

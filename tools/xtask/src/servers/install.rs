@@ -36,6 +36,8 @@ pub enum ServerKind {
     Chromium,
     /// Prometheus and promtool, for the alert rules. No test shares one.
     Prometheus,
+    /// Redis, for the order chain. Each test starts its own.
+    Redis,
 }
 
 impl ServerKind {
@@ -50,6 +52,7 @@ impl ServerKind {
             Self::Kafka => "kafka",
             Self::Rocketmq => "rocketmq",
             Self::Prometheus => "prometheus",
+            Self::Redis => "redis",
             Self::Chromium => "chromium",
         }
     }
@@ -62,6 +65,7 @@ impl ServerKind {
             Self::Kafka => "OUTBOX_TEST_KAFKA",
             Self::Rocketmq => "OUTBOX_TEST_ROCKETMQ",
             Self::Prometheus => "OUTBOX_TEST_PROMETHEUS",
+            Self::Redis => "OUTBOX_TEST_REDIS",
             Self::Chromium => "OUTBOX_TEST_CHROMIUM",
         }
     }
@@ -74,6 +78,7 @@ impl ServerKind {
             Self::Kafka => &["default-jdk-headless", "maven", "openssl"],
             Self::Rocketmq => &["default-jdk-headless", "maven"],
             Self::Prometheus => &["prometheus"],
+            Self::Redis => &["redis-server"],
             Self::Chromium => &["chromium", "chromium-driver"],
         }
     }
@@ -90,6 +95,7 @@ impl ServerKind {
             Self::Kafka => kafka_tools().map(drop),
             Self::Rocketmq => rocketmq_tools().map(drop),
             Self::Prometheus => prometheus().and_then(|_| promtool()).map(drop),
+            Self::Redis => redis_server().map(drop),
             Self::Chromium => chromedriver().map(drop),
         }
     }
@@ -189,6 +195,11 @@ pub(super) fn java(kind: ServerKind) -> Result<PathBuf, Unavailable> {
 /// The path of `prometheus`.
 pub(super) fn prometheus() -> Result<PathBuf, Unavailable> {
     find("prometheus").ok_or_else(|| Unavailable::missing(ServerKind::Prometheus, "Prometheus"))
+}
+
+/// The path of `redis-server`.
+pub(super) fn redis_server() -> Result<PathBuf, Unavailable> {
+    find("redis-server").ok_or_else(|| Unavailable::missing(ServerKind::Redis, "Redis server"))
 }
 
 /// The path of `promtool`.

@@ -1,0 +1,10 @@
+//! The whole chain in one process: SQLite in place of the databases, librdkafka's mock cluster, a stand-in for Redis.
+
+mod deaths;
+mod faults;
+mod report;
+mod run;
+pub mod world;
+
+pub use self::deaths::Deaths;
+pub use self::run::{Settings, run};
