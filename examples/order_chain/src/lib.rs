@@ -8,7 +8,10 @@ pub mod cache;
 pub mod domain;
 pub mod embedded;
 pub mod load;
+#[cfg(feature = "servers")]
+pub mod real;
 pub mod reconcile;
+mod report;
 pub mod services;
 pub mod shop;
 pub mod steps;

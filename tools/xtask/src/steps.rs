@@ -119,6 +119,9 @@ impl<'a> Steps<'a> {
                 if let Some(filter) = integration {
                     steps.integration("it", &filter)?;
                 }
+                if args.is_all() {
+                    steps.tests("order chain", cargo_test(&["--test", "order_chain"], &[]))?;
+                }
                 if args.wants(Only::BROWSER) {
                     steps.tests("dashboard in chromium", cargo_test(&["--test", "browser"], &[]))?;
                 }

@@ -47,7 +47,8 @@ impl TestArgs {
         Only::all().filter(|(_, step)| is_left_out(step)).map(|(name, _)| name).collect()
     }
 
-    fn is_all(&self) -> bool {
+    /// Whether nothing was chosen.
+    pub(crate) fn is_all(&self) -> bool {
         self.only().is_empty() && self.filter.is_empty()
     }
 

@@ -1,6 +1,5 @@
 //! Faults, one after the other, by a seed.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::time::{Duration, Instant};
 
@@ -9,6 +8,7 @@ use tokio::time::sleep;
 
 use super::world::{Consumer, World};
 use crate::Failure;
+use crate::report::Settled;
 
 /// How long after a fault everything that happened before its end must have arrived.
 const CONVERGE_MAX: Duration = Duration::from_secs(60);
@@ -45,8 +45,7 @@ impl fmt::Display for Fault {
 /// What came of the faults.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
-    /// How often each happened, and the longest time until all was settled that had happened before its end.
-    pub(super) converged: BTreeMap<Fault, (u64, Duration)>,
+    pub(super) settled: Settled,
 }
 
 impl Faults {
@@ -62,7 +61,7 @@ impl Faults {
             cause(world, *fault).await?;
             let took = converge(world).await?;
             println!("{fault}; settled after {:.1} s", took.as_secs_f64());
-            let (count, longest) = self.converged.entry(*fault).or_default();
+            let (count, longest) = self.settled.entry(fault.to_string()).or_default();
             *count += 1;
             *longest = took.max(*longest);
         }

@@ -2,7 +2,6 @@
 
 mod deaths;
 mod faults;
-mod report;
 mod run;
 pub mod world;
 

@@ -7,7 +7,6 @@ use tokio::time::sleep;
 
 use super::Deaths;
 use super::faults::Faults;
-use super::report::{Report, states};
 use super::world::{Stock, World};
 use crate::Failure;
 use crate::domain::OrderState;
@@ -17,6 +16,7 @@ use crate::load::told::Told;
 use crate::load::zipf::Zipf;
 use crate::load::{self, Load};
 use crate::reconcile::Findings;
+use crate::report::Report;
 use crate::shop::web;
 
 /// After the load everything must be quiet within this.
@@ -77,24 +77,11 @@ pub async fn run(settings: &Settings) -> Result<bool, Failure> {
     let took = began.elapsed();
     customers.join_all().await;
     deaths.begin(0);
-    let (quiet_after, findings) = quiet(&world).await?;
+    let quiet = quiet(&world).await?;
     let orders = world.orders.all().await?;
     world.end().await?;
-    let mut answers = told.answers();
-    let report = Report {
-        seed: settings.seed,
-        load: took,
-        statuses: answers.statuses.clone(),
-        unanswered: answers.unanswered,
-        p50: answers.latency(50),
-        p99: answers.latency(99),
-        states: states(&orders),
-        deaths: deaths.counts(),
-        faults: faults.converged,
-        quiet_after,
-        broken_promises: answers.broken_promises(&orders),
-        findings,
-    };
+    let happened = (faults.settled, deaths.counts());
+    let report = Report::new((settings.seed, took), happened, &mut told.answers(), &orders, quiet);
     println!("{report}");
     Ok(report.is_right())
 }

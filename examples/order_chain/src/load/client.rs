@@ -64,7 +64,7 @@ pub struct InProcess(pub Router);
 #[async_trait]
 impl Client for InProcess {
     async fn send(&self, ask: &Ask) -> Result<Answer, Failure> {
-        let request = request(ask)?;
+        let request = request("", ask)?;
         let router = self.0.clone();
         // In a task of its own, which can die alone.
         let response = tokio::spawn(router.oneshot(request)).await.map_err(|_| "the shop died")??;
@@ -74,9 +74,13 @@ impl Client for InProcess {
     }
 }
 
-fn request(ask: &Ask) -> Result<Request<Body>, Failure> {
+/// `base` is the address of the shop; empty for one in this process.
+pub(crate) fn request(base: &str, ask: &Ask) -> Result<Request<Body>, Failure> {
     let method = if ask.body.is_some() { Method::POST } else { Method::GET };
-    let mut request = Request::builder().method(method).uri(&ask.path).header(header::CONTENT_TYPE, "application/json");
+    let mut request = Request::builder()
+        .method(method)
+        .uri(format!("{base}{}", ask.path))
+        .header(header::CONTENT_TYPE, "application/json");
     if let Some(key) = &ask.key {
         request = request.header(IDEMPOTENCY_KEY, key);
     }

@@ -68,7 +68,12 @@ impl Reconciler {
         }
         let mut shelves = BTreeMap::new();
         for product_id in suspects.iter().map(|row| row.order.product_id).collect::<BTreeSet<_>>() {
-            shelves.extend(self.cache.read(product_id).await?.map(|shelf| (product_id, shelf)));
+            let shelf = self.cache.read(product_id).await?;
+            // One that was loaded meanwhile is compared the next time.
+            let is_same = |shelf: &Shelf| {
+                reading.shelves.get(&product_id).is_some_and(|before| before.generation == shelf.generation)
+            };
+            shelves.extend(shelf.filter(is_same).map(|shelf| (product_id, shelf)));
         }
         let mut lost = Vec::new();
         for suspect in suspects {

@@ -16,6 +16,12 @@ use crate::domain::{Order, OrderRow, OrderState};
 #[error("the shop's database: {0}")]
 pub struct DatabaseError(pub String);
 
+impl From<diesel::result::Error> for DatabaseError {
+    fn from(error: diesel::result::Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
 /// What came of an order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Placed {

@@ -33,7 +33,8 @@ async fn place(
 ) -> Result<Answer, Refusal> {
     let Json(new) = body.map_err(|error| Refusal(error.status(), error.body_text()))?;
     let key = headers.get(IDEMPOTENCY_KEY).and_then(|key| key.to_str().ok()).unwrap_or_default();
-    let placed = shop.place(key, &new).await?;
+    let key = key.to_owned();
+    let placed = to_its_end(async move { shop.place(&key, &new).await }).await?;
     let status = if placed.is_new { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, Json(body_of(&placed.order, placed.state))))
 }
@@ -46,13 +47,19 @@ async fn find(State(shop): State<Shop>, Path(id): Path<String>) -> Result<Answer
 }
 
 async fn pay(State(shop): State<Shop>, Path(id): Path<String>) -> Result<Answer, Refusal> {
-    match shop.pay(&id).await? {
+    let order_id = id.clone();
+    match to_its_end(async move { shop.pay(&order_id).await }).await? {
         Payment::Paid(row) => Ok((StatusCode::OK, Json(body_of(&row.order, row.state)))),
         Payment::Closed => {
             Err(Refusal(StatusCode::CONFLICT, format!("order {id} was closed, because it was not paid in time")))
         }
         Payment::NoOrder => Err(no_order(&id)),
     }
+}
+
+/// Runs it to its end, also if the client hangs up: the handler is dropped then, in the middle of whatever it does.
+async fn to_its_end<T: Send + 'static>(request: impl Future<Output = T> + Send + 'static) -> T {
+    tokio::spawn(request).await.unwrap_or_else(|died| std::panic::resume_unwind(died.into_panic()))
 }
 
 fn no_order(id: &str) -> Refusal {

@@ -2,6 +2,7 @@
 
 mod change;
 mod consumers;
+mod lent;
 mod place;
 mod reconcile;
 pub mod tables;
@@ -12,12 +13,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use diesel::prelude::*;
-use diesel_async::pooled_connection::deadpool::{Object, Pool};
+use diesel_async::pooled_connection::deadpool::Pool;
 use diesel_async::{AsyncConnection, RunQueryDsl, SimpleAsyncConnection};
 use diesel_outbox::Outbox;
 use diesel_outbox::consumer::RunningConsumer;
 use diesel_outbox::transport::KafkaConfig;
 
+use self::lent::Lent;
 use self::tables::{TABLES, products};
 use super::Db;
 use crate::Failure;
@@ -37,12 +39,6 @@ pub struct SqlOrders {
 impl fmt::Debug for SqlOrders {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SqlOrders").field("steps", &self.steps).finish_non_exhaustive()
-    }
-}
-
-impl From<diesel::result::Error> for DatabaseError {
-    fn from(error: diesel::result::Error) -> Self {
-        Self(error.to_string())
     }
 }
 
@@ -70,8 +66,8 @@ impl SqlOrders {
         Ok(())
     }
 
-    async fn connection(&self) -> Result<Object<Db>, DatabaseError> {
-        self.pool.get().await.map_err(|error| DatabaseError(error.to_string()))
+    async fn connection(&self) -> Result<Lent, DatabaseError> {
+        self.pool.get().await.map(Lent::new).map_err(|error| DatabaseError(error.to_string()))
     }
 }
 
@@ -79,45 +75,62 @@ impl SqlOrders {
 impl Orders for SqlOrders {
     async fn place(&self, order: &Order, generation: i64, payment_term: Duration) -> Result<Placed, DatabaseError> {
         let mut conn = self.connection().await?;
-        Ok(place::place(&mut conn, (&self.outbox, &self.steps), order, generation, payment_term).await?)
+        let placed = place::place(&mut conn, (&self.outbox, &self.steps), order, generation, payment_term).await;
+        Ok(conn.done(placed)?)
     }
 
     async fn pay(&self, order_id: &str) -> Result<Payment, DatabaseError> {
         let mut conn = self.connection().await?;
-        Ok(change::pay(&mut conn, (&self.outbox, &self.steps), order_id).await?)
+        let payment = change::pay(&mut conn, (&self.outbox, &self.steps), order_id).await;
+        Ok(conn.done(payment)?)
     }
 
     async fn close(&self, order_id: &str) -> Result<bool, DatabaseError> {
         let (mut conn, of_shop) = (self.connection().await?, (&self.outbox, &self.steps));
-        Ok(conn.transaction(async |conn| change::close(conn, of_shop, order_id).await).await?)
+        let closed = (*conn).transaction(async |conn| change::close(conn, of_shop, order_id).await).await;
+        Ok(conn.done(closed)?)
     }
 
     async fn find(&self, order_id: &str) -> Result<Option<OrderRow>, DatabaseError> {
-        Ok(place::find(&mut *self.connection().await?, order_id).await?)
+        let mut conn = self.connection().await?;
+        let found = place::find(&mut conn, order_id).await;
+        Ok(conn.done(found)?)
     }
 
     async fn decide(&self, reservation: &Reservation) -> Result<Verdict, DatabaseError> {
-        Ok(reconcile::decide(&mut *self.connection().await?, reservation).await?)
+        let mut conn = self.connection().await?;
+        let verdict = reconcile::decide(&mut conn, reservation).await;
+        Ok(conn.done(verdict)?)
     }
 
     async fn states(&self, reservation_ids: &[String]) -> Result<Vec<(String, OrderState)>, DatabaseError> {
-        Ok(reconcile::states(&mut *self.connection().await?, reservation_ids).await?)
+        let mut conn = self.connection().await?;
+        let states = reconcile::states(&mut conn, reservation_ids).await;
+        Ok(conn.done(states)?)
     }
 
     async fn products(&self) -> Result<Vec<Product>, DatabaseError> {
-        Ok(reconcile::product_list(&mut *self.connection().await?).await?)
+        let mut conn = self.connection().await?;
+        let products = reconcile::product_list(&mut conn).await;
+        Ok(conn.done(products)?)
     }
 
     async fn raise_generation(&self, product_id: i64) -> Result<i64, DatabaseError> {
-        Ok(reconcile::raise_generation(&mut *self.connection().await?, product_id).await?)
+        let mut conn = self.connection().await?;
+        let generation = reconcile::raise_generation(&mut conn, product_id).await;
+        Ok(conn.done(generation)?)
     }
 
     async fn live_stock(&self, product_id: i64) -> Result<LiveStock, DatabaseError> {
-        Ok(reconcile::live_stock(&mut *self.connection().await?, product_id).await?)
+        let mut conn = self.connection().await?;
+        let live = reconcile::live_stock(&mut conn, product_id).await;
+        Ok(conn.done(live)?)
     }
 
     async fn all(&self) -> Result<Vec<OrderRow>, DatabaseError> {
-        Ok(reconcile::all(&mut *self.connection().await?).await?)
+        let mut conn = self.connection().await?;
+        let rows = reconcile::all(&mut conn).await;
+        Ok(conn.done(rows)?)
     }
 
     fn close_unpaid(&self, kafka: KafkaConfig) -> Result<RunningConsumer, Failure> {

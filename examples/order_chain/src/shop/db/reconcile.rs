@@ -76,10 +76,10 @@ pub(super) async fn live_stock(conn: &mut Db, product_id: i64) -> QueryResult<Li
     conn.transaction(async |conn| {
         // Otherwise an order that is paid between the two reads would count twice.
         see_one_moment(conn).await?;
-        let of_product = orders::table.filter(orders::product_id.eq(product_id));
-        let created = of_product.filter(orders::state.eq(OrderState::Created.text())).load::<Row>(conn).await?;
+        let of_product = || orders::table.filter(orders::product_id.eq(product_id));
+        let created = of_product().filter(orders::state.eq(OrderState::Created.text())).load::<Row>(conn).await?;
         let reserved = created.into_iter().map(|row| order_row(row).map(|row| reservation_of(&row.order)));
-        let paid = of_product.filter(orders::state.eq(OrderState::Paid.text()));
+        let paid = of_product().filter(orders::state.eq(OrderState::Paid.text()));
         // Of no rows the sum is NULL; PostgreSQL makes it a `numeric`.
         let sum = sql::<Nullable<BigInt>>("CAST(sum(quantity) AS bigint)");
         let sold: Option<i64> = paid.select(sum).first(conn).await?;

@@ -4,36 +4,62 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use super::faults::Fault;
 use crate::domain::{OrderRow, OrderState};
+use crate::load::told::Answers;
 use crate::reconcile::Findings;
+
+/// How often each fault happened, and the longest time until all was settled that had happened before its end.
+pub(crate) type Settled = BTreeMap<String, (u64, Duration)>;
 
 /// The figures of a run.
 #[derive(Debug)]
-pub(super) struct Report {
-    pub(super) seed: u64,
-    pub(super) load: Duration,
-    pub(super) statuses: BTreeMap<u16, u64>,
-    pub(super) unanswered: u64,
-    pub(super) p50: Duration,
-    pub(super) p99: Duration,
-    pub(super) states: BTreeMap<&'static str, u64>,
-    pub(super) deaths: BTreeMap<String, u64>,
-    pub(super) faults: BTreeMap<Fault, (u64, Duration)>,
-    pub(super) quiet_after: Duration,
-    pub(super) broken_promises: Vec<String>,
-    pub(super) findings: Findings,
+pub(crate) struct Report {
+    pub(crate) seed: u64,
+    pub(crate) load: Duration,
+    pub(crate) statuses: BTreeMap<u16, u64>,
+    pub(crate) unanswered: u64,
+    pub(crate) p50: Duration,
+    pub(crate) p99: Duration,
+    pub(crate) states: BTreeMap<&'static str, u64>,
+    pub(crate) deaths: BTreeMap<String, u64>,
+    pub(crate) faults: Settled,
+    pub(crate) quiet_after: Duration,
+    pub(crate) broken_promises: Vec<String>,
+    pub(crate) findings: Findings,
 }
 
 impl Report {
+    pub(crate) fn new(
+        (seed, load): (u64, Duration),
+        (faults, deaths): (Settled, BTreeMap<String, u64>),
+        answers: &mut Answers,
+        orders: &[OrderRow],
+        (quiet_after, findings): (Duration, Findings),
+    ) -> Self {
+        Self {
+            seed,
+            load,
+            statuses: answers.statuses.clone(),
+            unanswered: answers.unanswered,
+            p50: answers.latency(50),
+            p99: answers.latency(99),
+            states: states(orders),
+            deaths,
+            faults,
+            quiet_after,
+            broken_promises: answers.broken_promises(orders),
+            findings,
+        }
+    }
+
     /// Whether every place agrees, and with what customers were told.
-    pub(super) fn is_right(&self) -> bool {
+    pub(crate) fn is_right(&self) -> bool {
         self.findings.is_equal() && self.broken_promises.is_empty()
     }
 }
 
 /// Orders by state.
-pub(super) fn states(orders: &[OrderRow]) -> BTreeMap<&'static str, u64> {
+fn states(orders: &[OrderRow]) -> BTreeMap<&'static str, u64> {
     let mut counts = BTreeMap::new();
     for state in [OrderState::Created, OrderState::Paid, OrderState::Cancelled] {
         counts.insert(state.text(), orders.iter().filter(|row| row.state == state).count() as u64);
@@ -52,10 +78,12 @@ impl fmt::Display for Report {
         writeln!(f, "orders: {orders} ({:.0}/s): {:?}", orders as f64 / self.load.as_secs_f64(), self.states)?;
         writeln!(f, "POST /orders: p50 {:.1} ms, p99 {:.1} ms", millis(self.p50), millis(self.p99))?;
         writeln!(f, "answers: {:?}; requests without one, which were repeated: {}", self.statuses, self.unanswered)?;
-        let deaths: u64 = self.deaths.values().sum();
-        writeln!(f, "deaths at a step: {deaths}: {:?}", self.deaths)?;
+        if !self.deaths.is_empty() {
+            writeln!(f, "deaths at a step: {}: {:?}", self.deaths.values().sum::<u64>(), self.deaths)?;
+        }
+        writeln!(f, "faults: {}", self.faults.values().map(|(count, _)| count).sum::<u64>())?;
         for (fault, (count, longest)) in &self.faults {
-            writeln!(f, "{fault}: {count} times, settled within {:.1} s", longest.as_secs_f64())?;
+            writeln!(f, "  {fault}: {count} times, settled within {:.1} s", longest.as_secs_f64())?;
         }
         writeln!(f, "after the load everything was quiet within {:.1} s:", self.quiet_after.as_secs_f64())?;
         write!(f, "{}", self.findings)?;
