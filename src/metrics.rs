@@ -134,7 +134,7 @@ metrics! {
     DEAD_LETTER_CALLBACKS_LOST = "outbox_dead_letter_callbacks_lost_total", Counter, Count, [reason], "Dead-letter callbacks that were lost, by `reason`: queue_full, panicked, shutdown.";
     DEAD_LETTER_ALERTS = "outbox_dead_letter_alerts_total", Counter, Count, [], "Times that a relay of this process dead-lettered more messages within a window than its alert allows.";
     TASK_PANICKED = "outbox_task_panicked_total", Counter, Count, [task], "Tasks of the relay that panicked and were restarted, by `task`; the log has the panic.";
-    CALL_PANICKED = "outbox_call_panicked_total", Counter, Count, [call], "Panics in code that the relay calls but does not own, by `call`: retry_policy, clock, partition, transport, outage, store, outcome, settler, consumer_handler, on_error. The relay continued without the result; the log has the panic.";
+    CALL_PANICKED = "outbox_call_panicked_total", Counter, Count, [call], "Panics in code that the relay calls but does not own, by `call`: retry_policy, clock, partition, transport, outage, store, outcome, settler, consumer_handler, consumer_loop, consumer_worker, on_error. The relay continued without the result; the log has the panic.";
     BREAKER_OPEN = "outbox_breaker_open", Gauge, Count, [transport], "1 while the transport counts as down, else 0, by `transport`.";
     TOPIC_BACKED_OFF = "outbox_topic_backed_off", Gauge, Count, [topic, transport], "1 while the broker refuses the topic, else 0, by `topic`.";
     TOPIC_PAUSED = "outbox_topic_paused", Gauge, Count, [topic, transport], "1 while the topic is paused, else 0, by `topic`.";

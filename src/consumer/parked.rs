@@ -60,9 +60,9 @@ pub struct ParkedRecord {
     pub payload: Option<Vec<u8>>,
     /// Whether what follows of its key is parked after it. If not, it is a dead letter.
     pub holds_key: bool,
-    /// Whether it is released and not processed yet.
+    /// Whether it is released, and the consumer has not begun to process it.
     pub is_released: bool,
-    /// How often it was released and failed again.
+    /// How often it was released.
     pub replays: u32,
     /// Why it failed, or why it follows one that did.
     pub error: String,

@@ -17,18 +17,16 @@ fn name(outcome: &Outcome) -> Option<&'static str> {
         Outcome::Parked => Some("parked"),
         Outcome::DeadLettered => Some("dead_lettered"),
         Outcome::Replayed { .. } => Some("replayed"),
-        Outcome::Failed(_) | Outcome::Conflict | Outcome::DatabaseAway(_) | Outcome::OffsetMoved => None,
+        Outcome::Failed(_)
+        | Outcome::ConnectionLost(_)
+        | Outcome::Conflict
+        | Outcome::Postponed(_)
+        | Outcome::DatabaseAway(_)
+        | Outcome::OffsetMoved => None,
     }
 }
 
-pub(crate) fn completed(
-    options: &Options,
-    job: &Job,
-    outcome: &Outcome,
-    settled: &Settled,
-    is_back: bool,
-    took: Duration,
-) {
+pub(crate) fn completed(options: &Options, job: &Job, outcome: &Outcome, settled: &Settled, took: Duration) {
     let labels = || [("consumer", options.consumer.to_string()), ("topic", job.token.partition.topic.to_string())];
     match name(outcome) {
         Some(name) => {
@@ -43,9 +41,14 @@ pub(crate) fn completed(
         None => {}
     }
     log(options, job, outcome, settled);
-    if is_back {
-        log_event!(CONSUMER_DATABASE_BACK, consumer = &*options.consumer);
-    }
+}
+
+pub(crate) fn database_away(options: &Options, error: &str) {
+    log_event!(CONSUMER_DATABASE_AWAY, consumer = &*options.consumer, error);
+}
+
+pub(crate) fn database_back(options: &Options) {
+    log_event!(CONSUMER_DATABASE_BACK, consumer = &*options.consumer);
 }
 
 fn log(options: &Options, job: &Job, outcome: &Outcome, settled: &Settled) {
@@ -55,9 +58,6 @@ fn log(options: &Options, job: &Job, outcome: &Outcome, settled: &Settled) {
         Work::Replay(_) => None,
     };
     match (outcome, settled) {
-        (Outcome::DatabaseAway(error), Settled::Deferred { is_outage_new: true }) => {
-            log_event!(CONSUMER_DATABASE_AWAY, consumer, error);
-        }
         (Outcome::Failed(error), Settled::Retried { failures, wait }) => {
             tracing::debug!(consumer, %partition, offset, failures, ?wait, %error, "a record failed: trying again");
         }
@@ -79,6 +79,11 @@ pub(crate) fn opened(options: &Options, id: &PartitionId, start: i64, note: &Not
     if let Some(alone) = note.alone {
         log_event!(RECORD_SUSPECTED, consumer, partition = %id, offset = alone.offset, starts = alone.starts);
     }
+}
+
+/// An offset in the database that is not in its partition.
+pub(crate) fn gone(id: &PartitionId, offset: i64, first: i64, end: i64) {
+    log_event!(RECORDS_GONE, partition = %id, committed = offset, first, end);
 }
 
 pub(crate) fn reopening(options: &Options, id: &PartitionId) {

@@ -6,27 +6,27 @@ use std::time::{Duration, Instant};
 
 use super::engine::{Commit, Opening};
 use super::lag::Lag;
+use super::lookups::{Answer, Lookups, Question};
+use super::opening::Openings;
 use super::record::PartitionId;
 use super::report;
 use super::shared::Shared;
-use super::source::{Source, SourceError};
+use super::source::{Position, Source, SourceError};
 use super::status::ConsumerReport;
-use super::worker::{Opened, Worker};
+use super::worker::Opened;
 use crate::crash_points::crash_point;
 use crate::events::log_event;
 use crate::limits::{
-    CONSUMER_BUSY_POLL_TIMEOUT, CONSUMER_OUTAGE_WAIT_MAX, CONSUMER_OUTAGE_WAIT_MIN, CONSUMER_POLL_RECORDS_MAX,
-    CONSUMER_POLL_TIMEOUT, CONSUMER_RELEASED_POLL_INTERVAL,
+    CONSUMER_BUSY_POLL_TIMEOUT, CONSUMER_POLL_RECORDS_MAX, CONSUMER_POLL_TIMEOUT, CONSUMER_RELEASED_POLL_INTERVAL,
 };
 use crate::repeated::{Repeated, warn_once_a_minute};
+use crate::store::StoreError;
 
 pub(crate) struct Runner {
     shared: Arc<Shared>,
     source: Box<dyn Source>,
-    worker: Box<dyn Worker>,
-    /// Assigned partitions that are not read yet, and when to try next.
-    opening: Vec<(PartitionId, Instant)>,
-    opening_wait: Duration,
+    lookups: Lookups,
+    opening: Openings,
     commits_at: Instant,
     released_at: Instant,
     lag: Lag,
@@ -34,15 +34,14 @@ pub(crate) struct Runner {
 }
 
 impl Runner {
-    pub(crate) fn new(shared: Arc<Shared>, source: Box<dyn Source>, worker: Box<dyn Worker>) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, source: Box<dyn Source>, lookups: Lookups) -> Self {
         let now = Instant::now();
         let lag = Lag::new(Arc::clone(&shared.options), now);
         Self {
             shared,
             source,
-            worker,
-            opening: Vec::new(),
-            opening_wait: CONSUMER_OUTAGE_WAIT_MIN,
+            lookups,
+            opening: Openings::new(),
             commits_at: now,
             released_at: now,
             lag,
@@ -57,6 +56,8 @@ impl Runner {
                 break grace;
             }
             self.read();
+            self.take_answer();
+            self.ping();
             self.open();
             self.mark();
             self.regulate();
@@ -92,68 +93,109 @@ impl Runner {
             }
             within = Duration::ZERO;
         }
-        let now = Instant::now();
-        self.opening.retain(|(id, _)| self.source.is_assigned(id));
+        self.opening.retain(|id| self.source.is_assigned(id));
         for id in self.source.take_assigned() {
-            // It may have been revoked and assigned again meanwhile.
-            if self.opening.iter().all(|(other, _)| *other != id) {
-                self.opening.push((id, now));
-            }
+            self.opening.add(id, Instant::now());
         }
     }
 
     /// Begins to read assigned partitions, where their last owner stopped.
     fn open(&mut self) {
+        if self.source.take_out_of_range() {
+            self.shared.change(super::engine::Engine::reopen_all);
+        }
         for id in self.shared.with(super::engine::Engine::take_reopenings) {
             report::reopening(&self.shared.options, &id);
             if let Err(error) = self.source.stop(&id) {
                 self.warn(&error);
             }
-            self.opening.push((id, Instant::now()));
+            self.opening.add(id, Instant::now());
         }
-        let now = Instant::now();
-        let due: Vec<PartitionId> =
-            self.opening.iter().filter(|(_, at)| *at <= now).map(|(id, _)| id.clone()).collect();
-        for id in due {
-            let opened = self.open_one(&id);
-            match opened {
-                Ok(()) => {
-                    self.opening.retain(|(other, _)| *other != id);
-                    self.opening_wait = CONSUMER_OUTAGE_WAIT_MIN;
-                }
-                Err(error) => {
-                    let consumer = &*self.shared.options.consumer;
-                    warn_once_a_minute!(PARTITION_NOT_OPENED, self.failures, error, consumer, partition = %id);
-                    self.opening_wait = (self.opening_wait * 2).min(CONSUMER_OUTAGE_WAIT_MAX);
-                    let at = Instant::now() + self.opening_wait;
-                    self.opening.iter_mut().filter(|(other, _)| *other == id).for_each(|(_, when)| *when = at);
-                    return;
-                }
+        if !self.lookups.is_free() || self.shared.with(|engine| engine.is_database_away()) {
+            return;
+        }
+        let Some((id, number)) = self.opening.due(Instant::now()) else { return };
+        match self.source.position(&id) {
+            Ok(position) => {
+                self.lookups.ask(Question::Open { id, number, position }, Instant::now());
+                self.opening.asked(number);
             }
+            Err(error) => self.not_opened(&id, number, &error),
         }
     }
 
-    fn open_one(&mut self, id: &PartitionId) -> Result<(), SourceError> {
-        let position = self.source.position(id)?;
-        let opened = self.worker.open(id, position.start).map_err(|error| SourceError(error.to_string()))?;
+    fn not_opened(&mut self, id: &PartitionId, number: u64, error: &SourceError) {
+        let consumer = &*self.shared.options.consumer;
+        warn_once_a_minute!(PARTITION_NOT_OPENED, self.failures, error, consumer, partition = %id);
+        self.opening.failed(number, Instant::now());
+    }
+
+    /// Takes what the database answered.
+    fn take_answer(&mut self) {
+        let Some(answer) = self.lookups.answer(Instant::now()) else { return };
+        match answer {
+            // It was revoked meanwhile.
+            Answer::Opened { number, .. } if !self.opening.has(number) => {}
+            Answer::Opened { id, number, position, opened } => {
+                let started = opened.map_err(|error| self.refused(&error));
+                match started.and_then(|opened| self.start(&id, &position, opened)) {
+                    Ok(()) => self.opening.done(number),
+                    Err(error) => self.not_opened(&id, number, &error),
+                }
+            }
+            Answer::Released(Ok(released)) => {
+                for (id, replays) in released.into_iter().filter(|(_, replays)| !replays.is_empty()) {
+                    self.shared.change(|engine| engine.replay(&id, replays));
+                }
+            }
+            Answer::Released(Err(error)) => {
+                let error = self.refused(&error);
+                self.warn(&error);
+            }
+            Answer::Pinged(Ok(())) => self.shared.database_is_back(),
+            Answer::Pinged(Err(_)) => self.shared.with(|engine| engine.database_is_still_away(Instant::now())),
+        }
+    }
+
+    /// Notes an outage, if the error is one.
+    fn refused(&self, error: &StoreError) -> SourceError {
+        let text = error.to_string();
+        if matches!(error, StoreError::Unreachable(_) | StoreError::Refused(_)) {
+            self.shared.database_is_away(&text);
+        }
+        SourceError(text)
+    }
+
+    /// Reads a partition from where the database or the broker says.
+    fn start(&mut self, id: &PartitionId, position: &Position, opened: Opened) -> Result<(), SourceError> {
+        let Opened { start, gone, parked_keys, has_dead_letters } = opened;
+        if let Some(offset) = gone {
+            report::gone(id, offset, position.first, position.end);
+        }
         // What was noted is about the record where the broker stands.
-        let note = if opened.start == position.start { position.note } else { Default::default() };
-        report::opened(&self.shared.options, id, opened.start, &note);
-        let Opened { start, parked_keys, has_dead_letters } = opened;
+        let note = if start == position.start { position.note } else { Default::default() };
+        report::opened(&self.shared.options, id, start, &note);
         let opening = Opening { start, note, parked_keys, has_dead_letters };
-        self.shared.with(|engine| engine.open(id.clone(), opening));
+        self.shared.with(|engine| engine.open(id.clone(), opening, Instant::now()));
         // Before a record runs, so that a process that is killed by the first one leaves a trace.
         let begin: Vec<Commit> = self.shared.with(|engine| engine.commits_of(id));
         let committed = self.source.commit_and_wait(&begin);
         // It may have been revoked meanwhile.
-        let started =
-            committed.and_then(|()| if self.source.is_assigned(id) { self.source.start(id, start) } else { Ok(()) });
-        if started.is_err() || !self.source.is_assigned(id) {
+        let is_open = self.shared.with(|engine| engine.is_open(id)) && self.source.is_assigned(id);
+        let started = committed.and_then(|()| if is_open { self.source.start(id, start) } else { Ok(()) });
+        if started.is_err() || !is_open {
             // Nobody has a record of it.
             self.shared.with(|engine| engine.remove(std::slice::from_ref(id)));
             self.source.stop(id)?;
         }
         started
+    }
+
+    /// Asks whether the database is back, if it is away.
+    fn ping(&mut self) {
+        if self.lookups.is_free() && self.shared.with(|engine| engine.is_ping_due(Instant::now())) {
+            self.lookups.ask(Question::Ping, Instant::now());
+        }
     }
 
     /// Tells the broker which record runs alone next.
@@ -185,7 +227,7 @@ impl Runner {
             return;
         }
         self.commits_at = Instant::now() + self.shared.options.commit_interval;
-        let commits = self.shared.with(super::engine::Engine::commits);
+        let commits = self.shared.with(|engine| engine.commits(Instant::now()));
         if commits.is_empty() {
             return;
         }
@@ -199,24 +241,15 @@ impl Runner {
 
     /// Looks for parked records that somebody has released, if this process knows any parked ones.
     fn look_for_released(&mut self) {
-        if Instant::now() < self.released_at {
+        if Instant::now() < self.released_at || !self.lookups.is_free() {
             return;
         }
         self.released_at = Instant::now() + CONSUMER_RELEASED_POLL_INTERVAL;
-        if self.shared.with(|engine| engine.is_database_away()) {
-            return;
+        let parked =
+            self.shared.with(|engine| if engine.is_database_away() { Vec::new() } else { engine.with_parked() });
+        if !parked.is_empty() {
+            self.lookups.ask(Question::Released(parked), Instant::now());
         }
-        for id in self.shared.with(|engine| engine.with_parked()) {
-            match self.worker.released(&id) {
-                Ok(replays) if replays.is_empty() => {}
-                Ok(replays) => self.shared.change(|engine| engine.replay(&id, replays)),
-                Err(error) => {
-                    self.warn(&SourceError(error.to_string()));
-                    return;
-                }
-            }
-        }
-        self.worker.rest();
     }
 
     /// Ends the work within the grace, and commits.

@@ -3,6 +3,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use super::lookups::Lookups;
 use super::options::Options;
 use super::runner::Runner;
 use super::shared::Shared;
@@ -11,6 +12,7 @@ use super::status::{ConsumerReport, ConsumerStatus};
 use super::worker::{MakeWorker, work};
 use crate::events::log_event;
 use crate::limits::{CONSUMER_CLOSE_TIMEOUT, SHUTDOWN_GRACE_MAX};
+use crate::panic_guard::catch_panic;
 
 /// A running consumer, on threads of its own.
 ///
@@ -32,13 +34,18 @@ impl RunningConsumer {
         }
         let (report, ended) = mpsc::channel();
         let (made, result) = mpsc::channel();
-        let (of_loop, worker) = (Arc::clone(&shared), make_worker());
+        let (of_loop, lookups) = (Arc::clone(&shared), Lookups::new(Arc::clone(make_worker)));
         spawn("outbox-consumer", move || {
             let _end = EndWorkers(Arc::clone(&of_loop));
             match make_source(Arc::clone(&of_loop) as Arc<_>) {
                 Ok(source) => {
                     drop(made.send(Ok(())));
-                    Runner::new(Arc::clone(&of_loop), source, worker).run(&report);
+                    let consumer = of_loop.options.consumer.to_string();
+                    let runner = Runner::new(Arc::clone(&of_loop), source, lookups);
+                    if catch_panic("consumer_loop", &consumer, || runner.run(&report)).is_none() {
+                        of_loop.note_panic();
+                        log_event!(CONSUMER_PANICKED, consumer);
+                    }
                 }
                 Err(error) => drop(made.send(Err(error.to_string()))),
             }
@@ -52,11 +59,13 @@ impl RunningConsumer {
 
     /// How it is.
     pub fn status(&self) -> ConsumerStatus {
+        let has_panicked = self.shared.has_panicked();
         self.shared.with(|engine| ConsumerStatus {
             partitions: engine.ids().len(),
             unprocessed: engine.rows(),
             running: engine.running(),
             is_database_away: engine.is_database_away(),
+            has_panicked,
         })
     }
 
@@ -104,5 +113,101 @@ impl Drop for RunningConsumer {
 impl fmt::Debug for RunningConsumer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RunningConsumer").field("status", &self.status()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::consumer::engine::{Commit, Job, LaneKey, Outcome, Replay};
+    use crate::consumer::record::{PartitionId, Record};
+    use crate::consumer::source::{Position, Source, SourceError};
+    use crate::consumer::worker::{Opened, Worker};
+    use crate::store::StoreError;
+
+    /// A client and a database that nothing should be asked of.
+    struct Nothing;
+
+    impl Source for Nothing {
+        fn poll(&mut self, _within: Duration) -> Result<Option<Record>, SourceError> {
+            panic!("of this test")
+        }
+
+        fn take_out_of_range(&mut self) -> bool {
+            unimplemented!()
+        }
+
+        fn take_assigned(&mut self) -> Vec<PartitionId> {
+            unimplemented!()
+        }
+
+        fn is_assigned(&self, _id: &PartitionId) -> bool {
+            unimplemented!()
+        }
+
+        fn position(&mut self, _id: &PartitionId) -> Result<Position, SourceError> {
+            unimplemented!()
+        }
+
+        fn start(&mut self, _id: &PartitionId, _offset: i64) -> Result<(), SourceError> {
+            unimplemented!()
+        }
+
+        fn stop(&mut self, _id: &PartitionId) -> Result<(), SourceError> {
+            unimplemented!()
+        }
+
+        fn pause(&mut self, _ids: &[PartitionId]) -> Result<(), SourceError> {
+            unimplemented!()
+        }
+
+        fn resume(&mut self, _ids: &[PartitionId]) -> Result<(), SourceError> {
+            unimplemented!()
+        }
+
+        fn commit(&mut self, _commits: &[Commit]) -> Result<(), SourceError> {
+            unimplemented!()
+        }
+
+        fn commit_and_wait(&mut self, _commits: &[Commit]) -> Result<(), SourceError> {
+            unimplemented!()
+        }
+
+        fn end(&mut self, _id: &PartitionId) -> Result<i64, SourceError> {
+            unimplemented!()
+        }
+    }
+
+    impl Worker for Nothing {
+        fn run(&mut self, _job: &Job) -> Outcome {
+            unimplemented!()
+        }
+
+        fn open(&mut self, _id: &PartitionId, _position: &Position) -> Result<Opened, StoreError> {
+            unimplemented!()
+        }
+
+        fn released(&mut self, _id: &PartitionId) -> Result<Vec<(LaneKey, Replay)>, StoreError> {
+            unimplemented!()
+        }
+
+        fn ping(&mut self) -> Result<(), StoreError> {
+            unimplemented!()
+        }
+
+        fn rest(&mut self) {}
+    }
+
+    #[test]
+    fn a_loop_that_panics_says_so() {
+        let make_worker: MakeWorker = Arc::new(|| Box::new(Nothing));
+        let options = Options::new("billing".into());
+        let consumer = RunningConsumer::start(options, Box::new(|_| Ok(Box::new(Nothing))), &make_worker);
+        let consumer = consumer.expect("it starts");
+        let ended = consumer.ended.lock().expect("no panic").recv_timeout(Duration::from_secs(60));
+        assert_eq!(ended, Err(mpsc::RecvTimeoutError::Disconnected), "it ended without a report");
+        assert!(consumer.status().has_panicked);
+        let report = consumer.shutdown(Duration::from_secs(60));
+        assert!(!report.is_clean(), "{report:?}");
     }
 }

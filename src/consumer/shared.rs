@@ -9,6 +9,7 @@ use super::record::{PartitionId, Record};
 use super::report;
 use super::source::RevocationListener;
 use crate::limits::CONSUMER_RELEASED_POLL_INTERVAL;
+use crate::repeated::{Repeated, warn_once_a_minute};
 
 pub(crate) struct Shared {
     pub(crate) options: Arc<Options>,
@@ -17,6 +18,8 @@ pub(crate) struct Shared {
     has_work: Condvar,
     /// A job has ended, or the consumer is to stop.
     has_ended: Condvar,
+    /// Failures of the consumer's own statements.
+    failures: Repeated,
 }
 
 struct State {
@@ -25,12 +28,21 @@ struct State {
     stop: Option<Duration>,
     /// Workers end.
     is_over: bool,
+    /// The loop's thread ended by a panic.
+    has_panicked: bool,
 }
 
 impl Shared {
     pub(crate) fn new(options: Arc<Options>) -> Self {
-        let state = State { engine: Engine::new(Arc::clone(&options)), stop: None, is_over: false };
-        Self { options, state: Mutex::new(state), has_work: Condvar::new(), has_ended: Condvar::new() }
+        let state =
+            State { engine: Engine::new(Arc::clone(&options)), stop: None, is_over: false, has_panicked: false };
+        Self {
+            options,
+            state: Mutex::new(state),
+            has_work: Condvar::new(),
+            has_ended: Condvar::new(),
+            failures: Repeated::default(),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -86,20 +98,52 @@ impl Shared {
         }
     }
 
-    pub(crate) fn complete(&self, job: &Job, outcome: &Outcome, took: Duration) {
-        if let (Outcome::Failed(error), Work::Record(record), Some(hook)) = (outcome, &job.work, &self.options.on_error)
+    pub(crate) fn complete(&self, job: &Job, outcome: Outcome, took: Duration) {
+        let outcome = self.lock().engine.judge(job, outcome);
+        if let (Outcome::Failed(error), Work::Record(record), Some(hook)) =
+            (&outcome, &job.work, &self.options.on_error)
         {
             // A panic of the hook changes nothing.
             let _ = crate::panic_guard::catch_panic("on_error", record.topic(), || (hook.0)(record, error));
         }
-        let (settled, is_back) = self.lock().engine.complete(job, outcome, Instant::now());
-        // An ended outage, or a record that ran alone, makes more than one job ready.
-        match is_back || job.alone.is_some() {
+        if let Outcome::DatabaseAway(error) = &outcome {
+            self.database_is_away(error);
+        }
+        let settled = self.lock().engine.complete(job, &outcome, Instant::now());
+        // A record that ran alone makes more than one job ready.
+        match job.alone.is_some() {
             true => self.has_work.notify_all(),
             false => self.has_work.notify_one(),
         }
         self.has_ended.notify_all();
-        report::completed(&self.options, job, outcome, &settled, is_back, took);
+        if let Outcome::Postponed(error) = &outcome {
+            let consumer = &*self.options.consumer;
+            warn_once_a_minute!(CONSUMER_TROUBLE, self.failures, error, consumer);
+        }
+        report::completed(&self.options, job, &outcome, &settled, took);
+    }
+
+    /// Lets nothing run until the loop finds that the database answers.
+    pub(crate) fn database_is_away(&self, error: &str) {
+        if self.lock().engine.database_is_away(Instant::now()) {
+            report::database_away(&self.options, error);
+        }
+    }
+
+    /// Goes on after an outage.
+    pub(crate) fn database_is_back(&self) {
+        if self.change(Engine::database_is_back) {
+            report::database_back(&self.options);
+        }
+    }
+
+    /// Notes that the loop's thread ended by a panic.
+    pub(crate) fn note_panic(&self) {
+        self.lock().has_panicked = true;
+    }
+
+    pub(crate) fn has_panicked(&self) -> bool {
+        self.lock().has_panicked
     }
 
     /// Asks the loop to stop.

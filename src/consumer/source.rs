@@ -12,6 +12,9 @@ pub(crate) trait Source {
     /// Waits for a record. Assignments and revocations are reported meanwhile, on the same thread.
     fn poll(&mut self, within: Duration) -> Result<Option<Record>, SourceError>;
 
+    /// Whether the broker has refused, since the last call, to read on at some partition's place: its records are gone.
+    fn take_out_of_range(&mut self) -> bool;
+
     /// Partitions that were assigned since the last call. None of their records arrives before [`start`](Self::start).
     fn take_assigned(&mut self) -> Vec<PartitionId>;
 
@@ -47,6 +50,17 @@ pub(crate) struct Position {
     /// Where to begin: what was committed, or by the choice of the user.
     pub(crate) start: i64,
     pub(crate) note: Note,
+    /// The partition's oldest record.
+    pub(crate) first: i64,
+    /// Where a record that is sent now would go.
+    pub(crate) end: i64,
+}
+
+impl Position {
+    /// Whether the partition can be read from an offset on.
+    pub(crate) fn has(&self, offset: i64) -> bool {
+        (self.first..=self.end).contains(&offset)
+    }
 }
 
 /// Told by a source that partitions are taken away, while it can still commit.

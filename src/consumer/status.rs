@@ -34,4 +34,6 @@ pub struct ConsumerStatus {
     pub running: usize,
     /// Whether the database is away, so that nothing runs.
     pub is_database_away: bool,
+    /// Whether the loop ended by a panic, so that nothing is read any more. Start another consumer, and report it as a defect.
+    pub has_panicked: bool,
 }

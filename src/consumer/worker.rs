@@ -6,6 +6,8 @@ use std::sync::Arc;
 use super::engine::{Job, LaneKey, Outcome, Replay};
 use super::record::PartitionId;
 use super::shared::Shared;
+use super::source::Position;
+use crate::panic_guard::catch_panic;
 use crate::store::StoreError;
 
 /// A connection to the database, with the handler.
@@ -13,11 +15,14 @@ pub(crate) trait Worker: Send {
     /// Runs one transaction.
     fn run(&mut self, job: &Job) -> Outcome;
 
-    /// Reads what the database knows of a partition that was just assigned. `start` is where the broker would begin.
-    fn open(&mut self, id: &PartitionId, start: i64) -> Result<Opened, StoreError>;
+    /// Reads what the database knows of a partition that was just assigned.
+    fn open(&mut self, id: &PartitionId, position: &Position) -> Result<Opened, StoreError>;
 
     /// Released records of a partition, in order.
     fn released(&mut self, id: &PartitionId) -> Result<Vec<(LaneKey, Replay)>, StoreError>;
+
+    /// Whether the database answers on a connection.
+    fn ping(&mut self) -> Result<(), StoreError>;
 
     /// Gives the connection back: there is nothing to do.
     fn rest(&mut self);
@@ -27,6 +32,8 @@ pub(crate) trait Worker: Send {
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) start: i64,
+    /// The offset that was stored, if it is not in the partition.
+    pub(crate) gone: Option<i64>,
     pub(crate) parked_keys: HashSet<Arc<[u8]>>,
     pub(crate) has_dead_letters: bool,
 }
@@ -38,7 +45,8 @@ pub(crate) type MakeWorker = Arc<dyn Fn() -> Box<dyn Worker> + Send + Sync>;
 pub(crate) fn work(shared: &Shared, mut worker: Box<dyn Worker>) {
     while let Some(job) = shared.take(|| worker.rest()) {
         let began = std::time::Instant::now();
-        let outcome = worker.run(&job);
-        shared.complete(&job, &outcome, began.elapsed());
+        let outcome = catch_panic("consumer_worker", &job.token.partition.topic, || worker.run(&job));
+        let outcome = outcome.unwrap_or_else(|| Outcome::Postponed("a worker panicked: the log has the panic".to_owned()));
+        shared.complete(&job, outcome, began.elapsed());
     }
 }

@@ -185,6 +185,9 @@ events! {
     CONSUMER_ENDED_EARLY = WARN "consumer_ended_early" [consumer, report],
         "a consumer did not end in time: its threads go on in the background",
         "Look for a handler that takes long, or for a broker that does not answer.";
+    CONSUMER_PANICKED = ERROR "consumer_panicked" [consumer],
+        "a consumer's loop panicked: it reads nothing any more",
+        "Start the process again, and report the panic's message as a defect.";
     CONSUMER_TROUBLE = WARN "consumer_trouble" [consumer, error],
         "a consumer's client or database reports a problem: trying again",
         "Nothing if it ends soon. Otherwise repair what `error` names.";
@@ -204,7 +207,7 @@ events! {
         "a partition's offset in the database was moved by another process: reading it again from there",
         "Nothing: a handler was rolled back, because another process had gone on. If it repeats, look for two consumers of one name.";
     RECORDS_GONE = ERROR "records_gone" [partition, committed, first, end],
-        "the offset that a consumer had reached is not in the partition any more: going on from its oldest record",
+        "the offset that a consumer had reached is not in the partition: going on from its oldest record",
         "Raise the topic's retention, or speed up the consumer: records were deleted before they were read. Or somebody made the topic anew.";
     RECORD_FAILED = ERROR "record_failed" [consumer, partition, offset, failures, error],
         "a record failed for good: parking or dead-lettering it",
@@ -216,8 +219,8 @@ events! {
         "the last owner of a partition ended while this record ran alone in its process",
         "Look for what ends the process with this record: memory, a stack overflow, an abort.";
     RECORD_TOO_OLD = ERROR "record_too_old" [consumer, partition, offset],
-        "a record is older than what the inbox keeps, so nobody knows whether it was processed: leaving it out",
-        "Check whether its effect is there, and raise the inbox's retention.";
+        "a record is older than what the inbox keeps, so nobody knows whether it was processed: it is a dead letter",
+        "Release the record if its effect is missing, otherwise delete its row. Raise the inbox's retention.";
     REPLAY_FAILED = ERROR "replay_failed" [consumer, partition, error],
         "a released record failed again: it stays parked",
         "Read `error`, fix the cause, and release the record again.";

@@ -50,6 +50,25 @@ pub const CONSUMER_OUTAGE_WAIT_MIN: Duration = Duration::from_millis(100);
 /// The longest of these waits: a database that is back is used within two seconds.
 pub const CONSUMER_OUTAGE_WAIT_MAX: Duration = Duration::from_secs(2);
 
+/// The first wait after a failed statement of the consumer's own. Doubles up to [`CONSUMER_OUTAGE_WAIT_MAX`]. Often another transaction
+/// was in the way, which is over by then.
+pub const CONSUMER_POSTPONE_WAIT_MIN: Duration = Duration::from_millis(10);
+
+/// How long a new connection may take after one was lost. Beyond, the database counts as away.
+pub const CONSUMER_PING_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Connections that are tried before the database counts as away: a pool may still have some that broke with the first.
+pub const CONSUMER_PINGS_MAX: usize = 3;
+
+/// How long the loop waits for what it asked of the database before it asks anew, on another connection.
+pub const CONSUMER_LOOKUP_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a statement of the loop's own may wait for locks.
+pub const CONSUMER_LOCK_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// How long an owner has to live until its beginning counts as survived: a record that ends the process does so at once, mostly.
+pub const CONSUMER_TRIAL: Duration = Duration::from_secs(60);
+
 /// Deadlocks and the like of one record that spend no attempt.
 pub const CONSUMER_CONFLICTS_MAX: u32 = 20;
 

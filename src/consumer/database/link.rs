@@ -2,20 +2,23 @@
 
 use std::error::Error;
 use std::future::Future;
+use std::time::Duration;
 
 use diesel::QueryResult;
 
 use super::claim::Claimed;
 use crate::consumer::error::HandlerError;
 use crate::consumer::record::Record;
+use crate::hook::Depth;
 use crate::inbox::InboxKey;
+use crate::outbox::transaction::CommitError;
 use crate::store::sql::dialect::{Dialect, Statement};
 use crate::store::sql::rows::FromRow;
 
 /// A connection of a worker, with the user's handler.
 pub(super) trait Link<DB: Dialect> {
     /// Takes a connection from the pool, unless there is one.
-    async fn connect(&mut self) -> Result<(), Box<dyn Error + Send + Sync>>;
+    async fn connect(&mut self, within: Duration) -> Result<(), Box<dyn Error + Send + Sync>>;
 
     /// Gives the connection back.
     fn release(&mut self);
@@ -23,9 +26,13 @@ pub(super) trait Link<DB: Dialect> {
     /// Closes the connection, which also ends its transaction.
     fn discard(&mut self);
 
+    /// How deep in transactions and savepoints it is.
+    fn depth(&mut self) -> QueryResult<Depth>;
+
     async fn begin(&mut self) -> QueryResult<()>;
 
-    async fn commit(&mut self) -> QueryResult<()>;
+    /// Commits, if the database keeps what the transaction did.
+    async fn commit(&mut self) -> Result<(), CommitError>;
 
     async fn rollback(&mut self) -> QueryResult<()>;
 
@@ -33,8 +40,8 @@ pub(super) trait Link<DB: Dialect> {
 
     async fn load<T: FromRow + Send + 'static>(&mut self, statement: Statement<DB>) -> QueryResult<Vec<T>>;
 
-    /// Whether the connection answers.
-    async fn ping(&mut self) -> QueryResult<()>;
+    /// Runs a text without binds.
+    async fn batch(&mut self, sql: &str) -> QueryResult<()>;
 
     /// Claims a message for this consumer.
     async fn claim(&mut self, key: InboxKey) -> QueryResult<Claimed>;

@@ -6,6 +6,7 @@
 use std::error::Error;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use diesel::QueryResult;
 use diesel_async::{AsyncConnection, RunQueryDsl as _, SimpleAsyncConnection as _, TransactionManager as _};
@@ -19,8 +20,9 @@ use crate::consumer::options::Options;
 use crate::consumer::record::Record;
 use crate::consumer::worker::MakeWorker;
 use crate::enqueue::AsyncOutboxBackend;
+use crate::hook::{AsyncConn, Depth};
 use crate::inbox::{Inbox, InboxKey};
-use crate::limits::CONSUMER_CONNECTION_TIMEOUT;
+use crate::outbox::transaction::{CommitError, commit_checked_async, install_hook_if_needed};
 use crate::store::pool::{AsyncPool, Handle};
 use crate::store::sql::dialect::Statement;
 use crate::store::sql::rows::{FromRow, Read};
@@ -30,6 +32,7 @@ pub(crate) type BackendOf<P> = <ConnectionOf<P> as diesel_async::AsyncConnection
 type ManagerOf<P> = <ConnectionOf<P> as AsyncConnection>::TransactionManager;
 
 struct AsyncLink<P: AsyncPool, F> {
+    runtime: tokio::runtime::Handle,
     pool: P,
     handle: Option<P::Handle>,
     inbox: Option<Inbox>,
@@ -53,7 +56,7 @@ where
     let (handler, options, sql) = (Arc::new(handler), Arc::new(options.clone()), sql::<BackendOf<P>>(options));
     Arc::new(move || {
         let (pool, inbox) = (pool.clone(), inbox.clone());
-        let link = AsyncLink { pool, handle: None, inbox, handler: Arc::clone(&handler) };
+        let link = AsyncLink { runtime: runtime.clone(), pool, handle: None, inbox, handler: Arc::clone(&handler) };
         let (sql, options) = (Arc::clone(&sql), Arc::clone(&options));
         Box::new(Transactions::<BackendOf<P>, _>::new(link, sql, options, runtime.clone()))
     })
@@ -63,6 +66,18 @@ impl<P: AsyncPool, F> AsyncLink<P, F> {
     fn connection(&mut self) -> QueryResult<&mut ConnectionOf<P>> {
         let handle = self.handle.as_mut().ok_or(diesel::result::Error::BrokenTransactionManager)?;
         Ok(handle.connection())
+    }
+
+    fn give_back(&mut self) {
+        // bb8 and mobc start a task when a connection comes back.
+        let _entered = self.runtime.enter();
+        self.handle = None;
+    }
+}
+
+impl<P: AsyncPool, F> Drop for AsyncLink<P, F> {
+    fn drop(&mut self) {
+        self.give_back();
     }
 }
 
@@ -75,29 +90,36 @@ where
 {
     type Runtime = tokio::runtime::Handle;
 
-    async fn connect(&mut self) -> Result<(), Box<dyn Error + Send + Sync>> {
+    async fn connect(&mut self, within: Duration) -> Result<(), Box<dyn Error + Send + Sync>> {
         if self.handle.is_none() {
-            self.handle = Some(timeout(CONSUMER_CONNECTION_TIMEOUT, self.pool.take()).await??);
+            self.handle = Some(timeout(within, self.pool.take()).await??);
         }
         Ok(())
     }
 
     fn release(&mut self) {
-        self.handle = None;
+        self.give_back();
     }
 
     fn discard(&mut self) {
+        let _entered = self.runtime.enter();
         if let Some(handle) = self.handle.take() {
             handle.discard();
         }
     }
 
-    async fn begin(&mut self) -> QueryResult<()> {
-        ManagerOf::<P>::begin_transaction(self.connection()?).await
+    fn depth(&mut self) -> QueryResult<Depth> {
+        Depth::of(&mut AsyncConn(self.connection()?))
     }
 
-    async fn commit(&mut self) -> QueryResult<()> {
-        ManagerOf::<P>::commit_transaction(self.connection()?).await
+    async fn begin(&mut self) -> QueryResult<()> {
+        let connection = self.connection()?;
+        install_hook_if_needed::<BackendOf<P>>(&mut AsyncConn(connection));
+        ManagerOf::<P>::begin_transaction(connection).await
+    }
+
+    async fn commit(&mut self) -> Result<(), CommitError> {
+        commit_checked_async(self.connection()?).await
     }
 
     async fn rollback(&mut self) -> QueryResult<()> {
@@ -113,8 +135,8 @@ where
         Ok(rows.into_iter().map(|row| row.0).collect())
     }
 
-    async fn ping(&mut self) -> QueryResult<()> {
-        self.connection()?.batch_execute("SELECT 1").await
+    async fn batch(&mut self, sql: &str) -> QueryResult<()> {
+        self.connection()?.batch_execute(sql).await
     }
 
     async fn claim(&mut self, key: InboxKey) -> QueryResult<Claimed> {

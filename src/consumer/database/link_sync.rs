@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use diesel::QueryResult;
 use diesel::RunQueryDsl as _;
@@ -18,8 +19,9 @@ use crate::consumer::options::Options;
 use crate::consumer::record::Record;
 use crate::consumer::worker::MakeWorker;
 use crate::enqueue::OutboxBackend;
+use crate::hook::{Depth, SyncConn};
 use crate::inbox::{Inbox, InboxKey};
-use crate::limits::CONSUMER_CONNECTION_TIMEOUT;
+use crate::outbox::transaction::{CommitError, commit_checked, install_hook_if_needed};
 use crate::store::sql::dialect::Statement;
 use crate::store::sql::rows::{FromRow, Read};
 
@@ -66,9 +68,9 @@ where
 {
     type Runtime = ();
 
-    async fn connect(&mut self) -> Result<(), Box<dyn Error + Send + Sync>> {
+    async fn connect(&mut self, within: Duration) -> Result<(), Box<dyn Error + Send + Sync>> {
         if self.connection.is_none() {
-            self.connection = Some(self.pool.get_timeout(CONSUMER_CONNECTION_TIMEOUT)?);
+            self.connection = Some(self.pool.get_timeout(within)?);
         }
         Ok(())
     }
@@ -84,12 +86,18 @@ where
         }
     }
 
-    async fn begin(&mut self) -> QueryResult<()> {
-        C::TransactionManager::begin_transaction(self.connection()?)
+    fn depth(&mut self) -> QueryResult<Depth> {
+        Depth::of(&mut SyncConn(self.connection()?))
     }
 
-    async fn commit(&mut self) -> QueryResult<()> {
-        C::TransactionManager::commit_transaction(self.connection()?)
+    async fn begin(&mut self) -> QueryResult<()> {
+        let connection = self.connection()?;
+        install_hook_if_needed::<C::Backend>(&mut SyncConn(connection));
+        C::TransactionManager::begin_transaction(connection)
+    }
+
+    async fn commit(&mut self) -> Result<(), CommitError> {
+        commit_checked(self.connection()?)
     }
 
     async fn rollback(&mut self) -> QueryResult<()> {
@@ -105,8 +113,8 @@ where
         Ok(rows.into_iter().map(|row| row.0).collect())
     }
 
-    async fn ping(&mut self) -> QueryResult<()> {
-        self.connection()?.batch_execute("SELECT 1")
+    async fn batch(&mut self, sql: &str) -> QueryResult<()> {
+        self.connection()?.batch_execute(sql)
     }
 
     async fn claim(&mut self, key: InboxKey) -> QueryResult<Claimed> {

@@ -7,6 +7,7 @@ mod link;
 mod link_async;
 #[cfg(feature = "r2d2")]
 mod link_sync;
+mod lookups;
 pub(crate) mod parked_statements;
 mod replay;
 mod rows;

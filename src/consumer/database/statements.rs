@@ -10,7 +10,7 @@ statements! {
         mysql: "id, record_offset, record_key, CAST(headers AS char), payload, sent_at_ms";
         sqlite: "id, record_offset, record_key, headers, payload, sent_at_ms";
     }
-    /// Begins at `$4`, unless the partition is there.
+    /// Begins at `$4`, unless the partition is there. It waits for the row's lock, so it comes after a read.
     add_offset {
         postgres: "INSERT INTO outbox_consumer_offsets (consumer, topic, partition_name, next_offset) VALUES ($1, $2, $3, $4)
             ON CONFLICT DO NOTHING";
@@ -33,20 +33,26 @@ statements! {
         sqlite: "UPDATE outbox_consumer_offsets SET next_offset = ?5
             WHERE consumer = ?1 AND topic = ?2 AND partition_name = ?3 AND next_offset = ?4";
     }
-    /// Parks a record. It changes nothing if the record is parked already.
+    /// Parks a record.
     park {
         postgres: "INSERT INTO outbox_parked
                 (consumer, topic, partition_name, record_offset, record_key, headers, payload, sent_at_ms, holds_key, error)
-            VALUES ($1, $2, $3, $4, $5, $6::jsonb, $7, $8, $9, $10)
-            ON CONFLICT DO NOTHING";
+            VALUES ($1, $2, $3, $4, $5, $6::jsonb, $7, $8, $9, $10)";
         mysql: "INSERT INTO outbox_parked
                 (consumer, topic, partition_name, record_offset, record_key, headers, payload, sent_at_ms, holds_key, error)
-            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
-            ON DUPLICATE KEY UPDATE id = id";
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
         sqlite: "INSERT INTO outbox_parked
                 (consumer, topic, partition_name, record_offset, record_key, headers, payload, sent_at_ms, parked_at, holds_key, error)
-            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER), ?9, ?10)
-            ON CONFLICT DO NOTHING";
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER), ?9, ?10)";
+    }
+    /// Whether the record at the offset `$4`, of the time `$5`, is there.
+    is_parked {
+        postgres: "SELECT count(*) FROM outbox_parked
+            WHERE consumer = $1 AND topic = $2 AND partition_name = $3 AND record_offset = $4 AND sent_at_ms = $5";
+        mysql: "SELECT count(*) FROM outbox_parked
+            WHERE consumer = ?1 AND topic = ?2 AND partition_name = ?3 AND record_offset = ?4 AND sent_at_ms = ?5";
+        sqlite: "SELECT count(*) FROM outbox_parked
+            WHERE consumer = ?1 AND topic = ?2 AND partition_name = ?3 AND record_offset = ?4 AND sent_at_ms = ?5";
     }
     /// Keys with parked records; NULL if there are dead letters.
     parked_keys {
@@ -108,10 +114,25 @@ statements! {
         mysql: "DELETE FROM outbox_parked WHERE id = ?1";
         sqlite: "DELETE FROM outbox_parked WHERE id = ?1";
     }
-    /// Takes the release of the row `$1` back, with the error `$2`.
+    /// Takes the releases of the key `$4`.
+    take_key {
+        postgres: "UPDATE outbox_parked SET released = 0, replays = replays + 1
+            WHERE consumer = $1 AND topic = $2 AND partition_name = $3 AND record_key = $4 AND holds_key = 1 AND released = 1";
+        mysql: "UPDATE outbox_parked SET released = 0, replays = replays + 1
+            WHERE consumer = ?1 AND topic = ?2 AND partition_name = ?3 AND record_key = ?4 AND holds_key = 1 AND released = 1";
+        sqlite: "UPDATE outbox_parked SET released = 0, replays = replays + 1
+            WHERE consumer = ?1 AND topic = ?2 AND partition_name = ?3 AND record_key = ?4 AND holds_key = 1 AND released = 1";
+    }
+    /// Takes the release of the row `$1`.
+    take_row {
+        postgres: "UPDATE outbox_parked SET released = 0, replays = replays + 1 WHERE id = $1 AND released = 1";
+        mysql: "UPDATE outbox_parked SET released = 0, replays = replays + 1 WHERE id = ?1 AND released = 1";
+        sqlite: "UPDATE outbox_parked SET released = 0, replays = replays + 1 WHERE id = ?1 AND released = 1";
+    }
+    /// Notes the error `$2` of the row `$1`.
     not_replayed {
-        postgres: "UPDATE outbox_parked SET released = 0, replays = replays + 1, error = $2 WHERE id = $1";
-        mysql: "UPDATE outbox_parked SET released = 0, replays = replays + 1, error = ?2 WHERE id = ?1";
-        sqlite: "UPDATE outbox_parked SET released = 0, replays = replays + 1, error = ?2 WHERE id = ?1";
+        postgres: "UPDATE outbox_parked SET error = $2 WHERE id = $1";
+        mysql: "UPDATE outbox_parked SET error = ?2 WHERE id = ?1";
+        sqlite: "UPDATE outbox_parked SET error = ?2 WHERE id = ?1";
     }
 }

@@ -1,6 +1,5 @@
 //! The transactions of records.
 
-use std::collections::HashSet;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
@@ -11,16 +10,18 @@ use diesel::result::Error;
 use super::claim::Claimed;
 use super::failure::{Failure, outcome};
 use super::link::Link;
-use super::rows::{ParkedKey, ParkedRow, Released};
+use super::rows::ParkedRow;
 use super::statements::ConsumerSql;
 use crate::clock::millis;
 use crate::consumer::engine::{Job, LaneKey, Outcome, Replay, Step, Work};
+use crate::consumer::error::HandlerError;
 use crate::consumer::identity::inbox_key;
 use crate::consumer::options::{OnFailure, Options};
 use crate::consumer::record::{PartitionId, Record};
+use crate::consumer::source::Position;
 use crate::consumer::worker::{Opened, Worker};
 use crate::crash_points::crash_point;
-use crate::limits::cut_error_text;
+use crate::limits::{CONSUMER_CONNECTION_TIMEOUT, cut_error_text};
 use crate::panic_guard::catch_panic_async;
 use crate::store::StoreError;
 use crate::store::sql::columns::Columns;
@@ -54,7 +55,7 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
     }
 
     async fn job(&mut self, job: &Job) -> Outcome {
-        if let Err(error) = self.link.connect().await {
+        if let Err(error) = self.link.connect(CONSUMER_CONNECTION_TIMEOUT).await {
             return Outcome::DatabaseAway(error.to_string());
         }
         let result = match &job.work {
@@ -69,19 +70,36 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
 
     /// Rolls back, and says what the failure means.
     pub(super) async fn fail(&mut self, failure: Failure) -> Outcome {
-        let is_panic = matches!(failure, Failure::Panicked);
-        // A COMMIT that failed has ended the transaction already.
-        let rolled_back = matches!(self.link.rollback().await, Ok(()) | Err(Error::NotInTransaction));
-        let outcome = outcome(&mut self.link, failure, rolled_back).await;
-        // A connection that may be in an unknown state is not used again.
-        if is_panic || !rolled_back || matches!(outcome, Outcome::DatabaseAway(_)) {
+        let is_unknown = matches!(failure, Failure::Panicked | Failure::Depth(_));
+        let is_usable = !is_unknown && self.roll_back().await;
+        // Closing a connection also ends its transaction.
+        if !is_usable {
             self.link.discard();
         }
-        outcome
+        outcome(&mut self.link, failure, is_usable).await
+    }
+
+    /// Rolls back, unless COMMIT or ROLLBACK has ended the transaction already. Returns whether the connection can be used again.
+    async fn roll_back(&mut self) -> bool {
+        match self.link.depth() {
+            Ok(at) if at.depth == at.committed_depth() => true,
+            Ok(at) if at.is_outermost() => matches!(self.link.rollback().await, Ok(()) | Err(Error::NotInTransaction)),
+            // A savepoint that the handler left: ROLLBACK would end that alone.
+            _ => false,
+        }
+    }
+
+    /// Begins a transaction, not a savepoint in one that somebody left open.
+    pub(super) async fn begin(&mut self) -> Result<(), Failure> {
+        let at = self.link.depth()?;
+        if at.depth != at.committed_depth() {
+            return Err(Error::AlreadyInTransaction.into());
+        }
+        Ok(self.link.begin().await?)
     }
 
     async fn record(&mut self, job: &Job, record: &Record) -> Result<Outcome, Failure> {
-        self.link.begin().await?;
+        self.begin().await?;
         if let Some(outcome) = self.claim(job, record).await? {
             return self.end(outcome).await;
         }
@@ -119,7 +137,9 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
         }
         match self.link.claim(inbox_key(record)).await? {
             Claimed::New => Ok(None),
-            Claimed::TooOld => Ok(Some(Outcome::TooOld)),
+            // The offset says that nobody has processed it.
+            Claimed::TooOld if progress.has_offsets() => Ok(None),
+            Claimed::TooOld => self.dead_letter_too_old(record).await.map(Some),
             // Another process may have parked it, which this one does not know yet.
             Claimed::Duplicate => {
                 let is_key_parked = self.options.on_failure == OnFailure::Park && self.is_key_parked(record).await?;
@@ -128,10 +148,20 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
         }
     }
 
+    /// Nothing says whether it was processed, so a person has to. No claim says whether it was dead-lettered: the row does.
+    async fn dead_letter_too_old(&mut self, record: &Record) -> Result<Outcome, Failure> {
+        let place = [record.offset, sent_at_ms(record)].map(Bind::Number);
+        let count = Statement::new(&self.sql.is_parked, self.binds(&record.partition, place));
+        if self.link.load::<i64>(count).await?.pop().is_some_and(|rows| rows > 0) {
+            return Ok(Outcome::Duplicate { is_key_parked: false });
+        }
+        self.park(record, false, "it is older than what the inbox keeps: it may have been processed").await?;
+        Ok(Outcome::TooOld)
+    }
+
     async fn end(&mut self, outcome: Outcome) -> Result<Outcome, Failure> {
-        self.check_transaction(&outcome).await?;
         crash_point!(CONSUMER_COMMITTING);
-        self.link.commit().await?;
+        self.link.commit().await.map_err(Failure::Commit)?;
         match outcome {
             Outcome::Parked | Outcome::DeadLettered => {
                 crash_point!(CONSUMER_PARKED);
@@ -143,20 +173,15 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
         Ok(outcome)
     }
 
-    /// PostgreSQL answers the COMMIT of a failed transaction as if it had committed. So a handler that swallowed an error would lose its
-    /// record.
-    async fn check_transaction(&mut self, outcome: &Outcome) -> QueryResult<()> {
-        match outcome {
-            Outcome::Handled if DB::SYNTAX.database == "postgres" => self.link.ping().await,
-            _ => Ok(()),
-        }
-    }
-
     pub(super) async fn handle(&mut self, record: &Record) -> Result<(), Failure> {
         let handled = catch_panic_async("consumer_handler", record.topic(), self.link.handle(record)).await;
         handled.ok_or(Failure::Panicked)?.map_err(Failure::Handler)?;
         crash_point!(CONSUMER_HANDLED);
-        Ok(())
+        match self.link.depth() {
+            Ok(at) if at.is_outermost() => Ok(()),
+            Ok(at) => Err(Failure::Depth(at.depth)),
+            Err(error) => Err(Failure::Handler(HandlerError::retriable(error))),
+        }
     }
 
     async fn is_key_parked(&mut self, record: &Record) -> QueryResult<bool> {
@@ -167,52 +192,23 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
     }
 
     async fn park(&mut self, record: &Record, holds_key: bool, error: &str) -> QueryResult<()> {
-        let sent_at_ms = record.timestamp.and_then(|at| at.duration_since(UNIX_EPOCH).ok()).map(millis);
         let binds = [
             Bind::Number(record.offset),
             Bind::OptionalBytes(record.key.as_ref().map(|key| key.to_vec())),
             Bind::Text(record.headers.to_json().into()),
             Bind::OptionalBytes(record.payload.clone()),
-            // Minus one stands for none: statements bind no optional number.
-            Bind::Number(sent_at_ms.unwrap_or(-1)),
+            Bind::Number(sent_at_ms(record)),
             Bind::Number(i64::from(holds_key)),
             Bind::Text(cut_error_text(error).into()),
         ];
         let statement = Statement::new(&self.sql.park, self.binds(&record.partition, binds));
         self.link.execute(statement).await.map(drop)
     }
+}
 
-    async fn open_partition(&mut self, id: &PartitionId, start: i64) -> Result<Opened, Error> {
-        let mut opened = Opened { start, parked_keys: HashSet::new(), has_dead_letters: false };
-        if self.options.progress.has_offsets() {
-            let add = Statement::new(&self.sql.add_offset, self.binds(id, [Bind::Number(start)]));
-            self.link.execute(add).await?;
-            let read = Statement::new(&self.sql.read_offset, self.binds(id, []));
-            opened.start = self.link.load::<i64>(read).await?.pop().ok_or(Error::NotFound)?;
-        }
-        let read = Statement::new(&self.sql.parked_keys, self.binds(id, []));
-        let keys = self.link.load::<ParkedKey>(read).await?;
-        opened.has_dead_letters = keys.iter().any(|key| key.0.is_none());
-        opened.parked_keys = keys.into_iter().filter_map(|key| key.0).collect();
-        Ok(opened)
-    }
-
-    async fn read_released(&mut self, id: &PartitionId) -> Result<Vec<(LaneKey, Replay)>, Error> {
-        let read = Statement::new(&self.sql.released, self.binds(id, []));
-        let released = self.link.load::<Released>(read).await?;
-        Ok(released.into_iter().map(|Released(lane, replay)| (lane, replay)).collect())
-    }
-
-    /// Discards the connection after an error: the next call takes another one.
-    fn checked<T>(&mut self, result: Result<T, Error>) -> Result<T, StoreError> {
-        result.map_err(|error| {
-            self.link.discard();
-            match crate::store::classify(error, crate::limits::CONSUMER_CONNECTION_TIMEOUT) {
-                crate::store::ErrorClass::Known(error) => error,
-                crate::store::ErrorClass::Unclear(error) => StoreError::Statement(error.into()),
-            }
-        })
-    }
+/// Minus one stands for none: statements bind no optional number.
+fn sent_at_ms(record: &Record) -> i64 {
+    record.timestamp.and_then(|at| at.duration_since(UNIX_EPOCH).ok()).map_or(-1, millis)
 }
 
 impl<DB, L> Worker for Transactions<DB, L>
@@ -225,22 +221,19 @@ where
         L::block_on(&runtime, self.job(job))
     }
 
-    fn open(&mut self, id: &PartitionId, start: i64) -> Result<Opened, StoreError> {
+    fn open(&mut self, id: &PartitionId, position: &Position) -> Result<Opened, StoreError> {
         let runtime = self.runtime.clone();
-        L::block_on(&runtime, async {
-            self.link.connect().await.map_err(StoreError::Unreachable)?;
-            let opened = self.open_partition(id, start).await;
-            self.checked(opened)
-        })
+        L::block_on(&runtime, self.open_bounded(id, position))
     }
 
     fn released(&mut self, id: &PartitionId) -> Result<Vec<(LaneKey, Replay)>, StoreError> {
         let runtime = self.runtime.clone();
-        L::block_on(&runtime, async {
-            self.link.connect().await.map_err(StoreError::Unreachable)?;
-            let released = self.read_released(id).await;
-            self.checked(released)
-        })
+        L::block_on(&runtime, self.released_bounded(id))
+    }
+
+    fn ping(&mut self) -> Result<(), StoreError> {
+        let runtime = self.runtime.clone();
+        L::block_on(&runtime, self.ping_bounded())
     }
 
     fn rest(&mut self) {

@@ -1,5 +1,7 @@
 //! How much is in memory, and what is committed when.
 
+use std::time::Instant;
+
 use super::partition::Partition;
 use super::{Commit, Engine};
 use crate::consumer::record::PartitionId;
@@ -64,7 +66,11 @@ impl Engine {
     }
 
     /// The offsets that the broker does not know yet.
-    pub(crate) fn commits(&mut self) -> Vec<Commit> {
+    pub(crate) fn commits(&mut self, now: Instant) -> Vec<Commit> {
+        let passed = self.partitions.iter_mut().filter_map(|(id, of)| of.pass_trial(now).then(|| id.clone()));
+        for id in passed.collect::<Vec<_>>() {
+            self.queue_ready(&id);
+        }
         let open = self.partitions.iter_mut().filter(|(_, of)| !of.needs_reopening);
         let moved = open.filter_map(|(id, partition)| {
             let next = partition.watermark.next();

@@ -62,17 +62,25 @@ pub(super) struct Lane {
     /// Of the first record.
     pub(super) failures: u32,
     pub(super) conflicts: u32,
+    pub(super) postponed: u32,
     pub(super) step: Step,
 }
 
 impl Lane {
     pub(super) fn new() -> Self {
-        Self { queue: VecDeque::new(), state: LaneState::Ready, failures: 0, conflicts: 0, step: Step::Handle }
+        Self {
+            queue: VecDeque::new(),
+            state: LaneState::Ready,
+            failures: 0,
+            conflicts: 0,
+            postponed: 0,
+            step: Step::Handle,
+        }
     }
 
     /// Removes the first entry, and turns to the next one.
     pub(super) fn advance(&mut self) -> Option<Work> {
-        (self.failures, self.conflicts, self.step) = (0, 0, Step::Handle);
+        (self.failures, self.conflicts, self.postponed, self.step) = (0, 0, 0, Step::Handle);
         self.state = LaneState::Ready;
         self.queue.pop_front()
     }

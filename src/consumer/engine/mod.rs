@@ -13,7 +13,9 @@ mod tests;
 mod watermark;
 
 use std::cmp::Reverse;
+use std::collections::hash_map::RandomState;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::hash::BuildHasher as _;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -24,7 +26,7 @@ pub(crate) use self::partition::Opening;
 
 use self::lane::LaneState;
 use self::outage::Outage;
-use self::partition::Partition;
+use self::partition::{Origin, Partition};
 use super::options::Options;
 use super::record::{PartitionId, Record};
 
@@ -41,6 +43,14 @@ pub(crate) struct Engine {
     is_alone_running: bool,
     generations: u64,
     outage: Outage,
+    /// Tells the notes of this process from those of others.
+    writer: u32,
+}
+
+/// Never 0, which a clean end leaves.
+fn random() -> u32 {
+    let [a, b, c, d, ..] = RandomState::new().hash_one(()).to_ne_bytes();
+    u32::from_ne_bytes([a, b, c, d]).max(1)
 }
 
 /// A lane whose first record waits for its next attempt.
@@ -74,13 +84,19 @@ impl Engine {
             is_alone_running: false,
             generations: 0,
             outage: Outage::default(),
+            writer: random(),
         }
     }
 
     /// Begins with a partition that was assigned.
-    pub(crate) fn open(&mut self, id: PartitionId, opening: Opening) {
+    pub(crate) fn open(&mut self, id: PartitionId, mut opening: Opening, now: Instant) {
+        if opening.note.writer == self.writer {
+            // This process lost the partition, and lives.
+            opening.note = Note { unclean: opening.note.unclean.saturating_sub(1), alone: None, writer: self.writer };
+        }
         self.generations += 1;
-        let partition = Partition::new(self.generations, opening, self.options.rows_max);
+        let origin = Origin { generation: self.generations, writer: self.writer, opened_at: now };
+        let partition = Partition::new(origin, opening, self.options.rows_max);
         self.partitions.insert(id, partition);
     }
 
@@ -112,6 +128,30 @@ impl Engine {
     /// The partitions that are open.
     pub(crate) fn ids(&self) -> Vec<PartitionId> {
         self.partitions.keys().cloned().collect()
+    }
+
+    pub(crate) fn is_open(&self, id: &PartitionId) -> bool {
+        self.partitions.contains_key(id)
+    }
+
+    /// Notes that the database gave no connection. Returns whether that is new.
+    pub(crate) fn database_is_away(&mut self, now: Instant) -> bool {
+        self.outage.begin(now)
+    }
+
+    /// Whether the loop is to ask whether the database is back.
+    pub(crate) fn is_ping_due(&self, now: Instant) -> bool {
+        self.outage.is_due(now)
+    }
+
+    /// Notes that it is not.
+    pub(crate) fn database_is_still_away(&mut self, now: Instant) {
+        self.outage.go_on(now);
+    }
+
+    /// Notes that it is. Returns whether that ends an outage.
+    pub(crate) fn database_is_back(&mut self) -> bool {
+        self.outage.end()
     }
 
     /// Whether the database is away.
@@ -180,19 +220,15 @@ impl Engine {
     /// What a worker may do now.
     pub(crate) fn next(&mut self, now: Instant) -> Next {
         self.wake(now);
-        if self.is_alone_running {
+        if self.is_alone_running || self.outage.is_there() {
             return Next::Wait(None);
         }
-        let is_probe = match self.outage.may_begin(now) {
-            Ok(is_probe) => is_probe,
-            Err(until) => return Next::Wait(until),
-        };
         if let Some(alone) = self.next_alone() {
-            return alone.map_or(Next::Wait(None), |token| self.begin(token, is_probe));
+            return alone.map_or(Next::Wait(None), |token| self.begin(token));
         }
         while let Some(token) = self.ready.pop_front() {
             if self.may_run(&token) {
-                return self.begin(token, is_probe);
+                return self.begin(token);
             }
         }
         Next::Wait(self.waiting.peek().map(|Reverse(first)| first.until))
@@ -220,7 +256,7 @@ impl Engine {
     }
 
     /// Gives the first record of a lane to a worker.
-    fn begin(&mut self, token: Token, is_probe: bool) -> Next {
+    fn begin(&mut self, token: Token) -> Next {
         let Some(partition) = self.partitions.get_mut(&token.partition) else { return Next::Wait(None) };
         let expected_next = partition.watermark.next();
         let is_alone_mode = partition.alone.is_some();
@@ -236,14 +272,16 @@ impl Engine {
         partition.running += 1;
         self.running += 1;
         self.is_alone_running = is_alone_mode;
-        if is_probe {
-            self.outage.note_probe();
-        }
-        Next::Job(Box::new(Job { token, work, step, expected_next, is_key_parked, is_probe, alone }))
+        let outages = self.outage.count();
+        Next::Job(Box::new(Job { token, work, step, expected_next, is_key_parked, outages, alone }))
     }
 
     /// Lets a lane wait.
-    fn wait(&mut self, token: Token, until: Instant) {
-        self.waiting.push(Reverse(WaitingLane { until, token }));
+    fn wait(&mut self, token: &Token, until: Instant) {
+        let partition = self.partitions.get_mut(&token.partition);
+        if let Some(lane) = partition.and_then(|partition| partition.lanes.get_mut(&token.lane)) {
+            lane.state = LaneState::Waiting(until);
+            self.waiting.push(Reverse(WaitingLane { until, token: token.clone() }));
+        }
     }
 }

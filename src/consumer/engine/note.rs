@@ -12,6 +12,8 @@ pub(crate) struct Note {
     pub(crate) unclean: u32,
     /// The record that runs alone, and how often it has begun so.
     pub(crate) alone: Option<Alone>,
+    /// The process that wrote it. One that lost the partition and gets it back did not crash.
+    pub(crate) writer: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,12 +28,15 @@ impl Note {
     /// Reads a note. What is no note of ours is a clean end: another consumer committed it.
     pub(crate) fn parse(text: &str) -> Self {
         let parts = text.strip_prefix(PREFIX).and_then(|rest| {
-            let (unclean, alone) = rest.split_once(':')?;
+            let (unclean, rest) = rest.split_once(':')?;
+            let (alone, writer) = rest.split_once(':')?;
             let alone = match alone.split_once('@') {
                 Some((starts, offset)) => Some(Alone { starts: starts.parse().ok()?, offset: offset.parse().ok()? }),
-                None => None,
+                None if alone.is_empty() => None,
+                None => return None,
             };
-            Some(Self { unclean: unclean.parse().ok()?, alone })
+            let writer = u32::from_str_radix(writer, 16).ok()?;
+            Some(Self { unclean: unclean.parse().ok()?, alone, writer })
         });
         parts.unwrap_or_default()
     }
@@ -39,10 +44,11 @@ impl Note {
 
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.unclean, self.alone) {
+        let Self { unclean, alone, writer } = self;
+        match (unclean, alone) {
             (0, None) => Ok(()),
-            (unclean, None) => write!(f, "{PREFIX}{unclean}:"),
-            (unclean, Some(Alone { offset, starts })) => write!(f, "{PREFIX}{unclean}:{starts}@{offset}"),
+            (_, None) => write!(f, "{PREFIX}{unclean}::{writer:x}"),
+            (_, Some(Alone { offset, starts })) => write!(f, "{PREFIX}{unclean}:{starts}@{offset}:{writer:x}"),
         }
     }
 }
@@ -55,8 +61,8 @@ mod tests {
     fn a_note_is_read_as_it_was_written() {
         for note in [
             Note::default(),
-            Note { unclean: 3, alone: None },
-            Note { unclean: 1, alone: Some(Alone { offset: 42, starts: 2 }) },
+            Note { unclean: 3, alone: None, writer: 0xbeef },
+            Note { unclean: 1, alone: Some(Alone { offset: 42, starts: 2 }), writer: 7 },
         ] {
             assert_eq!(Note::parse(&note.to_string()), note);
         }
@@ -65,7 +71,17 @@ mod tests {
 
     #[test]
     fn what_others_wrote_is_no_unclean_end() {
-        for text in ["", "outbox", "outbox:", "outbox:x:", "outbox:1", "outbox:1:a@b", "committed by hand"] {
+        for text in [
+            "",
+            "outbox",
+            "outbox:",
+            "outbox:x::1",
+            "outbox:1",
+            "outbox:1:",
+            "outbox:1:a@b:1",
+            "outbox:1:2:1",
+            "by hand",
+        ] {
             assert_eq!(Note::parse(text), Note::default(), "{text}");
         }
     }

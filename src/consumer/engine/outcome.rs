@@ -27,8 +27,8 @@ pub(crate) struct Job {
     pub(crate) expected_next: i64,
     /// Whether earlier records of its key are parked, as far as this process knows.
     pub(crate) is_key_parked: bool,
-    /// Whether the database was away, and this job finds out whether it is back.
-    pub(crate) is_probe: bool,
+    /// How often the database had been away when it began.
+    pub(crate) outages: u64,
     /// The offset of a record that runs alone.
     pub(crate) alone: Option<i64>,
 }
@@ -48,7 +48,7 @@ pub(crate) enum Outcome {
     Handled,
     /// The inbox had the message already; with whether its key has parked records.
     Duplicate { is_key_parked: bool },
-    /// The inbox keeps no ids of that age, so nobody knows whether it was processed.
+    /// The inbox keeps no ids of that age, so nobody knows whether it was processed: it is a dead letter now.
     TooOld,
     /// The record is in the table of parked records, with what follows of its key.
     Parked,
@@ -56,11 +56,15 @@ pub(crate) enum Outcome {
     DeadLettered,
     /// Parked records were processed; with whether the key has none left.
     Replayed { is_key_free: bool },
-    /// The handler failed, or a statement of the consumer.
+    /// The handler failed.
     Failed(HandlerError),
-    /// A deadlock or the like.
+    /// The handler lost its connection, and the database answers on another one.
+    ConnectionLost(HandlerError),
+    /// The handler met a deadlock or the like.
     Conflict,
-    /// There is no connection, or it was lost.
+    /// A statement of the consumer's own failed, which says nothing about the record.
+    Postponed(String),
+    /// The database gives no connection, or none that answers.
     DatabaseAway(String),
     /// The partition's offset in the database is not what this process wrote.
     OffsetMoved,
@@ -88,9 +92,7 @@ pub(crate) enum Settled {
     /// Parked records stay where they are.
     ReplayFailed,
     /// Nothing was spent.
-    Deferred {
-        is_outage_new: bool,
-    },
+    Deferred,
     Reopening,
 }
 

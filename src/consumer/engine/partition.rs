@@ -2,12 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::lane::{Lane, LaneKey, LaneState, Replay, Work};
 use super::note::{Alone, Note};
 use super::watermark::Watermark;
 use crate::consumer::record::Record;
-use crate::limits::CONSUMER_UNCLEAN_ENDS_MAX;
+use crate::limits::{CONSUMER_TRIAL, CONSUMER_UNCLEAN_ENDS_MAX};
 
 /// How a partition is opened.
 #[derive(Debug, Clone, Default)]
@@ -21,9 +22,18 @@ pub(crate) struct Opening {
     pub(crate) has_dead_letters: bool,
 }
 
+/// Which assignment a partition is of.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Origin {
+    pub(super) generation: u64,
+    pub(super) writer: u32,
+    pub(super) opened_at: Instant,
+}
+
 #[derive(Debug)]
 pub(super) struct Partition {
     pub(super) generation: u64,
+    origin: Origin,
     pub(super) watermark: Watermark,
     pub(super) lanes: HashMap<LaneKey, Lane>,
     /// Records in memory that are not finished.
@@ -42,6 +52,8 @@ pub(super) struct Partition {
     unclean: u32,
     /// Records to run until the beginning counts as survived.
     trial_left: usize,
+    /// The last record that was in memory when the trial's time was over.
+    trial_end: Option<i64>,
     pub(super) alone: Option<AloneMode>,
 }
 
@@ -60,12 +72,13 @@ pub(super) struct AloneMode {
 
 impl Partition {
     /// `trial_rows` is how many records may have been in memory when the last owner ended.
-    pub(super) fn new(generation: u64, opening: Opening, trial_rows: usize) -> Self {
+    pub(super) fn new(origin: Origin, opening: Opening, trial_rows: usize) -> Self {
         let Opening { start, note, parked_keys, has_dead_letters } = opening;
         let is_suspect = note.alone.is_some() || note.unclean >= CONSUMER_UNCLEAN_ENDS_MAX;
         let alone = is_suspect.then(|| AloneMode { left: trial_rows, suspect: note.alone, marked: None, wanted: None });
         Self {
-            generation,
+            generation: origin.generation,
+            origin,
             watermark: Watermark::new(start),
             lanes: HashMap::new(),
             rows: 0,
@@ -79,6 +92,7 @@ impl Partition {
             has_dead_letters,
             unclean: note.unclean.saturating_add(1),
             trial_left: trial_rows,
+            trial_end: None,
             alone,
         }
     }
@@ -86,7 +100,7 @@ impl Partition {
     /// What is noted with an offset that is committed now.
     pub(super) fn note(&self) -> Note {
         let suspect = self.alone.as_ref().and_then(|mode| mode.suspect);
-        Note { unclean: self.unclean, alone: suspect }
+        Note { unclean: self.unclean, alone: suspect, writer: self.origin.writer }
     }
 
     pub(super) fn add(&mut self, lane: LaneKey, record: Arc<Record>) {
@@ -128,6 +142,23 @@ impl Partition {
                 self.alone = None;
             }
         }
+    }
+
+    /// Ends the trial once its time is over and all that was in memory then is done: a process that was stopped, or lost its session, may
+    /// have fewer records than the trial counts. Returns whether records need not run alone any more.
+    pub(super) fn pass_trial(&mut self, now: Instant) -> bool {
+        if now < self.origin.opened_at + CONSUMER_TRIAL {
+            return false;
+        }
+        let end = *self.trial_end.get_or_insert(self.watermark.last());
+        if self.watermark.next() <= end {
+            return false;
+        }
+        if self.unclean > 1 {
+            self.unclean = 1;
+            self.committed = None;
+        }
+        self.alone.take_if(|mode| mode.suspect.is_none()).is_some()
     }
 
     /// How often a record has killed the process when it ran alone.

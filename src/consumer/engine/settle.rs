@@ -3,31 +3,38 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::lane::{LaneState, Step, Work};
+use super::lane::{Lane, LaneState, Step, Work};
 use super::{Engine, Job, LaneKey, Outcome, Replay, Settled, Token};
 use crate::consumer::error::HandlerError;
 use crate::consumer::options::OnFailure;
 use crate::consumer::record::PartitionId;
-use crate::limits::{CONSUMER_CONFLICT_WAIT, CONSUMER_CONFLICTS_MAX, CONSUMER_OUTAGE_WAIT_MAX};
+use crate::limits::{
+    CONSUMER_CONFLICT_WAIT, CONSUMER_CONFLICTS_MAX, CONSUMER_OUTAGE_WAIT_MAX, CONSUMER_POSTPONE_WAIT_MIN,
+};
 use crate::retry::retry_wait;
 
 impl Engine {
-    /// Takes the outcome of a job. With `true`, the database is back.
-    pub(crate) fn complete(&mut self, job: &Job, outcome: &Outcome, now: Instant) -> (Settled, bool) {
+    /// What an outcome means: a connection that was lost in an outage was not the handler's fault.
+    pub(crate) fn judge(&self, job: &Job, outcome: Outcome) -> Outcome {
+        match outcome {
+            Outcome::ConnectionLost(error) if self.outage.count() != job.outages => {
+                Outcome::Postponed(error.to_string())
+            }
+            Outcome::ConnectionLost(error) => Outcome::Failed(error),
+            outcome => outcome,
+        }
+    }
+
+    /// Takes the outcome of a job.
+    pub(crate) fn complete(&mut self, job: &Job, outcome: &Outcome, now: Instant) -> Settled {
         self.running = self.running.saturating_sub(1);
         self.is_alone_running = false;
-        if let Outcome::DatabaseAway(_) = outcome {
-            let is_outage_new = self.outage.begin(now, job.is_probe);
-            let is_current = self.release(job);
-            return (if is_current { self.defer(job, is_outage_new) } else { Settled::Late }, false);
-        }
-        let is_back = self.outage.end();
         let settled = match self.release(job) {
             true => self.settle(job, outcome, now),
             false => Settled::Late,
         };
         self.resume_after_alone(job);
-        (settled, is_back)
+        settled
     }
 
     /// Ends the job's hold on its partition. Returns whether the assignment is still the one that it began in.
@@ -41,19 +48,23 @@ impl Engine {
         true
     }
 
-    /// Tries the same again once the database is there. A replay is found again by the next look for released records.
-    fn defer(&mut self, job: &Job, is_outage_new: bool) -> Settled {
-        match job.work {
-            Work::Replay(_) => self.advance(&job.token),
-            Work::Record(_) => self.ready_again(&job.token, true),
-        }
-        Settled::Deferred { is_outage_new }
+    /// Tries the same again after a while.
+    fn postpone(&mut self, job: &Job, now: Instant) -> Settled {
+        let Some(lane) = self.lane(&job.token) else { return Settled::Late };
+        let wait = CONSUMER_POSTPONE_WAIT_MIN * 2_u32.saturating_pow(lane.postponed.min(16));
+        lane.postponed = lane.postponed.saturating_add(1);
+        self.wait(&job.token, now + wait.min(CONSUMER_OUTAGE_WAIT_MAX));
+        Settled::Deferred
+    }
+
+    fn lane(&mut self, token: &Token) -> Option<&mut Lane> {
+        self.partitions.get_mut(&token.partition)?.lanes.get_mut(&token.lane)
     }
 
     fn settle(&mut self, job: &Job, outcome: &Outcome, now: Instant) -> Settled {
         match outcome {
             Outcome::Handled | Outcome::TooOld | Outcome::Parked | Outcome::DeadLettered => {
-                if let (Outcome::DeadLettered, Some(partition)) =
+                if let (Outcome::DeadLettered | Outcome::TooOld, Some(partition)) =
                     (outcome, self.partitions.get_mut(&job.token.partition))
                 {
                     partition.has_dead_letters = true;
@@ -87,13 +98,19 @@ impl Engine {
                 }
                 Settled::Reopening
             }
-            Outcome::Conflict => self.conflict(job, now),
-            Outcome::Failed(_) if matches!(job.work, Work::Replay(_)) => {
+            Outcome::Failed(_) | Outcome::ConnectionLost(_) if matches!(job.work, Work::Replay(_)) => {
                 self.advance(&job.token);
                 Settled::ReplayFailed
             }
-            Outcome::Failed(error) => self.failed(job, error, now),
-            Outcome::DatabaseAway(_) => unreachable!("complete has deferred it"),
+            Outcome::Conflict if matches!(job.work, Work::Replay(_)) => self.postpone(job, now),
+            Outcome::Conflict => self.conflict(job, now),
+            Outcome::Failed(error) | Outcome::ConnectionLost(error) => self.failed(job, error, now),
+            Outcome::Postponed(_) => self.postpone(job, now),
+            // Nothing runs before it is back.
+            Outcome::DatabaseAway(_) => {
+                self.ready_again(&job.token, true);
+                Settled::Deferred
+            }
         }
     }
 
@@ -137,25 +154,20 @@ impl Engine {
     }
 
     fn conflict(&mut self, job: &Job, now: Instant) -> Settled {
-        let partition = self.partitions.get_mut(&job.token.partition);
-        let lane = partition.and_then(|partition| partition.lanes.get_mut(&job.token.lane));
-        let Some(lane) = lane else { return Settled::Late };
+        let Some(lane) = self.lane(&job.token) else { return Settled::Late };
         lane.conflicts += 1;
         if lane.conflicts > CONSUMER_CONFLICTS_MAX {
             let error = HandlerError::retriable("it met deadlocks or serialization failures time after time");
             return self.failed(job, &error, now);
         }
         let until = now + CONSUMER_CONFLICT_WAIT * lane.conflicts;
-        lane.state = LaneState::Waiting(until);
-        self.wait(job.token.clone(), until);
-        Settled::Deferred { is_outage_new: false }
+        self.wait(&job.token, until);
+        Settled::Deferred
     }
 
     fn failed(&mut self, job: &Job, error: &HandlerError, now: Instant) -> Settled {
         let options = Arc::clone(&self.options);
-        let partition = self.partitions.get_mut(&job.token.partition);
-        let lane = partition.and_then(|partition| partition.lanes.get_mut(&job.token.lane));
-        let Some(lane) = lane else { return Settled::Late };
+        let Some(lane) = self.lane(&job.token) else { return Settled::Late };
         lane.failures = lane.failures.saturating_add(1);
         let failures = lane.failures;
         let is_final = !error.is_retriable() || failures >= options.attempts_max;
@@ -164,14 +176,8 @@ impl Engine {
             self.ready_again(&job.token, true);
             return Settled::GivenUp { failures };
         }
-        let wait = match lane.step {
-            Step::Handle => retry_wait(&*options.retry, &job.token.partition.topic, failures),
-            // Neither parked nor dead-lettered: the table is missing, or refuses the row.
-            Step::GiveUp { .. } => CONSUMER_OUTAGE_WAIT_MAX,
-        };
-        let until = now + wait;
-        lane.state = LaneState::Waiting(until);
-        self.wait(job.token.clone(), until);
+        let wait = retry_wait(&*options.retry, &job.token.partition.topic, failures);
+        self.wait(&job.token, now + wait);
         match is_final {
             true => Settled::Held { failures, wait },
             false => Settled::Retried { failures, wait },
@@ -180,12 +186,26 @@ impl Engine {
 
     /// Puts the lanes of a partition back into the queue once its records need not run alone any more.
     fn resume_after_alone(&mut self, job: &Job) {
-        let Some(partition) = self.partitions.get(&job.token.partition) else { return };
-        if job.alone.is_some() && partition.alone.is_none() {
-            let ready = partition.lanes.iter().filter(|(_, lane)| lane.state == LaneState::Ready);
-            let token = |lane: &LaneKey| Token { lane: lane.clone(), ..job.token.clone() };
-            let tokens: Vec<Token> = ready.map(|(lane, _)| token(lane)).collect();
-            self.ready.extend(tokens);
+        let partition = self.partitions.get(&job.token.partition);
+        if job.alone.is_some() && partition.is_some_and(|partition| partition.alone.is_none()) {
+            self.queue_ready(&job.token.partition);
+        }
+    }
+
+    /// Puts the lanes of a partition that may run into the queue. Entries that are there twice do no harm.
+    pub(super) fn queue_ready(&mut self, id: &PartitionId) {
+        let Some(partition) = self.partitions.get(id) else { return };
+        let ready = partition.lanes.iter().filter(|(_, lane)| lane.state == LaneState::Ready);
+        let token =
+            |lane: &LaneKey| Token { partition: id.clone(), generation: partition.generation, lane: lane.clone() };
+        let tokens: Vec<Token> = ready.map(|(lane, _)| token(lane)).collect();
+        self.ready.extend(tokens);
+    }
+
+    /// Has every partition opened again: the broker's client does not say which one has lost its place.
+    pub(crate) fn reopen_all(&mut self) {
+        for partition in self.partitions.values_mut() {
+            partition.needs_reopening = true;
         }
     }
 

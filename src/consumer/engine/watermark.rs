@@ -29,6 +29,11 @@ impl Watermark {
         self.next
     }
 
+    /// The last record that was added, or the one before the first.
+    pub(crate) fn last(&self) -> i64 {
+        self.entries.back().map_or(self.next - 1, |last| last.offset)
+    }
+
     /// Whether a record comes after later ones, and was not there before: the source has left it out.
     pub(crate) fn is_missing(&self, offset: i64) -> bool {
         let is_behind = self.entries.back().is_some_and(|last| offset < last.offset);
@@ -37,8 +42,7 @@ impl Watermark {
 
     /// Adds a record. Returns false for one that was added before, or that lies below the start.
     pub(crate) fn add(&mut self, offset: i64) -> bool {
-        let last = self.entries.back().map_or(self.next - 1, |entry| entry.offset);
-        let is_new = offset > last;
+        let is_new = offset > self.last();
         if is_new {
             self.entries.push_back(Entry { offset, is_finished: false });
         }

@@ -3,7 +3,6 @@
 use rdkafka::ClientConfig;
 use rdkafka::config::RDKafkaLogLevel;
 
-use crate::consumer::options::StartFrom;
 use crate::transport::{KafkaConfig, KafkaConfigError, Secrets};
 
 /// Settings of producers alone, which a configuration that is shared with a relay has.
@@ -47,11 +46,7 @@ const OWNED: &[(&str, &str)] = &[
 const COMMITS: &str = "an offset is committed once the transaction of each record below it is";
 
 /// The configuration of the client.
-pub(super) fn client(
-    config: &KafkaConfig,
-    group: &str,
-    start_from: StartFrom,
-) -> Result<ClientConfig, KafkaConfigError> {
+pub(super) fn client(config: &KafkaConfig, group: &str) -> Result<ClientConfig, KafkaConfigError> {
     config.refuse_settings_without_their_feature(cfg!(feature = "kafka-ssl"))?;
     let mut client = ClientConfig::new();
     for (name, value) in config.settings() {
@@ -66,12 +61,9 @@ pub(super) fn client(
             client.set(name, value);
         }
     }
-    let reset = match start_from {
-        StartFrom::Earliest => "earliest",
-        StartFrom::Latest => "latest",
-    };
     client
-        .set("auto.offset.reset", reset)
+        // The loop says where to begin. Elsewhere the client would pass records over, or read old ones again, and tell nobody.
+        .set("auto.offset.reset", "error")
         .set("enable.auto.commit", "false")
         .set("enable.auto.offset.store", "false")
         .set("group.id", group)
@@ -93,7 +85,7 @@ mod tests {
     #[test]
     fn a_relays_configuration_fits() {
         let config = config().set("compression.type", "lz4").set("session.timeout.ms", "10000");
-        let client = client(&config, "billing", StartFrom::Earliest).expect("it fits");
+        let client = client(&config, "billing").expect("it fits");
         assert_eq!(client.get("session.timeout.ms"), Some("10000"));
         assert_eq!((client.get("acks"), client.get("compression.type")), (None, None));
         assert_eq!((client.get("enable.auto.commit"), client.get("group.id")), (Some("false"), Some("billing")));
@@ -102,10 +94,10 @@ mod tests {
     #[test]
     fn what_the_loop_owns_is_refused() {
         for (name, _) in OWNED {
-            let refused = client(&config().set(*name, "x"), "billing", StartFrom::Latest).expect_err("refused");
+            let refused = client(&config().set(*name, "x"), "billing").expect_err("refused");
             assert!(refused.to_string().contains(name), "{refused}");
         }
         let uncommitted = config().set("isolation.level", "read_uncommitted");
-        assert!(client(&uncommitted, "billing", StartFrom::Latest).is_err());
+        assert!(client(&uncommitted, "billing").is_err());
     }
 }

@@ -133,7 +133,7 @@ impl KafkaConsumer {
         if topics.is_empty() {
             return Err(ConsumerStartError::NoTopic);
         }
-        let client = config::client(&config, &options.consumer, options.start_from)?;
+        let client = config::client(&config, &options.consumer)?;
         let (secrets, start_from) = (Secrets::of(config.settings()), options.start_from);
         let source: MakeSource = Box::new(move |listener| {
             let source = KafkaSource::new(&client, secrets, topics, start_from, listener)?;

@@ -3,12 +3,11 @@
 //! One queue for all partitions: queues per partition stall (rust-rdkafka#840).
 
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer as _};
-use rdkafka::error::KafkaError;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 
 use super::context::Context;
@@ -27,6 +26,7 @@ pub(super) struct KafkaSource {
     start_from: StartFrom,
     /// Records that came while something else was waited for.
     early: VecDeque<Record>,
+    is_out_of_range: bool,
 }
 
 impl KafkaSource {
@@ -42,7 +42,7 @@ impl KafkaSource {
         let consumer: BaseConsumer<Context> = config.create_with_context(context).map_err(failed)?;
         let names: Vec<&str> = topics.iter().map(|topic| &**topic).collect();
         consumer.subscribe(&names).map_err(failed)?;
-        Ok(Self { consumer, topics, start_from, early: VecDeque::new() })
+        Ok(Self { consumer, topics, start_from, early: VecDeque::new(), is_out_of_range: false })
     }
 
     fn failed(&self, error: &KafkaError) -> SourceError {
@@ -52,7 +52,10 @@ impl KafkaSource {
     fn poll_client(&mut self, within: Duration) -> Result<Option<Record>, SourceError> {
         match self.consumer.poll(within) {
             None => Ok(None),
-            Some(Err(error)) => Err(self.failed(&error)),
+            Some(Err(error)) => {
+                self.is_out_of_range |= error.rdkafka_error_code() == Some(RDKafkaErrorCode::AutoOffsetReset);
+                Err(self.failed(&error))
+            }
             Some(Ok(message)) => {
                 let known = self.topics.iter().find(|topic| &***topic == rdkafka::Message::topic(&message));
                 let topic = known.cloned().unwrap_or_else(|| rdkafka::Message::topic(&message).into());
@@ -70,11 +73,7 @@ impl KafkaSource {
         let Some(element) = elements.first() else { return Ok(None) };
         element.error()?;
         Ok(match element.offset() {
-            Offset::Offset(next) => {
-                // The client panics at what is no text. Then it is no note of ours.
-                let note = catch_unwind(AssertUnwindSafe(|| Note::parse(element.metadata()))).unwrap_or_default();
-                Some((next, note))
-            }
+            Offset::Offset(next) => Some((next, Note::parse(partitions::metadata(element)))),
             _ => None,
         })
     }
@@ -86,6 +85,10 @@ impl Source for KafkaSource {
             Some(record) => Ok(Some(record)),
             None => self.poll_client(within),
         }
+    }
+
+    fn take_out_of_range(&mut self) -> bool {
+        std::mem::take(&mut self.is_out_of_range)
     }
 
     fn take_assigned(&mut self) -> Vec<PartitionId> {
@@ -103,7 +106,7 @@ impl Source for KafkaSource {
         let (first, end) = ends.map_err(|error| self.failed(&error))?;
         if let Some((next, note)) = committed {
             if (first..=end).contains(&next) {
-                return Ok(Position { start: next, note });
+                return Ok(Position { start: next, note, first, end });
             }
             log_event!(RECORDS_GONE, partition = %id, committed = next, first, end);
         }
@@ -111,13 +114,13 @@ impl Source for KafkaSource {
             (None, StartFrom::Latest) => end,
             _ => first,
         };
-        Ok(Position { start, note: Note::default() })
+        Ok(Position { start, note: Note::default(), first, end })
     }
 
     fn start(&mut self, id: &PartitionId, offset: i64) -> Result<(), SourceError> {
         let partition = KafkaPartition::from_id(id);
-        // Those are of an earlier assignment.
-        self.early.retain(|record| record.partition != *id);
+        // What an earlier assignment still reads.
+        self.stop(id)?;
         let mut list = TopicPartitionList::new();
         list.add_partition_offset(&partition.topic, partition.number, Offset::Offset(offset))
             .and_then(|()| self.consumer.incremental_assign(&list))
@@ -129,10 +132,10 @@ impl Source for KafkaSource {
 
     fn stop(&mut self, id: &PartitionId) -> Result<(), SourceError> {
         let partition = KafkaPartition::from_id(id);
+        self.early.retain(|record| record.partition != *id);
         if !self.consumer.context().state().read.remove(&partition) {
             return Ok(());
         }
-        self.early.retain(|record| record.partition != *id);
         let list = partitions::plain_list(std::slice::from_ref(id));
         self.consumer.incremental_unassign(&list).map_err(|error| self.failed(&error))
     }

@@ -54,6 +54,53 @@ async fn with_bb8() {
     .await;
 }
 
+/// mobc starts a task when a connection comes back, which a worker does outside of its futures.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_rests_in_mobc_is_used_again() {
+    let Some(bed) = Bed::on_postgres(2).await else { return };
+    let place = &bed.place;
+    let pool = mobc::Pool::builder().max_open(9).build(manager(place));
+    let consumer = place.consumer().on_failure(OnFailure::DeadLetter).start_async(pool.clone(), handle);
+    let consumer = consumer.expect("it starts");
+    for numbers in [numbers(0..20), numbers(20..40)] {
+        place.send(numbers);
+        let waiting = place.clone();
+        tokio::task::spawn_blocking(move || waiting.wait_until_consumed()).await.expect("consumed");
+        let end = tokio::time::Instant::now() + DEADLINE;
+        while pool.state().await.in_use > 0 {
+            assert!(tokio::time::Instant::now() < end, "its connections do not come back");
+            tokio::task::yield_now().await;
+        }
+    }
+    assert_eq!(place.effects().len(), 39);
+    let report = tokio::task::spawn_blocking(move || consumer.shutdown(DEADLINE)).await.expect("ended");
+    assert!(report.is_clean(), "{report:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_error_that_the_handler_ignores_is_found() {
+    let Some(bed) = Bed::on_postgres(1).await else { return };
+    let place = &bed.place;
+    place.send(numbers(0..10));
+    let pool = deadpool::Pool::builder(manager(place)).max_size(9).build().expect("a pool");
+    let consumer = place.consumer().on_failure(OnFailure::DeadLetter);
+    let consumer = consumer.start_async(pool, async |conn: &mut AsyncPgConnection, record: &Record| {
+        conn.batch_execute(&insert(record)).await?;
+        if number(record) == 3 {
+            drop(conn.batch_execute("SELECT 1 / 0").await);
+        }
+        Ok::<_, HandlerError>(())
+    });
+    let consumer = consumer.expect("it starts");
+    let waiting = place.clone();
+    tokio::task::spawn_blocking(move || waiting.wait_until_consumed()).await.expect("consumed");
+    let parked = place.parked();
+    assert!(parked.len() == 1 && parked[0].error.contains("one of its statements had failed"), "{parked:?}");
+    assert_eq!(place.effects().len(), 9);
+    let report = tokio::task::spawn_blocking(move || consumer.shutdown(DEADLINE)).await.expect("ended");
+    assert!(report.is_clean(), "{report:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn with_mobc() {
     processes(async |place| {

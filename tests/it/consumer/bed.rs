@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use diesel::connection::SimpleConnection;
+use diesel::connection::{SimpleConnection, TransactionManager as _};
 use diesel::mysql::MysqlConnection;
 use diesel::pg::PgConnection;
 use diesel::prelude::*;
@@ -201,11 +201,20 @@ impl Place {
         consumer: KafkaConsumer,
         before: impl Fn(&Record) -> Result<(), HandlerError> + Send + Sync + 'static,
     ) -> RunningConsumer {
+        self.start_acting(consumer, move |record| before(record).map_or_else(Act::Fail, |()| Act::Write))
+    }
+
+    /// The same, where the handler may also do something else.
+    pub(crate) fn start_acting(
+        &self,
+        consumer: KafkaConsumer,
+        act: impl Fn(&Record) -> Act + Send + Sync + 'static,
+    ) -> RunningConsumer {
         let url = &self.database_url;
         let started = match self.on {
-            On::Postgres => consumer.start(pool::<PgConnection>(url), handler(before)),
-            On::Mariadb => consumer.start(pool::<MysqlConnection>(url), handler(before)),
-            On::Sqlite => consumer.start(sqlite_pool(url), handler(before)),
+            On::Postgres => consumer.start(pool::<PgConnection>(url), handler(act)),
+            On::Mariadb => consumer.start(pool::<MysqlConnection>(url), handler(act)),
+            On::Sqlite => consumer.start(sqlite_pool(url), handler(act)),
         };
         started.expect("the consumer starts")
     }
@@ -267,12 +276,40 @@ pub(crate) fn insert(record: &Record) -> String {
     sql
 }
 
-fn handler<C: SimpleConnection>(
-    before: impl Fn(&Record) -> Result<(), HandlerError> + Send + Sync + 'static,
+/// What a handler does.
+pub(crate) enum Act {
+    /// Writes its effect.
+    Write,
+    /// Fails at once.
+    Fail(HandlerError),
+    /// Writes its effect, runs this, and fails as it does.
+    Run(&'static str),
+    /// Writes its effect, runs this, and ignores its error.
+    Ignore(&'static str),
+    /// Writes its effect in a savepoint that it never ends.
+    LeaveOpen,
+    /// Writes its effect, and ends the consumer's transaction.
+    Commit,
+}
+
+fn handler<C: Connection>(
+    act: impl Fn(&Record) -> Act + Send + Sync + 'static,
 ) -> impl Fn(&mut C, &Record) -> Result<(), HandlerError> + Send + Sync + 'static {
     move |conn, record| {
-        before(record)?;
-        Ok(conn.batch_execute(&insert(record))?)
+        let act = act(record);
+        match act {
+            Act::Fail(error) => return Err(error),
+            Act::LeaveOpen => C::TransactionManager::begin_transaction(conn)?,
+            _ => {}
+        }
+        conn.batch_execute(&insert(record))?;
+        match act {
+            Act::Run(sql) => conn.batch_execute(sql)?,
+            Act::Ignore(sql) => drop(conn.batch_execute(sql)),
+            Act::Commit => C::TransactionManager::commit_transaction(conn)?,
+            Act::Write | Act::Fail(_) | Act::LeaveOpen => {}
+        }
+        Ok(())
     }
 }
 

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use diesel_outbox::consumer::{HandlerError, OnFailure, Progress};
 
-use super::bed::{Bed, DEADLINE, On, Place, number, numbers};
+use super::bed::{Bed, DEADLINE, On, Place, number, numbers, wait_until};
 use crate::faults::child::{ShopProcess, arm_failpoint};
 
 const CONFIG: &str = "OUTBOX_TEST_CONSUMER";
@@ -21,6 +21,8 @@ struct Script {
     poison: Option<i32>,
     /// The record that fails for good.
     refused: Option<i32>,
+    /// Whether it goes on until nothing is released any more.
+    replays: bool,
 }
 
 impl Script {
@@ -37,13 +39,20 @@ async fn a_consumers_process_ends_by_itself() {
     }
     let Some(bed) = Bed::on_postgres(2).await else { return };
     bed.place.send(numbers(0..RECORDS));
-    let script = Script { place: bed.place.clone(), has_offsets: false, crash_at: None, poison: None, refused: None };
+    let script = Script {
+        place: bed.place.clone(),
+        has_offsets: false,
+        crash_at: None,
+        poison: None,
+        refused: None,
+        replays: false,
+    };
     assert!(script.spawn().wait_for_exit().await.success());
     bed.place.assert_once_in_order(RECORDS);
 }
 
 fn run(script: Script) {
-    let Script { place, has_offsets, crash_at, poison, refused } = script;
+    let Script { place, has_offsets, crash_at, poison, refused, replays } = script;
     if let Some((step, nth_hit)) = crash_at {
         arm_failpoint(step, nth_hit, None);
     }
@@ -59,6 +68,9 @@ fn run(script: Script) {
         }
     });
     place.wait_until_consumed();
+    if replays {
+        wait_until("nothing is released", || place.count("SELECT count(*) FROM outbox_parked WHERE released = 1") == 0);
+    }
     assert!(consumer.shutdown(DEADLINE).is_clean());
 }
 
@@ -72,7 +84,7 @@ async fn dies_at(step: &str, on: On, has_offsets: bool) {
     let nth_hit = if is_parking || step.contains("offsets") { 1 } else { 5 };
     let refused = is_parking.then_some(11);
     let crash_at = Some((step.to_owned(), nth_hit));
-    let script = Script { place: place.clone(), has_offsets, crash_at, poison: None, refused };
+    let script = Script { place: place.clone(), has_offsets, crash_at, poison: None, refused, replays: false };
     script.spawn().wait_until_killed().await;
     let next = Script { crash_at: None, ..script };
     assert!(next.spawn().wait_for_exit().await.success(), "at {step}");
@@ -131,7 +143,14 @@ async fn a_record_that_kills_its_process_is_found() {
     let Some(bed) = Bed::on_postgres(1).await else { return };
     let place = &bed.place;
     place.send(numbers(0..RECORDS));
-    let script = Script { place: place.clone(), has_offsets: false, crash_at: None, poison: Some(13), refused: None };
+    let script = Script {
+        place: place.clone(),
+        has_offsets: false,
+        crash_at: None,
+        poison: Some(13),
+        refused: None,
+        replays: false,
+    };
     let mut deaths = 0;
     while !script.spawn().wait_for_exit().await.success() {
         deaths += 1;
@@ -144,4 +163,28 @@ async fn a_record_that_kills_its_process_is_found() {
     let mut numbers: Vec<i32> = place.effects().iter().map(|effect| effect.number).collect();
     numbers.sort_unstable();
     assert_eq!(numbers, (0..RECORDS).filter(|number| *number != 13).collect::<Vec<_>>());
+}
+
+/// It stays parked: the next process does not begin with it again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_released_record_that_kills_its_process_is_not_replayed_again() {
+    let Some(bed) = Bed::on_postgres(1).await else { return };
+    let place = &bed.place;
+    place.send(numbers(0..RECORDS));
+    let script = |poison, refused| Script {
+        place: place.clone(),
+        has_offsets: false,
+        crash_at: None,
+        poison,
+        refused,
+        replays: true,
+    };
+    assert!(script(None, Some(13)).spawn().wait_for_exit().await.success());
+    place.release(13);
+    assert!(!script(Some(13), None).spawn().wait_for_exit().await.success(), "it kills the process");
+    let parked = place.parked();
+    assert_eq!((parked.len(), parked[0].is_released, parked[0].replays), (1, false, 1), "{parked:?}");
+    place.send(numbers(RECORDS..RECORDS + 5));
+    assert!(script(Some(13), None).spawn().wait_for_exit().await.success());
+    assert_eq!((place.effects().len(), place.parked().len()), (44, 1));
 }

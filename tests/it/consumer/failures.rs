@@ -3,12 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use diesel::connection::SimpleConnection as _;
-use diesel::pg::PgConnection;
-use diesel::r2d2::{ConnectionManager, Pool};
 use diesel_outbox::consumer::{HandlerError, OnFailure, Progress, Record};
 
-use super::bed::{Bed, DEADLINE, On, Place, insert, number, wait_until};
+use super::bed::{Bed, DEADLINE, On, Place, number, wait_until};
 
 /// Six records of the key `a`, and as many of `b`, in turns.
 fn send(place: &Place) {
@@ -155,27 +152,6 @@ async fn a_held_key_waits_until_its_record_succeeds() {
     place.wait_until_consumed();
     place.assert_once_in_order(12);
     assert!(place.parked().is_empty());
-    assert!(consumer.shutdown(DEADLINE).is_clean());
-}
-
-/// PostgreSQL answers its COMMIT as if it had committed.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_handler_that_swallows_an_error_has_failed() {
-    let Some(bed) = Bed::on_postgres(1).await else { return };
-    let place = &bed.place;
-    send(place);
-    let pool = Pool::builder().max_size(9).build(ConnectionManager::<PgConnection>::new(&place.database_url));
-    let consumer = place.consumer().on_failure(OnFailure::DeadLetter).start(pool.expect("a pool"), |conn, record| {
-        conn.batch_execute(&insert(record))?;
-        if number(record) == 3 {
-            assert!(conn.batch_execute("SELECT 1 / 0").is_err(), "swallowed");
-        }
-        Ok::<_, HandlerError>(())
-    });
-    let consumer = consumer.expect("it starts");
-    place.wait_until_consumed();
-    assert_eq!(of_key(place, "b"), [1, 5, 7, 9, 11]);
-    assert!(place.parked()[0].error.contains("aborted"), "{:?}", place.parked());
     assert!(consumer.shutdown(DEADLINE).is_clean());
 }
 

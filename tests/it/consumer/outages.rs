@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use diesel::prelude::*;
 use diesel_migrations::MigrationHarness as _;
+use diesel_outbox::consumer::HandlerError;
 use diesel_outbox::migrations::MIGRATIONS;
 use xtask::servers::{Kafka, Postgres, ServerKind};
 use xtask::test_servers;
@@ -35,6 +36,25 @@ async fn a_database_that_is_away_spends_no_attempt() {
     place.wait_until_consumed();
     place.assert_once_in_order(100);
     assert_eq!((failures.load(Ordering::SeqCst), place.parked().len()), (0, 0));
+    assert!(consumer.shutdown(DEADLINE).is_clean());
+}
+
+/// Nothing is to be processed, so only the loop itself can find that the database is back.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_outage_ends_without_a_record() {
+    let Some(bootstrap) = test_servers::shared_or_skip(ServerKind::Kafka) else { return };
+    let options = xtask::servers::postgres::Options::default();
+    let Some(mut server) = test_servers::own_or_skip(Postgres::start(&options)) else { return };
+    PgConnection::establish(&server.url()).expect("connect").run_pending_migrations(MIGRATIONS).expect("migrate");
+    let bed = Bed::open_at(On::Postgres, server.url(), bootstrap, 1, None).await;
+    let place = &bed.place;
+    place.send(numbers(0..1));
+    let consumer = place.start(place.consumer(), |_| Err(HandlerError::permanent("of this test")));
+    place.wait_until_consumed();
+    server.kill9().expect("kill -9");
+    wait_until("it knows that the database is away", || consumer.status().is_database_away);
+    server.start_again().expect("start again");
+    wait_until("it knows that the database is back", || !consumer.status().is_database_away);
     assert!(consumer.shutdown(DEADLINE).is_clean());
 }
 

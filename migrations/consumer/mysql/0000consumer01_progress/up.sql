@@ -23,13 +23,13 @@ CREATE TABLE outbox_parked (
     parked_at datetime(6) NOT NULL DEFAULT (UTC_TIMESTAMP(6)),
     -- 1 if what follows of its key is parked after it, 0 for a dead letter.
     holds_key bigint NOT NULL,
-    -- 1 once somebody has released it: the consumer processes it.
+    -- 1 once somebody has released it, until the consumer begins to process it.
     released bigint NOT NULL DEFAULT 0,
-    -- How often it was released and failed.
+    -- How often it was released.
     replays bigint NOT NULL DEFAULT 0,
     error varchar(1024) NOT NULL,
     PRIMARY KEY (id),
-    UNIQUE KEY outbox_parked_record (consumer, topic, partition_name, record_offset),
+    UNIQUE KEY outbox_parked_record (consumer, topic, partition_name, record_offset, sent_at_ms),
     -- Finds the first of a key.
     KEY outbox_parked_key (consumer, topic, partition_name, record_key(255), id),
     -- Finds what is released.

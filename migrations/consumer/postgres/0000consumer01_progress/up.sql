@@ -25,12 +25,12 @@ CREATE TABLE outbox_parked (
     parked_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     -- 1 if what follows of its key is parked after it, 0 for a dead letter.
     holds_key bigint NOT NULL,
-    -- 1 once somebody has released it: the consumer processes it.
+    -- 1 once somebody has released it, until the consumer begins to process it.
     released bigint NOT NULL DEFAULT 0,
-    -- How often it was released and failed.
+    -- How often it was released.
     replays bigint NOT NULL DEFAULT 0,
     error text NOT NULL,
-    UNIQUE (consumer, topic, partition_name, record_offset)
+    UNIQUE (consumer, topic, partition_name, record_offset, sent_at_ms)
 );
 
 -- Finds the first of a key.

@@ -26,15 +26,15 @@ CREATE TABLE outbox_parked (
     parked_at integer NOT NULL,
     -- 1 if what follows of its key is parked after it, 0 for a dead letter.
     holds_key integer NOT NULL,
-    -- 1 once somebody has released it: the consumer processes it.
+    -- 1 once somebody has released it, until the consumer begins to process it.
     released integer NOT NULL DEFAULT 0,
-    -- How often it was released and failed.
+    -- How often it was released.
     replays integer NOT NULL DEFAULT 0,
     error text NOT NULL
 ) STRICT;
 
--- A record is parked once.
-CREATE UNIQUE INDEX outbox_parked_record ON outbox_parked (consumer, topic, partition_name, record_offset);
+-- A record is parked once. A topic that was made anew has the same offsets again, at other times.
+CREATE UNIQUE INDEX outbox_parked_record ON outbox_parked (consumer, topic, partition_name, record_offset, sent_at_ms);
 
 -- Finds the first of a key.
 CREATE INDEX outbox_parked_key ON outbox_parked (consumer, topic, partition_name, record_key, id) WHERE holds_key = 1;

@@ -3,12 +3,15 @@
 use super::*;
 use crate::consumer::engine::note::Alone;
 
+/// Another process.
+const OTHER: u32 = 0;
+
 fn unclean(ends: u32) -> Opening {
-    Opening { note: Note { unclean: ends, alone: None }, ..Opening::default() }
+    Opening { note: Note { unclean: ends, alone: None, writer: OTHER }, ..Opening::default() }
 }
 
 fn suspected(offset: i64, starts: u32) -> Opening {
-    Opening { note: Note { unclean: 3, alone: Some(Alone { offset, starts }) }, ..Opening::default() }
+    Opening { note: Note { unclean: 3, alone: Some(Alone { offset, starts }), writer: OTHER }, ..Opening::default() }
 }
 
 #[test]
@@ -16,7 +19,7 @@ fn an_owner_leaves_a_trace_until_it_ends_cleanly() {
     let mut harness = Harness::new(|_| {});
     harness.open(unclean(1));
     assert_eq!(harness.engine.commits_of(&harness.id)[0].note.unclean, 2);
-    assert_eq!(harness.engine.remove(&[harness.id.clone()])[0].note, Note::default());
+    assert_eq!(harness.engine.remove(&[harness.id.clone()])[0].note.to_string(), "");
 }
 
 #[test]
@@ -32,7 +35,7 @@ fn one_unclean_end_changes_nothing() {
 fn after_two_unclean_ends_records_run_alone_once_they_are_marked() {
     let mut harness = Harness::new(|_| {});
     let other = partition("1");
-    harness.engine.open(other.clone(), Opening::default());
+    harness.engine.open(other.clone(), Opening::default(), harness.now);
     harness.engine.add(record(&other, 7, "x"));
     let running = harness.job();
     harness.open(unclean(2));
@@ -107,5 +110,53 @@ fn a_record_that_was_survived_is_no_suspect_and_the_others_run_in_parallel_again
     harness.complete(&job, Outcome::Handled);
     let jobs = [harness.job(), harness.job()];
     assert_eq!(jobs.each_ref().map(|job| job.alone), [None, None], "as many as may have been in memory are survived");
-    assert_eq!(harness.engine.commits()[0].note, Note { unclean: 1, alone: None });
+    let note = harness.engine.commits(harness.now)[0].note;
+    assert_eq!((note.unclean, note.alone), (1, None));
+}
+
+#[test]
+fn a_process_that_lost_its_session_and_gets_the_partition_back_did_not_crash() {
+    let mut harness = Harness::new(|_| {});
+    for _ in 0..5 {
+        harness.add(0, "a");
+        let note = harness.engine.commits_of(&harness.id)[0].note;
+        assert_eq!(note.unclean, 1, "the second time it would be suspected");
+        // Lost: nothing is committed at its end.
+        harness.engine.remove(&[harness.id.clone()]);
+        harness.open(Opening { note, ..Opening::default() });
+    }
+    harness.add(0, "a");
+    assert!(harness.job().alone.is_none());
+}
+
+#[test]
+fn the_beginning_is_survived_once_its_records_are_done_and_its_time_is_over() {
+    let mut harness = Harness::new(|_| {});
+    harness.open(unclean(1));
+    harness.add(0, "a");
+    let job = harness.job();
+    harness.advance(61);
+    assert_eq!(harness.engine.commits(harness.now)[0].note.unclean, 2, "its first record still runs");
+    harness.add(1, "b");
+    harness.complete(&job, Outcome::Handled);
+    assert_eq!(harness.engine.commits(harness.now)[0].note.unclean, 1, "what came later counts anew");
+    assert!(harness.engine.commits(harness.now).is_empty());
+}
+
+#[test]
+fn after_its_time_a_suspected_partition_runs_in_parallel_again() {
+    let mut harness = Harness::new(|_| {});
+    harness.open(unclean(2));
+    harness.add(0, "a");
+    harness.try_job();
+    let mark = harness.engine.wanted_mark().expect("a mark");
+    harness.engine.marked(&mark);
+    let job = harness.job();
+    harness.advance(61);
+    harness.engine.commits(harness.now);
+    harness.complete(&job, Outcome::Handled);
+    harness.add(1, "b");
+    harness.add(2, "c");
+    harness.engine.commits(harness.now);
+    assert_eq!([harness.job(), harness.job()].map(|job| job.alone), [None, None]);
 }

@@ -75,10 +75,27 @@ fn a_record_that_cannot_be_parked_is_tried_again() {
     let job = harness.job();
     harness.fail(&job);
     let parking = harness.job();
-    harness.fail(&parking);
+    harness.complete(&parking, Outcome::Postponed("no such table".to_owned()));
     assert!(harness.try_job().is_none());
     harness.advance(2);
     assert_eq!(harness.job().step, Step::GiveUp { reason: "refused".into() }, "for the first reason");
+}
+
+#[test]
+fn a_failure_of_the_consumers_own_spends_nothing_and_waits_longer_each_time() {
+    let mut harness = Harness::new(|options| options.attempts_max = 1);
+    harness.add(0, "a");
+    let mut waits = Vec::new();
+    for _ in 0..50 {
+        let job = harness.job();
+        assert_eq!(harness.complete(&job, Outcome::Postponed("no such table".to_owned())), Settled::Deferred);
+        let Next::Wait(Some(until)) = harness.engine.next(harness.now) else { panic!("it is to wait") };
+        waits.push(until - harness.now);
+        harness.now = until;
+    }
+    assert!(waits.is_sorted() && waits[0] < waits[49] && waits[49] <= Duration::from_secs(2), "{waits:?}");
+    let job = harness.job();
+    assert_eq!(harness.complete(&job, Outcome::Handled), Settled::Done);
 }
 
 #[test]
@@ -87,11 +104,19 @@ fn conflicts_spend_no_attempt_until_there_are_many() {
     harness.add(0, "a");
     for _ in 0..crate::limits::CONSUMER_CONFLICTS_MAX {
         let job = harness.job();
-        assert_eq!(harness.complete(&job, Outcome::Conflict), Settled::Deferred { is_outage_new: false });
+        assert_eq!(harness.complete(&job, Outcome::Conflict), Settled::Deferred);
         harness.advance(1);
     }
     let job = harness.job();
     assert_eq!(harness.complete(&job, Outcome::Conflict), Settled::GivenUp { failures: 1 });
+}
+
+fn away() -> Outcome {
+    Outcome::DatabaseAway("refused".to_owned())
+}
+
+fn lost() -> Outcome {
+    Outcome::ConnectionLost(HandlerError::retriable("closed"))
 }
 
 #[test]
@@ -100,20 +125,49 @@ fn a_database_that_is_away_pauses_everything_and_spends_nothing() {
     harness.add(0, "a");
     harness.add(1, "b");
     let [first, second] = [harness.job(), harness.job()];
-    let away = || Outcome::DatabaseAway("refused".to_owned());
-    assert_eq!(harness.complete(&first, away()), Settled::Deferred { is_outage_new: true });
-    assert_eq!(harness.complete(&second, away()), Settled::Deferred { is_outage_new: false });
+    assert!(harness.engine.database_is_away(harness.now) && !harness.engine.database_is_away(harness.now));
+    for job in [&first, &second] {
+        assert_eq!(harness.complete(job, away()), Settled::Deferred);
+    }
     assert_eq!(harness.engine.flow().pause, [harness.id.clone()]);
-    assert!(harness.try_job().is_none());
     for _ in 0..5 {
         harness.advance(2);
-        let probe = harness.job();
-        assert!(probe.is_probe && harness.try_job().is_none(), "one at a time");
-        harness.complete(&probe, away());
+        assert!(harness.try_job().is_none() && harness.engine.is_ping_due(harness.now), "the loop asks, and no record");
+        harness.engine.database_is_still_away(harness.now);
+        assert!(!harness.engine.is_ping_due(harness.now));
     }
-    harness.advance(2);
-    let probe = harness.job();
-    assert!(harness.engine.complete(&probe, &Outcome::Handled, harness.now).1, "it is back");
+    assert!(harness.engine.database_is_back() && !harness.engine.database_is_back());
     assert_eq!(harness.engine.flow().resume, [harness.id.clone()]);
+    assert!(harness.try_job().is_some() && harness.try_job().is_some());
+}
+
+#[test]
+fn an_outage_ends_although_what_began_it_is_gone() {
+    let mut harness = Harness::new(|_| {});
+    harness.open(Opening { parked_keys: HashSet::from([Arc::from(&b"a"[..])]), ..Opening::default() });
+    harness.engine.replay(&harness.id, vec![(LaneKey::Key(Arc::from(&b"a"[..])), Replay::Key(Arc::from(&b"a"[..])))]);
+    let replay = harness.job();
+    harness.engine.database_is_away(harness.now);
+    harness.engine.remove(&[harness.id.clone()]);
+    assert_eq!(harness.complete(&replay, away()), Settled::Late);
+    harness.advance(1);
+    assert!(harness.engine.is_ping_due(harness.now));
+    harness.engine.database_is_back();
+    harness.open(Opening::default());
+    harness.add(0, "a");
     assert!(harness.try_job().is_some());
+}
+
+#[test]
+fn a_lost_connection_is_an_attempt_unless_the_database_was_away() {
+    let mut harness = Harness::new(|options| options.attempts_max = 1);
+    harness.add(0, "a");
+    harness.add(1, "b");
+    let [first, second] = [harness.job(), harness.job()];
+    let judged = harness.engine.judge(&first, lost());
+    assert!(matches!(judged, Outcome::Failed(_)), "{judged:?}");
+    harness.engine.database_is_away(harness.now);
+    harness.engine.database_is_back();
+    let judged = harness.engine.judge(&second, lost());
+    assert!(matches!(judged, Outcome::Postponed(_)), "{judged:?}");
 }

@@ -41,7 +41,7 @@ fn with_offsets_in_the_database_a_partition_runs_in_order() {
     assert_eq!((offset(&second), second.expected_next), (9, 6), "what the database has, not the offset before");
     assert_eq!(harness.complete(&second, Outcome::OffsetMoved), Settled::Reopening);
     assert_eq!(harness.engine.take_reopenings(), [harness.id.clone()]);
-    assert!(harness.engine.commits().is_empty(), "its offset is not this process's to say");
+    assert!(harness.engine.commits(harness.now).is_empty(), "its offset is not this process's to say");
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn large_records_pause_a_partition_as_well() {
 #[test]
 fn partitions_share_the_bound() {
     let mut harness = Harness::new(|options| options.rows_max = 4);
-    harness.engine.open(partition("1"), Opening::default());
+    harness.engine.open(partition("1"), Opening::default(), harness.now);
     harness.add(0, "a");
     harness.add(1, "b");
     assert_eq!(harness.engine.flow().pause, [harness.id.clone()], "half of the bound is its share");
@@ -108,8 +108,21 @@ fn an_offset_is_committed_once_and_again_after_a_refusal() {
     harness.add(0, "a");
     let job = harness.job();
     harness.complete(&job, Outcome::Handled);
-    assert_eq!(harness.engine.commits()[0].next, 1);
-    assert!(harness.engine.commits().is_empty());
+    assert_eq!(harness.engine.commits(harness.now)[0].next, 1);
+    assert!(harness.engine.commits(harness.now).is_empty());
     harness.engine.commit_again();
-    assert_eq!(harness.engine.commits().len(), 1);
+    assert_eq!(harness.engine.commits(harness.now).len(), 1);
+}
+
+#[test]
+fn a_client_that_lost_a_place_has_every_partition_read_again() {
+    let mut harness = Harness::new(|_| {});
+    harness.add(0, "a");
+    harness.add(1, "b");
+    let job = harness.job();
+    harness.engine.reopen_all();
+    assert!(harness.try_job().is_none() && harness.engine.take_reopenings().is_empty(), "a handler runs");
+    harness.complete(&job, Outcome::Handled);
+    assert_eq!(harness.engine.take_reopenings(), [harness.id.clone()]);
+    assert!(!harness.engine.is_open(&harness.id));
 }

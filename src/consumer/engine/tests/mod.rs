@@ -42,7 +42,7 @@ impl Harness {
     }
 
     pub(super) fn open(&mut self, opening: Opening) {
-        self.engine.open(self.id.clone(), opening);
+        self.engine.open(self.id.clone(), opening, self.now);
     }
 
     pub(super) fn add(&mut self, offset: i64, key: &str) {
@@ -62,7 +62,7 @@ impl Harness {
     }
 
     pub(super) fn complete(&mut self, job: &Job, outcome: Outcome) -> Settled {
-        self.engine.complete(job, &outcome, self.now).0
+        self.engine.complete(job, &outcome, self.now)
     }
 
     pub(super) fn fail(&mut self, job: &Job) -> Settled {

@@ -74,3 +74,17 @@ fn a_replay_that_fails_is_not_tried_again_by_itself() {
     harness.add(0, "a");
     assert!(harness.job().is_key_parked);
 }
+
+#[test]
+fn a_replay_that_was_in_the_way_is_tried_again_without_another_release() {
+    let mut harness = Harness::new(|_| {});
+    harness.open(Opening { parked_keys: HashSet::from([key("a")]), ..Opening::default() });
+    harness.engine.replay(&harness.id, vec![(LaneKey::Key(key("a")), Replay::Key(key("a")))]);
+    for outcome in [Outcome::Conflict, Outcome::Postponed("locked".to_owned())] {
+        let job = harness.job();
+        assert_eq!(harness.complete(&job, outcome), Settled::Deferred);
+        assert!(harness.try_job().is_none());
+        harness.advance(1);
+    }
+    assert!(matches!(harness.job().work, Work::Replay(_)));
+}

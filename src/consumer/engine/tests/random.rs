@@ -48,9 +48,15 @@ fn run(random: &mut fastrand::Rng, progress: Progress, seed: u64) {
             6..=8 if !running.is_empty() => {
                 let job = running.swap_remove(random.usize(0..running.len()));
                 let outcome = outcome(random, &job, &mut ledger);
+                if matches!(outcome, Outcome::DatabaseAway(_)) {
+                    harness.engine.database_is_away(harness.now);
+                }
                 let _ = harness.complete(&job, outcome);
             }
-            9 => harness.advance(1),
+            9 => {
+                harness.advance(1);
+                harness.engine.database_is_back();
+            }
             _ if random.u8(0..40) == 0 => {
                 // Revoked, and assigned again; what runs goes on, as with a zombie.
                 let commit = harness.engine.remove(&[harness.id.clone()]).remove(0);
