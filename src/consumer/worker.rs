@@ -46,7 +46,8 @@ pub(crate) fn work(shared: &Shared, mut worker: Box<dyn Worker>) {
     while let Some(job) = shared.take(|| worker.rest()) {
         let began = std::time::Instant::now();
         let outcome = catch_panic("consumer_worker", &job.token.partition.topic, || worker.run(&job));
-        let outcome = outcome.unwrap_or_else(|| Outcome::Postponed("a worker panicked: the log has the panic".to_owned()));
+        let outcome =
+            outcome.unwrap_or_else(|| Outcome::Postponed("a worker panicked: the log has the panic".to_owned()));
         shared.complete(&job, outcome, began.elapsed());
     }
 }

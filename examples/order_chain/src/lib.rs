@@ -8,6 +8,7 @@ pub mod cache;
 pub mod domain;
 pub mod embedded;
 pub mod load;
+pub mod page;
 #[cfg(feature = "servers")]
 pub mod real;
 pub mod reconcile;

@@ -120,7 +120,10 @@ impl<'a> Steps<'a> {
                     steps.integration("it", &filter)?;
                 }
                 if args.is_all() {
-                    steps.tests("order chain", cargo_test(&["--test", "order_chain"], &[]))?;
+                    steps.tests(
+                        "order chain",
+                        cargo_test(&["--test", "order_chain", "--test", "order_chain_servers"], &[]),
+                    )?;
                 }
                 if args.wants(Only::BROWSER) {
                     steps.tests("dashboard in chromium", cargo_test(&["--test", "browser"], &[]))?;

@@ -8,6 +8,7 @@ use tokio::time::sleep;
 
 use super::world::{Consumer, World};
 use crate::Failure;
+use crate::page::Board;
 use crate::report::Settled;
 
 /// How long after a fault everything that happened before its end must have arrived.
@@ -50,7 +51,13 @@ pub(super) struct Faults {
 
 impl Faults {
     /// Faults until the time is over.
-    pub(super) async fn run(&mut self, world: &mut World, seed: u64, until: Instant) -> Result<(), Failure> {
+    pub(super) async fn run(
+        &mut self,
+        world: &mut World,
+        board: &Board,
+        seed: u64,
+        until: Instant,
+    ) -> Result<(), Failure> {
         let mut rng = Rng::with_seed(seed);
         let mut faults = deck();
         rng.shuffle(&mut faults);
@@ -58,6 +65,7 @@ impl Faults {
             if Instant::now() >= until {
                 break;
             }
+            board.fault(fault.to_string());
             cause(world, *fault).await?;
             let took = converge(world).await?;
             println!("{fault}; settled after {:.1} s", took.as_secs_f64());

@@ -19,6 +19,7 @@ use crate::load::stop::StopLoad;
 use crate::load::told::Told;
 use crate::load::zipf::Zipf;
 use crate::load::{self, Load};
+use crate::page::{self, Board};
 use crate::reconcile::{Findings, Reconciler};
 use crate::report::Report;
 use crate::services::ledger::Ledgers;
@@ -60,6 +61,11 @@ pub(super) async fn run(arguments: &Arguments) -> Result<bool, Failure> {
     let (told, stop) = (Arc::new(Told::default()), StopLoad::default());
     let zipf = Zipf::new(PRODUCTS, 1.1);
     let load = Load { zipf, coupons: COUPONS, payment_term: places.payment_term, stop: stop.clone() };
+    let board = Board::default();
+    let (address, page) = page::serve(&board).await?;
+    println!("{address} shows it while it runs");
+    let of_board: Arc<dyn Orders> = Arc::clone(&orders) as Arc<_>;
+    let shown = tokio::spawn(board.clone().run(of_board, reconciler.clone(), Arc::clone(&told)));
     let began = Instant::now();
     let customers = load::start(arguments.customers, arguments.seed, &load, &client, &told);
     let until = began + Duration::from_secs(arguments.seconds);
@@ -67,7 +73,8 @@ pub(super) async fn run(arguments: &Arguments) -> Result<bool, Failure> {
     if arguments.calm {
         sleep(until.saturating_duration_since(Instant::now())).await;
     } else {
-        let mut target = Target { fleet: &mut fleet, servers: &servers, orders: &*orders, reconciler: &reconciler };
+        let mut target =
+            Target { fleet: &mut fleet, servers: &servers, orders: &*orders, reconciler: &reconciler, board: &board };
         faults.run(&mut target, arguments.seed, until).await?;
     }
     stop.cancel();
@@ -75,6 +82,8 @@ pub(super) async fn run(arguments: &Arguments) -> Result<bool, Failure> {
     customers.join_all().await;
     let quiet = quiet(&mut fleet, &*orders, &reconciler).await?;
     let rows = orders.all().await?;
+    shown.abort();
+    page.abort();
     fleet.end().await?;
     let happened = (faults.settled, BTreeMap::new());
     let report = Report::new((arguments.seed, took), happened, &mut told.answers(), &rows, quiet);

@@ -11,6 +11,7 @@ use super::fleet::{Fleet, signal};
 use super::part::Role;
 use super::servers::{Server, Servers};
 use crate::Failure;
+use crate::page::Board;
 use crate::reconcile::Reconciler;
 use crate::report::Settled;
 use crate::shop::orders::Orders;
@@ -58,6 +59,7 @@ pub(super) struct Target<'a> {
     pub(super) servers: &'a Servers,
     pub(super) orders: &'a dyn Orders,
     pub(super) reconciler: &'a Reconciler,
+    pub(super) board: &'a Board,
 }
 
 /// What came of the faults.
@@ -77,6 +79,7 @@ impl Faults {
                 if Instant::now() >= until {
                     break;
                 }
+                target.board.fault(fault.to_string());
                 cause(target, *fault, &mut rng).await?;
                 let took = converge(target).await?;
                 println!("{fault}; settled after {:.1} s", took.as_secs_f64());
