@@ -192,9 +192,9 @@ impl World {
     pub fn run_reconciler(&mut self) {
         let reconciler = self.reconciler.clone();
         self.rounds = Some(tokio::spawn(async move {
-            loop {
+            for number in 1.. {
                 let of_round = reconciler.clone();
-                let round = tokio::spawn(async move { of_round.round().await });
+                let round = tokio::spawn(async move { of_round.tick(number).await });
                 if let Ok(Err(error)) = round.await {
                     tracing::info!(%error, "a round of the reconciler did not end");
                 }

@@ -28,8 +28,9 @@ impl Customer {
     pub(super) async fn shop(mut self) {
         let mut payments = tokio::task::JoinSet::new();
         while !self.load.stop.is_cancelled() {
-            if let Some(order_id) = self.place().await {
-                self.decide_payment(order_id, &mut payments);
+            match self.place().await {
+                Some(order_id) => self.decide_payment(order_id, &mut payments),
+                None => sleep(PAUSE).await,
             }
             while payments.try_join_next().is_some() {}
         }

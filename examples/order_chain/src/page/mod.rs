@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-pub use self::board::{Board, Snapshot};
+pub use self::board::{Board, Snapshot, Stock};
 use crate::Failure;
 
 /// The usual port; another one if it is taken.
@@ -22,10 +22,7 @@ const PORT: u16 = 8_091;
 
 /// The page, and the events that it draws.
 pub fn router(board: &Board) -> Router {
-    Router::new()
-        .route("/", get(async || Html(include_str!("page.html"))))
-        .route("/events", get(events))
-        .with_state(board.clone())
+    Router::new().route("/", get(page)).route("/events", get(events)).with_state(board.clone())
 }
 
 /// Serves the page on this machine. Returns its address.
@@ -40,6 +37,10 @@ pub async fn serve(board: &Board) -> Result<(String, JoinHandle<std::io::Result<
     let address = format!("http://{}/", listener.local_addr()?);
     let app = router(board);
     Ok((address, tokio::spawn(async move { axum::serve(listener, app).await })))
+}
+
+async fn page() -> Html<&'static str> {
+    Html(include_str!("page.html"))
 }
 
 /// The newest snapshot, and each one after it.

@@ -21,6 +21,9 @@ use crate::services::ledger::Ledgers;
 use crate::shop::orders::Orders;
 use crate::steps::Steps;
 
+/// Rounds for one comparison, which reads every order.
+const CHECK_EVERY: u64 = 30;
+
 /// The reconciler. Several may run at a time, and each may die at any step.
 #[derive(Clone)]
 pub struct Reconciler {
@@ -82,10 +85,24 @@ impl Reconciler {
         Ok(findings)
     }
 
-    /// Rounds until it is dropped.
+    /// A round, and now and then a comparison, which finds what the cache has lost without a restart.
+    ///
+    /// # Errors
+    /// Returns an error if something does not answer. The next one goes on.
+    pub async fn tick(&self, number: u64) -> Result<(), Failure> {
+        self.round().await?;
+        if number % CHECK_EVERY == 0 {
+            for wrong in self.check().await?.wrong {
+                tracing::warn!(%wrong, "the reconciler found a difference");
+            }
+        }
+        Ok(())
+    }
+
+    /// Ticks until it is dropped.
     pub async fn run(&self, pause: Duration) {
-        loop {
-            if let Err(error) = self.round().await {
+        for number in 1.. {
+            if let Err(error) = self.tick(number).await {
                 tracing::info!(%error, "a round of the reconciler did not end");
             }
             tokio::time::sleep(pause).await;

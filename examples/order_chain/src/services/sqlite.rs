@@ -34,7 +34,6 @@ fn pool(folder: &str, service: Service, connections: u32) -> Result<Pool<Connect
 }
 
 /// The file is created with its first connection.
-#[expect(clippy::unnecessary_wraps, reason = "of the other database it can fail")]
 fn create(_folder: &str, _service: Service) -> Result<(), Failure> {
     Ok(())
 }

@@ -89,11 +89,8 @@ impl Shop {
             }
             Ok(Deduction::NotEnough { available }) => return self.sold_out(&order, available).await,
             Ok(Deduction::UnknownProduct) => return Err(PlaceError::Later("its stock is being loaded".to_owned())),
-            Err(away) => {
-                // It may have been deducted.
-                self.give_up(&asked).await;
-                return Err(PlaceError::Later(away.to_string()));
-            }
+            // It may have been deducted. The client's next request finds that, or else the reconciler does.
+            Err(away) => return Err(PlaceError::Later(away.to_string())),
         };
         self.steps.reach(Step::Deducted).await;
         match self.orders.place(&order, generation, self.payment_term).await {

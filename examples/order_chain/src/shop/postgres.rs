@@ -1,8 +1,8 @@
 //! The shop's database on PostgreSQL.
 
 use diesel::prelude::*;
-use diesel_async::pooled_connection::{AsyncDieselConnectionManager, deadpool::Pool};
-use diesel_async::{AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection};
+use diesel_async::pooled_connection::{AsyncDieselConnectionManager, ManagerConfig, deadpool::Pool};
+use diesel_async::{AsyncConnection, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection};
 use diesel_outbox::store::{OutboxStore, PostgresStore};
 
 use self::db::tables::products;
@@ -18,12 +18,24 @@ pub type Db = AsyncPgConnection;
 /// The database's clock.
 const NOW_MS: &str = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
 
+/// A process that is stopped in its transaction must not hold its locks for ever.
+const SET_UP: &str = "SET idle_in_transaction_session_timeout = '10s'";
+
 /// A pool of connections.
 ///
 /// # Errors
 /// Returns an error if the pool cannot be built.
 pub fn pool(url: &str, connections: usize) -> Result<Pool<Db>, Failure> {
-    let manager = AsyncDieselConnectionManager::<Db>::new(url);
+    let mut config = ManagerConfig::<Db>::default();
+    config.custom_setup = Box::new(|url| {
+        Box::pin(async move {
+            let mut conn = Db::establish(url).await?;
+            let set_up = conn.batch_execute(SET_UP).await;
+            set_up.map_err(diesel::ConnectionError::CouldntSetupConfiguration)?;
+            Ok(conn)
+        })
+    });
+    let manager = AsyncDieselConnectionManager::new_with_config(url, config);
     Ok(Pool::builder(manager).max_size(connections).build()?)
 }
 

@@ -75,6 +75,7 @@ async fn a_cache_that_is_away_reserves_nothing_for_good() {
     let bed = Bed::new(Steps::default()).await;
     bed.world.cache.set_away(true);
     assert_eq!(bed.place("key", 2).await.status, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(bed.world.orders.all().await.expect("orders"), []);
     bed.world.cache.set_away(false);
     bed.round().await;
     assert_eq!(bed.units().await, (UNITS, 0));

@@ -31,7 +31,7 @@ pub(in crate::services) fn migrate(conn: &mut Db, count: i64) -> QueryResult<()>
     conn.batch_execute(&format!("{ENTRIES}{COUPONS}"))?;
     let ids: Vec<_> = (1..=count).map(|id| coupons::id.eq(id)).collect();
     for ids in ids.chunks(500) {
-        diesel::insert_or_ignore_into(coupons::table).values(ids).execute(conn)?;
+        diesel::insert_or_ignore_into(coupons::table).values(ids.to_vec()).execute(conn)?;
     }
     Ok(())
 }

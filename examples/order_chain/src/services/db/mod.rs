@@ -6,6 +6,7 @@ pub(in crate::services) mod points;
 pub(in crate::services) mod stock;
 mod tables;
 
+use std::fmt;
 use std::time::Duration;
 
 use diesel::r2d2::{ConnectionManager, Pool};
@@ -25,12 +26,19 @@ const ATTEMPTS_MAX: u32 = 10_000;
 const PARKED_MAX: usize = 100;
 
 /// The services' databases.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct SqlLedgers {
     place: String,
     stock: Pool<ConnectionManager<Db>>,
     coupon: Pool<ConnectionManager<Db>>,
     points: Pool<ConnectionManager<Db>>,
+}
+
+impl fmt::Debug for SqlLedgers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The place may be a URL with a password.
+        f.debug_struct("SqlLedgers").finish_non_exhaustive()
+    }
 }
 
 impl SqlLedgers {

@@ -29,7 +29,7 @@ pub(in crate::services) fn apply(conn: &mut Db, event: &OrderEvent) -> Result<()
 }
 
 fn book(conn: &mut Db, customer_id: i64, points: i64) -> QueryResult<()> {
-    let empty = (accounts::customer_id.eq(customer_id), accounts::points.eq(0));
+    let empty = (accounts::customer_id.eq(customer_id), accounts::points.eq(0_i64));
     diesel::insert_or_ignore_into(accounts::table).values(empty).execute(conn)?;
     let more = accounts::points.eq(accounts::points + points);
     diesel::update(accounts::table.find(customer_id)).set(more).execute(conn)?;

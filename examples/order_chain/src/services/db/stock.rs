@@ -22,8 +22,8 @@ struct NotThere {
 
 pub(in crate::services) fn migrate(conn: &mut Db, units: &[i64]) -> QueryResult<()> {
     conn.batch_execute(&format!("{ENTRIES}{PRODUCTS}"))?;
-    for (id, units) in (1..).zip(units) {
-        let counts = (products::locked.eq(0), products::sold.eq(0), products::version.eq(0));
+    for (id, units) in (1_i64..).zip(units) {
+        let counts = (products::locked.eq(0_i64), products::sold.eq(0_i64), products::version.eq(0_i64));
         let row = (products::id.eq(id), products::total.eq(units), products::available.eq(units), counts);
         diesel::insert_or_ignore_into(products::table).values(row).execute(conn)?;
     }
@@ -56,7 +56,7 @@ fn lock(conn: &mut Db, product_id: i64, quantity: i64) -> QueryResult<usize> {
     let changes = (
         products::available.eq(products::available - quantity),
         products::locked.eq(products::locked + quantity),
-        products::version.eq(products::version + 1),
+        products::version.eq(products::version + 1_i64),
     );
     diesel::update(row).set(changes).execute(conn)
 }
@@ -66,7 +66,7 @@ fn sell(conn: &mut Db, product_id: i64, quantity: i64) -> QueryResult<usize> {
     let changes = (
         products::locked.eq(products::locked - quantity),
         products::sold.eq(products::sold + quantity),
-        products::version.eq(products::version + 1),
+        products::version.eq(products::version + 1_i64),
     );
     diesel::update(row).set(changes).execute(conn)
 }
@@ -76,7 +76,7 @@ fn release(conn: &mut Db, product_id: i64, quantity: i64) -> QueryResult<usize> 
     let changes = (
         products::locked.eq(products::locked - quantity),
         products::available.eq(products::available + quantity),
-        products::version.eq(products::version + 1),
+        products::version.eq(products::version + 1_i64),
     );
     diesel::update(row).set(changes).execute(conn)
 }

@@ -5,7 +5,7 @@ mod consumers;
 mod lent;
 mod place;
 mod reconcile;
-pub mod tables;
+pub(super) mod tables;
 
 use std::fmt;
 use std::sync::Arc;
@@ -59,8 +59,8 @@ impl SqlOrders {
         for consumer in [consumers::closer(KafkaConfig::new("")), consumers::settler(KafkaConfig::new(""))] {
             consumer.migrate_async(&mut conn).await?;
         }
-        for (id, price_cents) in (1..).zip(prices_cents) {
-            let product = (products::id.eq(id), products::price_cents.eq(price_cents), products::generation.eq(0));
+        for (id, price_cents) in (1_i64..).zip(prices_cents) {
+            let product = (products::id.eq(id), products::price_cents.eq(price_cents), products::generation.eq(0_i64));
             diesel::insert_into(products::table).values(product).on_conflict_do_nothing().execute(&mut conn).await?;
         }
         Ok(())

@@ -65,7 +65,7 @@ pub(super) async fn product_list(conn: &mut Db) -> QueryResult<Vec<Product>> {
 /// Waits for the orders that hold the present generation.
 pub(super) async fn raise_generation(conn: &mut Db, product_id: i64) -> QueryResult<i64> {
     conn.transaction(async |conn| {
-        let raised = products::generation.eq(products::generation + 1);
+        let raised = products::generation.eq(products::generation + 1_i64);
         diesel::update(products::table.find(product_id)).set(raised).execute(conn).await?;
         products::table.find(product_id).select(products::generation).first(conn).await
     })

@@ -31,7 +31,7 @@ diesel::table! {
 }
 
 /// Of an order and of the row that refuses its reservation only one can be there: both have the reservation's id.
-pub const TABLES: &str = "
+pub(super) const TABLES: &str = "
 CREATE TABLE IF NOT EXISTS products (
     id bigint PRIMARY KEY,
     price_cents bigint NOT NULL,
