@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use diesel_outbox::Outbox;
 use diesel_outbox::consumer::RunningConsumer;
 use diesel_outbox::relay::Relay;
 use diesel_outbox::transport::{KafkaConfig, KafkaTransport};
-use diesel_outbox::{Limits, Outbox};
 use rdkafka::mocking::MockCluster;
 use rdkafka::producer::DefaultProducerContext;
 use tempfile::TempDir;
@@ -21,7 +21,7 @@ use crate::services::ledger::{Ledgers, Service};
 use crate::services::sqlite::db::SqlLedgers;
 use crate::shop::orders::Orders;
 use crate::shop::sqlite::db::SqlOrders;
-use crate::shop::{Catalogue, Shop, outbox, sqlite};
+use crate::shop::{Catalogue, Shop, outbox, producer, relay_limits, sqlite};
 use crate::steps::Steps;
 
 const PARTITIONS: i32 = 4;
@@ -146,10 +146,9 @@ impl World {
     /// Returns an error if it cannot start.
     pub async fn start_relay(&mut self) -> Result<(), Failure> {
         let store = sqlite::store(&self.shop_file())?;
-        let transport = KafkaTransport::new(KafkaConfig::new(self.kafka.bootstrap_servers()))?;
-        // Lanes of a relay that was killed are free soon.
-        let limits = Limits::default().lane_lease_duration(Duration::from_secs(3));
-        self.relay = Some(self.outbox.relay().store(store).transport(transport).limits(limits).start().await?);
+        let transport = KafkaTransport::new(producer(&self.kafka.bootstrap_servers()))?;
+        let relay = self.outbox.relay().store(store).transport(transport).limits(relay_limits());
+        self.relay = Some(relay.start().await?);
         Ok(())
     }
 

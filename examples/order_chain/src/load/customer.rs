@@ -56,12 +56,7 @@ impl Customer {
             return None;
         }
         let order_id = answer.body["id"].as_str()?.to_owned();
-        let mut told = self.told.answers();
-        told.placed.insert(order_id.clone());
-        if answer.status == StatusCode::CREATED {
-            told.latencies.push(began.elapsed());
-        }
-        drop(told);
+        self.told.answers().placed(&order_id, (answer.status == StatusCode::CREATED).then(|| began.elapsed()));
         if self.rng.u8(..100) < 2 {
             self.reuse_key(&key, body).await;
         }

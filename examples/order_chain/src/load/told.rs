@@ -37,6 +37,12 @@ impl Told {
 }
 
 impl Answers {
+    /// Notes a confirmed order; with the time that it took, if the request made it.
+    pub(super) fn placed(&mut self, order_id: &str, took: Option<Duration>) {
+        self.placed.insert(order_id.to_owned());
+        self.latencies.extend(took);
+    }
+
     /// How the table differs from what customers were told.
     pub fn broken_promises(&self, orders: &[OrderRow]) -> Vec<String> {
         let states: BTreeMap<&str, OrderState> = orders.iter().map(|row| (row.order.id.as_str(), row.state)).collect();

@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use diesel_outbox::Limits;
 use diesel_outbox::consumer::RunningConsumer;
 use diesel_outbox::relay::Relay;
 use diesel_outbox::transport::{KafkaConfig, KafkaTopic, KafkaTransport};
@@ -22,7 +21,7 @@ use crate::services::ledger::{Ledgers, Service};
 use crate::services::mariadb::db::SqlLedgers;
 use crate::shop::orders::Orders;
 use crate::shop::postgres::db::SqlOrders;
-use crate::shop::{Catalogue, Shop, outbox, postgres, web};
+use crate::shop::{Catalogue, Shop, outbox, postgres, producer, relay_limits, web};
 use crate::steps::Steps;
 
 const PARTITIONS: i32 = 6;
@@ -109,14 +108,12 @@ async fn shop(places: &Places) -> Result<Shop, Failure> {
 
 async fn relay(places: &Places) -> Result<Relay, Failure> {
     let topic = |name| KafkaTopic::new(name).partitions(PARTITIONS).replication(1);
-    let transport = KafkaTransport::builder(KafkaConfig::new(&places.kafka))
+    let transport = KafkaTransport::builder(producer(&places.kafka))
         .create_topic(topic(ORDERS))
         .create_topic(topic(PAYMENT_TERMS))
         .build()?;
-    // The lanes of a process that was killed are free soon.
-    let limits = Limits::default().lane_lease_duration(Duration::from_secs(3));
     let store = postgres::store(&places.postgres)?;
-    Ok(outbox()?.relay().store(store).transport(transport).limits(limits).start().await?)
+    Ok(outbox()?.relay().store(store).transport(transport).limits(relay_limits()).start().await?)
 }
 
 fn consumer(role: Role, places: &Places) -> Result<RunningConsumer, Failure> {

@@ -13,7 +13,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use diesel_outbox::{Outbox, Topic};
+use diesel_outbox::transport::KafkaConfig;
+use diesel_outbox::{Limits, Outbox, Topic};
 
 pub use self::catalogue::Catalogue;
 use self::orders::{DatabaseError, Orders, Payment};
@@ -51,6 +52,16 @@ pub fn outbox() -> Result<Outbox, Failure> {
         .message::<OrderEvent>()
         .message::<PaymentTermOver>();
     Ok(outbox.build()?)
+}
+
+/// With short times: what a killed process held is taken over within about ten seconds, and not within a minute.
+pub(crate) fn relay_limits() -> Limits {
+    Limits::default().lane_lease_duration(Duration::from_secs(3)).lease_duration(Duration::from_secs(10))
+}
+
+/// The relay's producer, which knows soon what became of a message.
+pub(crate) fn producer(bootstrap: &str) -> KafkaConfig {
+    KafkaConfig::new(bootstrap).set("message.timeout.ms", "4000")
 }
 
 impl Shop {
