@@ -55,7 +55,9 @@ pub(super) async fn run(arguments: &Arguments) -> Result<bool, Failure> {
     std::fs::create_dir_all("target/order-chain")?;
     let mut fleet = Fleet::start(places.clone(), Path::new("target/order-chain/parts.log"))?;
     let client: Arc<dyn Client> = Arc::new(Shops::new(fleet.shops()));
-    wait_until_ready(&*client, &reconciler).await?;
+    wait_for(async || client.send(&Ask::find("none")).await.is_ok()).await?;
+    fleet.start_others()?;
+    wait_for(async || reconciler.check().await.is_ok_and(|findings| findings.is_equal())).await?;
     println!("the shops are at {:?}; seed {}", fleet.shops(), arguments.seed);
 
     let (told, stop) = (Arc::new(Told::default()), StopLoad::default());
@@ -99,10 +101,10 @@ async fn migrate(orders: &SqlOrders, places: &Places) -> Result<(), Failure> {
     tokio::task::spawn_blocking(move || SqlLedgers::open(&mariadb)?.migrate(&units, COUPONS)).await?
 }
 
-/// Waits until a shop answers and the cache is loaded.
-async fn wait_until_ready(client: &dyn Client, reconciler: &Reconciler) -> Result<(), Failure> {
+/// Waits for the parts to start.
+async fn wait_for(is_so: impl AsyncFn() -> bool) -> Result<(), Failure> {
     let began = Instant::now();
-    while client.send(&Ask::find("none")).await.is_err() || !reconciler.check().await?.is_equal() {
+    while !is_so().await {
         if began.elapsed() > START_MAX {
             return Err("the parts do not start: see target/order-chain/parts.log".into());
         }

@@ -25,15 +25,19 @@ pub(super) struct Fleet {
 }
 
 impl Fleet {
-    /// Starts every part. Call it on the driver's first thread: the kernel kills a child when the thread that started it ends.
+    /// Starts the shops, whose relays create the topics. Call it on the driver's first thread: the kernel kills a child when the thread that started it ends.
     pub(super) fn start(places: Places, log: &Path) -> Result<Self, Failure> {
         let mut fleet = Self { places, running: BTreeMap::new(), log: File::create(log)? };
-        let shops: Vec<Role> = free_addresses()?.into_iter().map(Role::Shop).collect();
-        let others = [Role::Close, Role::Cache, Role::Stock, Role::Coupon, Role::Points, Role::Reconciler];
-        for role in shops.into_iter().chain(others) {
-            fleet.start_part(role)?;
+        for address in free_addresses()? {
+            fleet.start_part(Role::Shop(address))?;
         }
         Ok(fleet)
+    }
+
+    /// Starts the other parts. A consumer of a topic that is not there would look for it again only minutes later.
+    pub(super) fn start_others(&mut self) -> Result<(), Failure> {
+        let others = [Role::Close, Role::Cache, Role::Stock, Role::Coupon, Role::Points, Role::Reconciler];
+        others.into_iter().try_for_each(|role| self.start_part(role))
     }
 
     pub(super) fn start_part(&mut self, role: Role) -> Result<(), Failure> {
