@@ -6,6 +6,7 @@ mod caches;
 mod crash_points;
 mod doubt;
 mod faulty;
+mod orders;
 mod races;
 mod rebuild;
 mod whole;
