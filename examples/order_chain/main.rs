@@ -6,7 +6,7 @@
 //! cargo run --example order_chain
 //! ```
 //!
-//! With `--seconds 20` and `--seed 7` it runs for that long with other faults. It ends with a report, and with exit code 1 unless stock,
+//! With `--as-taught` it runs the common recipe in the same faults, and shows what is wrong afterwards. With `--seconds 20` and `--seed 7` it runs for that long with other faults. It ends with a report, and with exit code 1 unless stock,
 //! orders, coupons and points are equal. [README.md](README.md) walks through the code, which is in `src/`. `cargo xtask order-chain` runs it with
 //! PostgreSQL, MariaDB, Redis and Kafka.
 
@@ -15,13 +15,26 @@ use std::time::Duration;
 
 use order_chain::Failure;
 use order_chain::embedded::{Settings, run};
+use order_chain::taught;
 use tracing_subscriber::EnvFilter;
+
+/// Runs the chain as it is taught instead.
+const AS_TAUGHT: &str = "--as-taught";
 
 #[tokio::main]
 async fn main() -> Result<ExitCode, Failure> {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("error"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
-    let is_right = run(&settings(std::env::args().skip(1))?).await?;
+    let mut arguments: Vec<String> = std::env::args().skip(1).collect();
+    let is_taught = arguments.iter().any(|argument| argument == AS_TAUGHT);
+    arguments.retain(|argument| argument != AS_TAUGHT);
+    let settings = settings(arguments.into_iter())?;
+    if is_taught {
+        // It is never right; this shows what is wrong.
+        taught::run(&settings).await?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let is_right = run(&settings).await?;
     Ok(if is_right { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -33,7 +46,11 @@ fn settings(mut arguments: impl Iterator<Item = String>) -> Result<Settings, Fai
             "--seconds" => settings.load = Duration::from_secs(value.parse()?),
             "--seed" => settings.seed = value.parse()?,
             "--customers" => settings.customers = value.parse()?,
-            _ => return Err(format!("{name} is unknown: there are --seconds, --seed and --customers").into()),
+            _ => {
+                return Err(
+                    format!("{name} is unknown: there are --seconds, --seed, --customers and --as-taught").into()
+                );
+            }
         }
     }
     Ok(settings)

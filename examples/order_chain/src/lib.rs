@@ -16,6 +16,7 @@ mod report;
 pub mod services;
 pub mod shop;
 pub mod steps;
+pub mod taught;
 
 use std::error::Error;
 

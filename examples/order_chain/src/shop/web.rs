@@ -58,7 +58,7 @@ async fn pay(State(shop): State<Shop>, Path(id): Path<String>) -> Result<Answer,
 }
 
 /// Runs it to its end, also if the client hangs up: the handler is dropped then, in the middle of whatever it does.
-async fn to_its_end<T: Send + 'static>(request: impl Future<Output = T> + Send + 'static) -> T {
+pub(crate) async fn to_its_end<T: Send + 'static>(request: impl Future<Output = T> + Send + 'static) -> T {
     tokio::spawn(request).await.unwrap_or_else(|died| std::panic::resume_unwind(died.into_panic()))
 }
 
