@@ -6,9 +6,10 @@
 //! cargo run --example order_chain
 //! ```
 //!
-//! With `--as-taught` it runs the common recipe in the same faults, and shows what is wrong afterwards. With `--seconds 20` and `--seed 7` it runs for that long with other faults. It ends with a report, and with exit code 1 unless stock,
-//! orders, coupons and points are equal. [README.md](README.md) walks through the code, which is in `src/`. `cargo xtask order-chain` runs it with
-//! PostgreSQL, MariaDB, Redis and Kafka.
+//! It ends with a report, and with exit code 1 unless stock, orders, coupons and points are equal. With `--seconds 20` and `--seed 7` it runs
+//! for that long with other faults; with `--as-taught` it runs the common recipe in such faults, and shows what is wrong afterwards.
+//! [README.md](README.md) walks through the code, which is in `src/`. `cargo xtask order-chain` runs it with PostgreSQL, MariaDB, Redis and
+//! Kafka.
 
 use std::process::ExitCode;
 use std::time::Duration;

@@ -1,17 +1,23 @@
 //! The services as they are taught: offsets are committed in the background, and the service looks first whether it knows the order.
 
+use std::time::Duration;
+
 use diesel::sql_types::{BigInt, Nullable, Text};
 use diesel_async::RunQueryDsl;
 use diesel_async::pooled_connection::deadpool::Pool;
 use rdkafka::ClientConfig;
 use rdkafka::Message;
-use rdkafka::consumer::{Consumer, StreamConsumer};
+use rdkafka::consumer::{BaseConsumer, Consumer};
 use serde::Deserialize;
+use tokio::time::sleep;
 
 use crate::Failure;
 use crate::domain::ORDERS;
 use crate::services::ledger::Service;
 use crate::shop::sqlite::Db;
+
+/// Before the client is asked again, when it had nothing.
+const PAUSE: Duration = Duration::from_millis(10);
 
 #[derive(Debug, Deserialize)]
 struct Event {
@@ -31,7 +37,7 @@ struct Count {
 
 /// Consumes until it is dropped.
 pub(super) async fn consume(service: Service, pool: Pool<Db>, bootstrap: String) -> Result<(), Failure> {
-    let consumer: StreamConsumer = ClientConfig::new()
+    let consumer: BaseConsumer = ClientConfig::new()
         .set("bootstrap.servers", bootstrap)
         .set("group.id", service.name())
         .set("auto.offset.reset", "earliest")
@@ -39,14 +45,18 @@ pub(super) async fn consume(service: Service, pool: Pool<Db>, bootstrap: String)
         .create()?;
     consumer.subscribe(&[ORDERS])?;
     loop {
-        let record = match consumer.recv().await {
-            Ok(record) => record,
-            Err(error) => {
+        let event: Option<Event> = match consumer.poll(Duration::ZERO) {
+            Some(Ok(record)) => record.payload().and_then(|payload| serde_json::from_slice(payload).ok()),
+            Some(Err(error)) => {
                 tracing::info!(%error, "nothing was received");
-                continue;
+                None
             }
+            None => None,
         };
-        let Some(event) = record.payload().and_then(|payload| serde_json::from_slice(payload).ok()) else { continue };
+        let Some(event) = event else {
+            sleep(PAUSE).await;
+            continue;
+        };
         if let Err(error) = handle(service, &pool, &event).await {
             tracing::info!(%error, "a message was not processed");
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use diesel::sql_types::BigInt;
 use diesel_async::RunQueryDsl;
 use diesel_async::pooled_connection::deadpool::Pool;
-use rdkafka::producer::{FutureProducer, FutureRecord};
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use serde_json::json;
 use tokio::time::sleep;
 
@@ -18,10 +18,11 @@ use crate::domain::ORDERS;
 use crate::shop::sqlite::Db;
 
 const POLL: Duration = Duration::from_secs(1);
+const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 const ROWS_MAX: i64 = 500;
 
 /// Sends what has status 0, and sets it to 1.
-pub(super) async fn send(pool: Pool<Db>, producer: FutureProducer) {
+pub(super) async fn send(pool: Pool<Db>, producer: BaseProducer) {
     loop {
         if let Err(error) = send_some(&pool, &producer).await {
             tracing::info!(%error, "messages were not sent");
@@ -30,7 +31,7 @@ pub(super) async fn send(pool: Pool<Db>, producer: FutureProducer) {
     }
 }
 
-async fn send_some(pool: &Pool<Db>, producer: &FutureProducer) -> Result<(), Failure> {
+async fn send_some(pool: &Pool<Db>, producer: &BaseProducer) -> Result<(), Failure> {
     let mut conn = pool.get().await?;
     let waiting = diesel::sql_query("SELECT id, order_id, event FROM messages WHERE status = 0 ORDER BY id LIMIT ?");
     let waiting: Vec<TaughtMessage> = waiting.bind::<BigInt, _>(ROWS_MAX).load(&mut *conn).await?;
@@ -47,8 +48,9 @@ async fn send_some(pool: &Pool<Db>, producer: &FutureProducer) -> Result<(), Fai
             "coupon_id": order.coupon_id,
         });
         let payload = payload.to_string();
-        let record = FutureRecord::to(ORDERS).key(&order.id).payload(&payload);
-        producer.send(record, Duration::from_secs(5)).await.map_err(|(error, _)| error)?;
+        let record = BaseRecord::to(ORDERS).key(&order.id).payload(&payload);
+        producer.send(record).map_err(|(error, _)| error)?;
+        tokio::task::block_in_place(|| producer.flush(SEND_TIMEOUT))?;
         let sent = diesel::sql_query("UPDATE messages SET status = 1 WHERE id = ?");
         sent.bind::<BigInt, _>(message.id).execute(&mut *conn).await?;
     }

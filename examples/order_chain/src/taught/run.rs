@@ -11,7 +11,7 @@ use diesel_async::pooled_connection::deadpool::Pool;
 use fastrand::Rng;
 use rdkafka::ClientConfig;
 use rdkafka::mocking::MockCluster;
-use rdkafka::producer::{DefaultProducerContext, FutureProducer};
+use rdkafka::producer::{BaseProducer, DefaultProducerContext};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
@@ -110,7 +110,7 @@ impl World {
         let (shop, bootstrap) = (self.shop.clone(), self.kafka.bootstrap_servers());
         let task = match name {
             "send" => {
-                let producer: FutureProducer = ClientConfig::new().set("bootstrap.servers", bootstrap).create()?;
+                let producer: BaseProducer = ClientConfig::new().set("bootstrap.servers", bootstrap).create()?;
                 tokio::spawn(jobs::send(shop, producer))
             }
             "close" => tokio::spawn(jobs::close(shop, Arc::clone(&self.cache), PAYMENT_TERM)),
