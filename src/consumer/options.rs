@@ -63,7 +63,9 @@ pub enum StartFrom {
 
 /// Called with each failed attempt of a record.
 #[derive(Clone)]
-pub(crate) struct ErrorHook(pub(crate) Arc<dyn Fn(&Record, &HandlerError) + Send + Sync>);
+pub(crate) struct ErrorHook(pub(crate) Arc<OnError>);
+
+type OnError = dyn Fn(&Record, &HandlerError) + Send + Sync;
 
 impl fmt::Debug for ErrorHook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

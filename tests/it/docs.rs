@@ -88,6 +88,8 @@ fn metrics_that_the_documents_name_exist() {
         "inbox_default",
         "inbox_consumers",
         "inbox_start",
+        "consumer_offsets",
+        "parked",
     ];
     let is_table = |span: &str| span.strip_prefix("outbox_").is_some_and(|name| tables.contains(&name));
     for document in documents() {
