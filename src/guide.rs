@@ -8,6 +8,7 @@ macro_rules! guides {
             $(#[$about])*
             ///
             /// [bench-results]: https://github.com/diesel-outbox/diesel-outbox/blob/main/docs/internals/performance.md
+            /// [cdc]: crate::guide::cdc
             /// [changelog]: crate::guide::changelog
             /// [command-line]: crate::guide::command_line
             /// [consumers]: crate::guide::consumers
@@ -20,6 +21,7 @@ macro_rules! guides {
             /// [faq]: crate::guide::faq
             /// [getting-started]: crate::guide::getting_started
             /// [guarantees]: crate::guide::guarantees
+            /// [headers-java]: https://github.com/diesel-outbox/diesel-outbox/blob/main/ops/debezium/OutboxHeaders.java
             /// [history]: crate::guide::history
             /// [http]: crate::guide::http
             /// [inbox]: crate::guide::inbox
@@ -47,6 +49,8 @@ macro_rules! guides {
 }
 
 guides! {
+    /// How to let Debezium send the outbox, and how to move there and back.
+    cdc = "../docs/cdc.md";
     /// What changed from version to version.
     changelog = "../CHANGELOG.md";
     /// The program `outbox`: look into an outbox and operate it, from a shell or by a subcommand of the application.

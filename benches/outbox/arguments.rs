@@ -33,12 +33,13 @@ pub(crate) enum Row {
     Cost,
     Inbox,
     InboxLarge,
+    Verify,
     Mariadb,
     Sqlite,
 }
 
 impl Row {
-    const ALL: [(&str, Self); 25] = [
+    const ALL: [(&str, Self); 26] = [
         ("business", Self::Business),
         ("history", Self::History),
         ("traces", Self::Traces),
@@ -62,6 +63,7 @@ impl Row {
         ("cost", Self::Cost),
         ("inbox", Self::Inbox),
         ("inbox-large", Self::InboxLarge),
+        ("verify", Self::Verify),
         ("mariadb", Self::Mariadb),
         ("sqlite", Self::Sqlite),
     ];
@@ -78,6 +80,8 @@ pub(crate) enum Task {
     Measure(Plan),
     /// Be a relay of this topic for a row.
     Relay(String, Role),
+    /// Compare this topic with its history for a row.
+    Verify(String),
     /// Nothing was asked for: the program was not started by `cargo xtask bench`.
     Explain,
 }
@@ -126,6 +130,7 @@ impl Task {
                 "--messages" => messages = Some(value.parse().context("--messages is a number")?),
                 "--role" => role = Role::parse(&value).with_context(|| format!("no role is called {value}"))?,
                 "--relay" => return Ok(Self::Relay(value, role)),
+                "--verify" => return Ok(Self::Verify(value)),
                 _ => bail!("unknown argument {argument}"),
             }
         }

@@ -206,7 +206,7 @@ impl BareProducer {
 
     /// The same for a sender in bursts: copying the times of all earlier ones would cost more with each burst.
     #[expect(clippy::disallowed_methods, reason = "an atomic is watched by polling, with a deadline")]
-    fn until_delivered(&self, messages: usize) -> Result<()> {
+    pub(crate) fn until_delivered(&self, messages: usize) -> Result<()> {
         let end = Instant::now() + TIMEOUT;
         while self.delivered.count.load(Ordering::Acquire) < messages {
             if Instant::now() > end {

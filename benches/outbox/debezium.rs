@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use diesel_async::SimpleAsyncConnection;
 use tokio::task::block_in_place;
-use xtask::servers::debezium::{Connector, PUBLICATION, SLOT};
+use xtask::servers::debezium::Connector;
 
 use crate::application::PAYLOAD_BYTES;
 use crate::arguments::{BenchEnv, DebeziumEnv};
@@ -15,6 +15,14 @@ use crate::reader::Reader;
 use crate::{broker, database};
 
 const TABLE: &str = "debezium_messages";
+
+/// The publication that the connector reads.
+const PUBLICATION: &str = "debezium";
+
+/// The replication slot, which the connector creates by itself.
+const SLOT: &str = "debezium";
+
+const CONNECTOR: &str = include_str!("../../tools/xtask/debezium/connector.properties");
 
 /// What it sends before each leg. Until the JVM has compiled its hot code, a message costs it twice as much, even after
 /// the first 100,000. The warm-up also puts its position right before the backlog, whatever others wrote to the log
@@ -52,8 +60,12 @@ impl<'a> Debezium<'a> {
         let publication = format!("CREATE PUBLICATION {PUBLICATION} FOR TABLE {TABLE} WITH (publish = 'insert')");
         conn.batch_execute(&publication).await?;
         broker::make_topics(&env.kafka, &[WARM_UP_TOPIC]).await?;
-        let table = format!("public.{TABLE}");
-        let connector = block_in_place(|| Connector::create(&debezium_env.address, &env.postgres, &table))?;
+        // Other columns of the table are not worth decoding.
+        let properties = format!(
+            "{CONNECTOR}slot.name={SLOT}\npublication.name={PUBLICATION}\ntable.include.list=public.{TABLE}\n\
+             column.include.list=public.{TABLE}.(id|message_id|topic|key|kind|payload)\n"
+        );
+        let connector = block_in_place(|| Connector::create(&debezium_env.address, &env.postgres, &properties))?;
         Ok(Self { env, debezium_env, connector })
     }
 

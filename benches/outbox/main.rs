@@ -54,6 +54,10 @@ async fn main() -> Result<()> {
         // one failed.
         Task::Measure(plan) => measure(&plan, &env, &recorder).await.inspect_err(|error| println!("{FAILED}{error:#}")),
         Task::Relay(topic, role) => relay_process::run_relay(&env, &recorder, &topic, role).await,
+        Task::Verify(topic) => {
+            println!("{}", rows::verify::compare(&env, &topic).await?);
+            Ok(())
+        }
         Task::Explain => Ok(()),
     }
 }
@@ -91,6 +95,7 @@ async fn figures(plan: &Plan, env: &BenchEnv, recorder: &Recorder, leg_log: &mut
         Row::Cost => rows::cost::run(plan, env, recorder, leg_log).await,
         Row::Inbox => rows::inbox::run(plan, env, leg_log).await,
         Row::InboxLarge => rows::inbox::run_large(plan, env, leg_log).await,
+        Row::Verify => rows::verify::run(plan, env, leg_log).await,
         Row::Memory => rows::memory::run(plan, env, leg_log).await,
         Row::Idle => rows::idle::run(plan, env, leg_log).await,
         Row::Mariadb => rows::other_databases::mariadb(plan, env, recorder, leg_log).await,

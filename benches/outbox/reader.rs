@@ -38,11 +38,7 @@ impl Reader {
     ///
     /// Returns an error if a message is missing, is not of the backlog, or has another payload.
     pub(crate) fn second_copies(&self, rows: usize, payloads: &[Vec<u8>]) -> Result<u64> {
-        let mut assignment = TopicPartitionList::new();
-        for partition in 0..PARTITIONS {
-            assignment.add_partition_offset(&self.topic, partition, Offset::Beginning)?;
-        }
-        self.consumer.assign(&assignment)?;
+        self.assign()?;
         let (count, mut copies) = (self.count()?, vec![0_u64; rows]);
         for read in 0..count {
             let message = self.next().with_context(|| format!("{read} of {count} messages are read"))?;
@@ -54,6 +50,23 @@ impl Reader {
         let missing = copies.iter().filter(|copies| **copies == 0).count();
         ensure!(missing == 0, "{missing} of {rows} rows are not in the topic");
         Ok(count - rows as u64)
+    }
+
+    /// Reads everything; returns how much it was.
+    pub(crate) fn read_all(&self) -> Result<u64> {
+        self.assign()?;
+        let count = self.count()?;
+        (0..count).try_for_each(|_| self.next().map(drop))?;
+        Ok(count)
+    }
+
+    /// From the beginning of each partition.
+    fn assign(&self) -> Result<()> {
+        let mut assignment = TopicPartitionList::new();
+        for partition in 0..PARTITIONS {
+            assignment.add_partition_offset(&self.topic, partition, Offset::Beginning)?;
+        }
+        Ok(self.consumer.assign(&assignment)?)
     }
 
     fn next(&self) -> Result<rdkafka::message::BorrowedMessage<'_>> {

@@ -132,7 +132,8 @@ pub(crate) async fn run_relay(env: &BenchEnv, recorder: &Recorder, topic: &str, 
     Ok(())
 }
 
-fn kib(status: &str, name: &str) -> Result<u64> {
+/// A figure of /proc/self/status.
+pub(crate) fn kib(status: &str, name: &str) -> Result<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix(name)).with_context(|| format!("no {name}"))?;
     line.trim().trim_end_matches(" kB").parse().with_context(|| format!("{name} is no number"))
 }

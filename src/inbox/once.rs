@@ -107,7 +107,7 @@ impl Inbox {
     /// # let message_id = MessageId::new();
     ///
     /// conn.transaction(|conn| match inbox.claim(conn, message_id)? {
-    ///     Claim::New => Ok(/* handle it, on the same connection */),
+    ///     Claim::New => Ok(()), // first handle it, on the same connection
     ///     Claim::Duplicate => Ok::<_, InboxError>(()),
     /// })?;
     /// # }

@@ -1,7 +1,7 @@
 use super::*;
 
 fn version(source: &Migrations) -> String {
-    let found: Vec<Box<dyn Migration<Sqlite>>> = source.migrations().unwrap();
+    let found: Vec<Box<dyn Migration<Sqlite>>> = source.migrations().expect("the migrations");
     found[0].name().version().to_string()
 }
 

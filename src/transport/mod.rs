@@ -14,7 +14,9 @@ mod receipt;
 #[cfg(feature = "rocketmq")]
 mod rocketmq;
 
-pub(crate) use exactly_once::{DeliveredRows, OutboxRowId, row_of};
+#[cfg(any(feature = "kafka", feature = "testing"))]
+pub(crate) use exactly_once::OutboxRowId;
+pub(crate) use exactly_once::{DeliveredRows, row_of};
 pub use exactly_once::{OutboxRow, RowLookup};
 pub use fence::{FencedLane, FencedMessage, KeySequence, LaneName};
 #[cfg(feature = "http")]

@@ -32,10 +32,12 @@ pub(crate) trait ReceiptSink: Send + Sync + 'static {
 pub struct Receipt {
     to: Option<To>,
     /// Called with the outcome first.
-    observers: Vec<Box<dyn FnOnce(&Outcome) + Send + Sync>>,
+    observers: Vec<Observer>,
     /// Dropped after the report, so that whoever waits for the count finds the outcome reported.
     in_flight_guard: Option<InFlightGuard>,
 }
+
+type Observer = Box<dyn FnOnce(&Outcome) + Send + Sync>;
 
 /// Who gets the outcome.
 enum To {

@@ -1,5 +1,6 @@
 //! The one test binary: servers start once for all of it, and it links once.
 
+mod cdc;
 #[cfg(feature = "_test")]
 mod consumer;
 mod docs;

@@ -22,3 +22,4 @@ pub(crate) mod recovery;
 pub(crate) mod relays;
 pub(crate) mod takeover;
 pub(crate) mod traces;
+pub(crate) mod verify;

@@ -9,7 +9,7 @@ use diesel_outbox::{Envelope, MessageId};
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
-use rdkafka::error::KafkaError;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{Headers as _, Message as _};
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 use rustix::process::{Pid, Signal, kill_process};
@@ -75,12 +75,21 @@ fn stored(message: &rdkafka::message::BorrowedMessage<'_>) -> StoredMessage {
 
 /// Makes a topic.
 pub(crate) async fn make(bootstrap: &str, topic: &str, partitions: i32) {
+    create(bootstrap, topic, partitions).await.expect("the topic is made");
+}
+
+/// Makes a topic of one partition that another test may have made.
+pub(crate) async fn make_unless_there(bootstrap: &str, topic: &str) {
+    let made = create(bootstrap, topic, 1).await;
+    assert!(matches!(made, Ok(()) | Err(RDKafkaErrorCode::TopicAlreadyExists)), "{made:?}");
+}
+
+async fn create(bootstrap: &str, topic: &str, partitions: i32) -> Result<(), RDKafkaErrorCode> {
     let admin: AdminClient<DefaultClientContext> = client(bootstrap).create().expect("an admin client");
     let new = NewTopic::new(topic, partitions, TopicReplication::Fixed(1));
     let options = AdminOptions::new().operation_timeout(Some(TIMEOUT)).request_timeout(Some(TIMEOUT));
-    for made in admin.create_topics([&new], &options).await.expect("an answer") {
-        made.expect("the topic is made");
-    }
+    let mut made = admin.create_topics([&new], &options).await.expect("an answer");
+    made.pop().expect("an answer about the topic").map(drop).map_err(|(_, code)| code)
 }
 
 pub(crate) fn unique_name(name: &str) -> String {

@@ -10,7 +10,7 @@ use crate::consumer::Record;
 use crate::fault_log::FaultWindow;
 use crate::steady_state::SteadyState;
 use crate::truth::{Committed, DeadLetter, MessageName};
-use crate::wire::{AGED, FENCED, PLAIN};
+use crate::wire::{AGED, FENCED, ORDERED, PLAIN};
 
 mod steady_state;
 
@@ -112,7 +112,7 @@ pub(crate) struct Evidence<'a> {
     pub(crate) dead: &'a [DeadLetter],
     /// Whether the redrive of letters that the broker accepts again finished.
     pub(crate) is_all_redriven: bool,
-    /// The history, if the plain topic has one.
+    /// The history, if the plain and the ordered topic have one.
     pub(crate) kept: Option<&'a [Uuid]>,
     /// Those of a partition are in order.
     pub(crate) records: &'a [Record],
@@ -237,8 +237,8 @@ impl Audit {
         for id in ids {
             *kept.entry(*id).or_default() += 1;
         }
-        let is_plain = |name: MessageName| truth.get(&name).is_some_and(|row| row.topic == PLAIN);
-        for record in copies.iter().filter(|(name, _)| is_plain(**name)).filter_map(|(_, records)| records.first()) {
+        let is_kept = |name: MessageName| truth.get(&name).is_some_and(|row| [PLAIN, ORDERED].contains(&row.topic));
+        for record in copies.iter().filter(|(name, _)| is_kept(**name)).filter_map(|(_, records)| records.first()) {
             let times = kept.remove(&record.message_id).unwrap_or(0);
             if times != 1 {
                 self.find(Finding::WronglyKept, || format!("{times} times in the history: {record:?}"));

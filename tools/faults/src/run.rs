@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use diesel_outbox::Topic;
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
@@ -134,8 +135,10 @@ pub(crate) async fn run(
     // An injected bug has to be found by the audit.
     if plan.load.all_features && plan.bug.is_none() {
         let (url, bootstrap) = (environment.url(name), environment.bootstrap());
-        for what in verify::disagreements(&url, &bootstrap, &topics.plain, plan.is_skewed).await? {
-            audit.find(Finding::Disagreement, || what);
+        for topic in [Topic::new(topics.plain.as_str()), Topic::new(topics.ordered.as_str()).ordered_by_key()] {
+            for what in verify::disagreements(&url, &bootstrap, topic, plan.is_skewed).await? {
+                audit.find(Finding::Disagreement, || what);
+            }
         }
     }
     let at_the_end = redriven.err().map(|what| format!("at the end: {what}"));

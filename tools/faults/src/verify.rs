@@ -40,14 +40,15 @@ impl RecordSource for WithoutSender {
 
 /// What it finds wrong with a topic that keeps sent messages, or cannot tell. While the database's clock was wrong, delivery times were,
 /// too.
-pub(crate) async fn disagreements(url: &str, bootstrap: &str, topic: &str, is_skewed: bool) -> Result<Vec<String>> {
-    let outbox = Outbox::builder().topic(Topic::new(topic).keep_sent_days(1)).build().context("build the outbox")?;
+pub(crate) async fn disagreements(url: &str, bootstrap: &str, topic: Topic, is_skewed: bool) -> Result<Vec<String>> {
+    let name = topic.name().to_owned();
+    let outbox = Outbox::builder().topic(topic.keep_sent_days(1)).build().context("build the outbox")?;
     let admin = outbox.admin(PostgresStore::connect(url)?);
     let mut source = WithoutSender(KafkaSource::new(&KafkaConfig::new(bootstrap)));
-    let report = Verification::of(&admin, topic).run(&mut source, |_| {}).await.context("verify")?;
+    let report = Verification::of(&admin, name.as_str()).run(&mut source, |_| {}).await.context("verify")?;
     let compared = &report.compared;
     println!(
-        "verified: {} sent, {} records, {} match, {} doubled",
+        "verified {name}: {} sent, {} records, {} match, {} doubled",
         compared.sent, compared.records, compared.matched, report.counts.doubled
     );
     let is_wrong = |verdict: &str| verdict != "doubled" && !(is_skewed && verdict == "early");

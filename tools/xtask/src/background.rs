@@ -51,7 +51,7 @@ impl Job {
 
 impl Steps<'_> {
     /// The jobs that were requested, those first whose failure is the most likely.
-    pub(crate) fn jobs(&mut self, args: &TestArgs) -> Vec<Job> {
+    pub(crate) fn jobs(&mut self, args: &TestArgs) -> Result<Vec<Job>> {
         let mut jobs = Vec::new();
         if args.wants(Only::Lint) && self.has_component("clippy", "clippy", "clippy") {
             jobs.push(Job::check("clippy", cargo(CLIPPY)));
@@ -66,6 +66,7 @@ impl Steps<'_> {
             jobs.push(Job::check("features: injected bugs", cargo(features::INJECTED_BUGS)));
         }
         if args.wants(Only::Package) {
+            package::forget_unpacked()?;
             jobs.push(match package::has_registry() {
                 true => Job::check("package", package::dry_run()),
                 // No failure, in CI neither: nothing of ours is wrong. The packages are created all the same.
@@ -80,7 +81,7 @@ impl Steps<'_> {
         if args.wants(Only::Model) {
             jobs.push(Job::tests("model", cargo_test(&["--test", "model"], &[])));
         }
-        jobs
+        Ok(jobs)
     }
 
     /// Runs the tests with servers, which mostly wait, and the jobs beside them.

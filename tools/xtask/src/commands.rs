@@ -26,8 +26,17 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let mut command = Command::new(cargo);
     command.args(arguments).current_dir(workspace());
+    // Cargo sets these for us. The build of `ring` watches them: it and thirty crates above it would be built again after each
+    // command of Cargo by hand.
+    let ours = std::env::vars_os().map(|(name, _)| name);
+    for name in ours.filter(|name| name.to_str().is_some_and(|name| OF_A_PACKAGE.iter().any(|of| name.starts_with(of))))
+    {
+        command.env_remove(name);
+    }
     command
 }
+
+const OF_A_PACKAGE: [&str; 3] = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_PRIMARY_PACKAGE"];
 
 /// Runs `command` to its end and shows each line of its output as it arrives; returns whether it succeeded.
 ///

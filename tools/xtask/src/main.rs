@@ -10,6 +10,7 @@ mod checkers;
 mod commands;
 mod commit;
 mod drill;
+mod examples;
 mod faults;
 mod features;
 mod libtest;

@@ -1,5 +1,7 @@
 //! The packages, packed as they would be published.
 
+use std::fs;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use crate::commands::cargo;
@@ -18,6 +20,24 @@ pub(crate) const PACKAGES: [&str; 6] = [
 /// step for that.
 pub(crate) fn dry_run() -> Command {
     cargo(&["publish", "--workspace", "--dry-run", "--allow-dirty"])
+}
+
+/// Removes what an earlier [`dry_run`] unpacked into Cargo's home. Cargo takes a version that it has unpacked for unchanged, so a crate
+/// would be built with the library of that run.
+pub(crate) fn forget_unpacked() -> std::io::Result<()> {
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| std::env::home_dir().map(|home| home.join(".cargo"))).unwrap_or_default();
+    let Ok(registries) = fs::read_dir(home.join("registry/src")) else { return Ok(()) };
+    for registry in registries {
+        let registry = registry?.path();
+        for name in PACKAGES {
+            let unpacked = registry.join(format!("{name}-{}", env!("CARGO_PKG_VERSION")));
+            if unpacked.is_dir() {
+                fs::remove_dir_all(unpacked)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The same packages without access to the registry, not built.

@@ -1,6 +1,5 @@
 //! `cargo xtask test`, step by step.
 
-use std::fs;
 use std::num::NonZeroUsize;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::Sender;
@@ -110,7 +109,7 @@ impl<'a> Steps<'a> {
             let targets = ["--lib", "--bins", "--example", "axum_service", "--example", "own_transport"];
             self.tests("unit", cargo_test(&targets, &[]))?;
         }
-        let (jobs, integration) = (self.jobs(args), args.integration());
+        let (jobs, integration) = (self.jobs(args)?, args.integration());
         if integration.is_none() && !args.wants(Only::Faults) && !args.wants(Only::BROWSER) {
             jobs.into_iter().try_for_each(|job| self.run_alone(job))?;
         } else {
@@ -259,50 +258,11 @@ impl<'a> Steps<'a> {
             watched.with_context(|| format!("{} tests had ended{}", output.tests.len(), output.unfinished()))?;
         Ok((output, succeeded))
     }
-
-    /// Runs each example by the command in its text. It needs the servers whose variables the text names.
-    fn examples(&mut self) -> Result<()> {
-        let folders = ["examples", "crates/diesel-outbox-otel/examples"].map(|folder| workspace().join(folder));
-        let mut names = Vec::new();
-        for path in folders.iter().flat_map(fs::read_dir).flatten().flatten().map(|entry| entry.path()) {
-            let file = if path.is_dir() { path.join("main.rs") } else { path.clone() };
-            if file.is_file() && file.extension().is_some_and(|extension| extension == "rs") {
-                let text = fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
-                let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-                names.push((name, text));
-            }
-        }
-        names.sort();
-        // The README's first command.
-        let quickstart = names.iter().any(|(name, _)| name == "quickstart");
-        if !quickstart {
-            self.report.check("example: quickstart is missing", false, Duration::ZERO);
-        }
-        for (name, text) in names {
-            let suite = format!("example: {name}");
-            let needs = |kind: &ServerKind| text.contains(kind.variable());
-            let lacks =
-                ServerKind::ALL.into_iter().filter(needs).find_map(|kind| Some((kind, self.shared.missing(kind)?)));
-            match lacks {
-                Some((kind, reason)) => self.report.skip(&suite, &format!("no {kind}: {reason}"), in_ci()),
-                None => self.check(&suite, &mut cargo(&example_command(&name, &text)))?,
-            }
-        }
-        Ok(())
-    }
 }
 
 /// Always over the whole workspace with the same features: other features are another build.
 pub(crate) fn cargo_test(targets: &[&str], filter: &[&str]) -> Command {
     cargo(&[&["test", "--no-fail-fast", "--workspace", "--features", "_test"], targets, &["--"], filter].concat())
-}
-
-/// The arguments of the command in an example's text: one that needs a C library needs a feature.
-fn example_command<'a>(name: &'a str, text: &'a str) -> Vec<&'a str> {
-    let commands = text.lines().filter_map(|line| line.strip_prefix("//! cargo "));
-    let mut commands = commands.map(|command| command.split_whitespace().collect::<Vec<_>>());
-    let plain = vec!["run", "--example", name];
-    commands.find(|command| command.starts_with(&plain)).unwrap_or(plain)
 }
 
 /// How many integration tests run at once. Most of them wait for a server or a deadline, so twice the processors.
@@ -313,17 +273,4 @@ fn test_threads() -> usize {
 /// Whether nothing may be skipped.
 pub(crate) fn in_ci() -> bool {
     std::env::var("CI").as_deref() == Ok("true")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_example_is_run_as_its_text_says() {
-        let command = |text| example_command("shop", text).join(" ");
-        assert_eq!(command("//! A shop.\n"), "run --example shop");
-        assert_eq!(command("//! cargo run --example shop --features a/b\n"), "run --example shop --features a/b");
-        assert_eq!(command("//! cargo run --example shops --features a/b\n"), "run --example shop");
-    }
 }

@@ -52,7 +52,7 @@ struct Number {
 
 /// The connection of the test itself: to log in takes longer than most statements.
 enum Control {
-    Postgres(AsyncPgConnection),
+    Postgres(Box<AsyncPgConnection>),
     Mysql(AsyncMysqlConnection),
     Sqlite(Sqlite),
 }
@@ -60,7 +60,7 @@ enum Control {
 impl Control {
     async fn open(kind: Kind, url: &str) -> Self {
         match kind {
-            Kind::Postgres => Self::Postgres(AsyncPgConnection::establish(url).await.expect("connect")),
+            Kind::Postgres => Self::Postgres(Box::new(AsyncPgConnection::establish(url).await.expect("connect"))),
             Kind::Mariadb => Self::Mysql(AsyncMysqlConnection::establish(url).await.expect("connect")),
             Kind::Sqlite => {
                 let mut conn = Sqlite::establish(url).await.expect("open");
@@ -75,7 +75,10 @@ impl Control {
 macro_rules! over_control {
     ($control:expr, $conn:ident => $done:expr) => {
         match $control {
-            Control::Postgres($conn) => $done,
+            Control::Postgres($conn) => {
+                let $conn = &mut **$conn;
+                $done
+            }
             Control::Mysql($conn) => $done,
             Control::Sqlite($conn) => $done,
         }

@@ -83,7 +83,7 @@ pub(super) fn delivered(
 fn mark(producer: &LaneProducer, place: &ProgressPlace, marker: &[u8], ends_at: Instant) -> Result<(End, i64), Code> {
     producer.begin_transaction().map_err(|error| code_of(&error))?;
     let key = marker_key(place);
-    let record = BaseRecord::with_opaque_to(&*place.topic, 0_usize);
+    let record = BaseRecord::with_opaque_to(&place.topic, 0_usize);
     let record = record.partition(place.partition).key(key.as_str()).payload(marker);
     producer.send(record).map_err(|(error, _)| code_of(&error))?;
     let marked_at = loop {

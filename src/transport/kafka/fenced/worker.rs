@@ -50,7 +50,7 @@ impl Worker {
             match progress.room() {
                 room if room > 0 || waiting.is_empty() => return Some(room.min(KAFKA_TRANSACTION_MESSAGES_MAX)),
                 _ if Instant::now() >= ends_at => return None,
-                _ => drop(self.producer.poll(KAFKA_PROGRESS_POLL)),
+                _ => self.producer.poll(KAFKA_PROGRESS_POLL),
             }
             self.take_queued(waiting);
         }

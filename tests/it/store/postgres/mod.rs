@@ -4,6 +4,7 @@ mod abandoned_calls;
 mod async_pool;
 mod audit;
 mod connections;
+mod flushed;
 mod history;
 mod isolation;
 mod live_plans;

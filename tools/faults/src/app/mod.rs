@@ -102,7 +102,8 @@ fn outbox(config: &Config, policies: &PanickingPolicy) -> Result<Outbox> {
     let fenced = Topic::new(config.topics.fenced.as_str()).ordered_by_key().serialize_by_key().lanes(FENCED_LANES);
     let fenced = fenced.fenced().exactly_once().staleness(staleness).retry(retry());
     let aged = Topic::new(config.topics.aged.as_str()).staleness(staleness).retry(retry());
-    let outbox = Outbox::builder().topic(plain.keep_sent_days(1)).topic(ordered).topic(fenced).topic(aged);
+    let outbox =
+        Outbox::builder().topic(plain.keep_sent_days(1)).topic(ordered.keep_sent_days(1)).topic(fenced).topic(aged);
     outbox.build().context("build the outbox")
 }
 

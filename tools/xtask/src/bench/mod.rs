@@ -14,7 +14,7 @@ use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 use xtask::bench_results::{FAILED, Origin, RowResult};
 use xtask::servers::rocketmq::{Flush, create_topic};
-use xtask::servers::{Debezium, Kafka, Postgres, Rocketmq, kafka, rocketmq};
+use xtask::servers::{Debezium, Kafka, Postgres, Rocketmq, debezium, kafka, rocketmq};
 use xtask::stop::Stop;
 
 use self::row::Row;
@@ -141,7 +141,8 @@ fn measure(bench: &Bench, row: Row, kafka: Option<&Kafka>, results: &Path, stop:
     let rocketmq = (row == Row::Rocketmq).then(start_rocketmq).transpose()?;
     program.envs(rocketmq.iter().map(|rocketmq| ("OUTBOX_BENCH_ROCKETMQ", rocketmq.name_server())));
     let kafka = kafka.filter(|_| row == Row::Debezium);
-    let debezium = kafka.map(|kafka| Debezium::start(&kafka.bootstrap())).transpose()?;
+    let options = kafka.map(|kafka| debezium::Options { bootstrap: kafka.bootstrap(), ..debezium::Options::default() });
+    let debezium = options.map(|options| Debezium::start(&options)).transpose()?;
     if let (Some(kafka), Some(debezium)) = (kafka, &debezium) {
         program.envs(beside(&database, kafka, debezium));
     }

@@ -57,6 +57,8 @@ pub(crate) enum Row {
     Inbox,
     /// The same with twenty million entries and old ones being removed, against an empty inbox; takes ten minutes and some GB
     InboxLarge,
+    /// A history of ten million messages compared with its topic: memory, and time against reading both; takes ten minutes and some GB
+    Verify,
     /// Business transactions on MariaDB, with and without outbox
     Mariadb,
     /// Business transactions on SQLite, with and without outbox
@@ -100,6 +102,7 @@ impl Row {
             Self::Blocked,
             Self::Takeover,
             Self::Memory,
+            Self::Verify,
             Self::Rocketmq,
             Self::Http,
         ];
@@ -122,6 +125,7 @@ impl Row {
             Self::Blocked,
             Self::Claim,
             Self::InboxLarge,
+            Self::Verify,
         ];
         with.contains(&self)
     }

@@ -7,14 +7,7 @@ use serde_json::{Map, Value};
 use super::http_request::request;
 use super::process::{DEADLINE, until};
 
-/// The publication that the connector reads; whoever creates the table creates it.
-pub const PUBLICATION: &str = "debezium";
-
-/// The replication slot, which the connector creates by itself.
-pub const SLOT: &str = "debezium";
-
 const NAME: &str = "outbox";
-const SETTINGS: &str = include_str!("../../debezium/connector.properties");
 
 /// A connector from an outbox table to the topics that its rows name.
 #[derive(Debug)]
@@ -23,25 +16,17 @@ pub struct Connector {
 }
 
 impl Connector {
-    /// Creates the connector of the worker at `address`; returns when it runs. It sends the rows of `table` (with its schema) that
-    /// are written from then on, with the columns that make a message. `url` is `postgres://user:password@host:port/database`, and
-    /// the user may read the log.
+    /// Creates the connector of the worker at `address`; returns when it runs. `properties` has its settings but for the login:
+    /// `url` is `postgres://user:password@host:port/database`, and the user may read the log.
     ///
     /// # Errors
     ///
     /// The worker refuses the connector, or it fails.
-    pub fn create(address: &str, url: &str, table: &str) -> Result<Self> {
-        let own = [
-            ("slot.name", SLOT.to_owned()),
-            ("publication.name", PUBLICATION.to_owned()),
-            ("table.include.list", table.to_owned()),
-            // Other columns of the table are not worth decoding.
-            ("column.include.list", format!("{table}.(id|message_id|topic|key|kind|payload)")),
-        ];
+    pub fn create(address: &str, url: &str, properties: &str) -> Result<Self> {
         let login = login(url).context("the URL names a login, a server and a database")?;
-        let own = login.into_iter().chain(own).map(|(name, value)| (name.to_owned(), value));
+        let login = login.into_iter().map(|(name, value)| (name.to_owned(), value));
         let config: Map<String, Value> =
-            settings(SETTINGS).chain(own).map(|(name, value)| (name, Value::String(value))).collect();
+            settings(properties).chain(login).map(|(name, value)| (name, Value::String(value))).collect();
         let body = serde_json::json!({ "name": NAME, "config": config }).to_string();
         request(address, "POST", "/connectors", &body)?;
         let this = Self { address: address.to_owned() };
@@ -147,7 +132,6 @@ mod tests {
     fn comments_are_no_settings() {
         let found: Vec<_> = settings("# a=b\n\na=b=c\nd=\n").collect();
         assert_eq!(found, [("a".to_owned(), "b=c".to_owned()), ("d".to_owned(), String::new())]);
-        assert!(settings(SETTINGS).all(|(name, value)| !name.contains(char::is_whitespace) && !value.is_empty()));
     }
 
     #[test]

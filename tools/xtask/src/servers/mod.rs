@@ -17,6 +17,7 @@ mod account;
 pub mod chromium;
 pub mod debezium;
 mod debezium_connector;
+mod disk;
 mod folder;
 pub mod http_request;
 pub mod install;

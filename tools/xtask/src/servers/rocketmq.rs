@@ -6,12 +6,16 @@ use anyhow::{Context, Result, bail, ensure};
 use rustix::process::Signal;
 
 use super::account::Account;
+use super::disk;
 use super::folder::{Folder, random_password};
 use super::install;
 use super::port::{free_port, free_port_with, on_free_ports};
 use super::process::Server;
 use super::rocketmq_wire;
 pub use super::rocketmq_wire::{Response, request};
+
+/// From 90 % on the broker refuses every message as `SERVICE_NOT_AVAILABLE`, which names no disk; a run adds to what is used.
+const DISK_PERCENT_MAX: u64 = 87;
 
 /// When the broker acknowledges a message.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -86,6 +90,7 @@ impl Rocketmq {
         let account = Account::current();
         let broker_folder = Folder::new(options.folder.as_deref(), "rocketmq-broker", account)?;
         let name_server_folder = Folder::new(options.folder.as_deref(), "rocketmq-names", account)?;
+        disk::ensure_room(broker_folder.path(), DISK_PERCENT_MAX)?;
         // A broker also listens two ports below its configured one.
         let (name_server_port, broker_port) = (free_port()?, free_port_with(2)?);
         let home = name_server_folder.path().display();
