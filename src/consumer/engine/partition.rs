@@ -75,7 +75,8 @@ impl Partition {
     pub(super) fn new(origin: Origin, opening: Opening, trial_rows: usize) -> Self {
         let Opening { start, note, parked_keys, has_dead_letters } = opening;
         let is_suspect = note.alone.is_some() || note.unclean >= CONSUMER_UNCLEAN_ENDS_MAX;
-        let alone = is_suspect.then_some(AloneMode { left: trial_rows, suspect: note.alone, marked: None, wanted: None });
+        let alone =
+            is_suspect.then_some(AloneMode { left: trial_rows, suspect: note.alone, marked: None, wanted: None });
         Self {
             generation: origin.generation,
             origin,
