@@ -90,6 +90,7 @@ pub(crate) use memory::InsertOptions;
 pub(crate) use memory::{Call, Fault, PendingRow};
 pub(crate) use notices::{NoticeStore, NoticeStream};
 pub(crate) use poll::{DueWatermark, NextDue, PollFrom, PollRange, PollResult, PollSpec, PollTopic};
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 #[allow(unused_imports, reason = "only consumers use them")]
 pub(crate) use pool::{ErrorClass, classify};
 #[cfg(feature = "postgres")]
