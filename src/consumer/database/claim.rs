@@ -1,8 +1,10 @@
 //! The inbox's part of a transaction: the one file that knows how a message is claimed.
 
+#[cfg(feature = "r2d2")]
 use diesel::connection::Connection;
 use diesel::result::Error;
 
+#[cfg(feature = "r2d2")]
 use crate::enqueue::OutboxBackend;
 use crate::inbox::{Claim, Inbox, InboxError, InboxKey};
 use crate::store::sql::columns::Columns;

@@ -17,7 +17,9 @@ use crate::consumer::options::StartFrom;
 use crate::consumer::record::{PartitionId, Record};
 use crate::consumer::source::{Position, RevocationListener, Source, SourceError};
 use crate::events::log_event;
-use crate::limits::{CONSUMER_BROKER_TIMEOUT, CONSUMER_BUSY_POLL_TIMEOUT, CONSUMER_LAG_TIMEOUT};
+use crate::limits::{
+    CONSUMER_BROKER_TIMEOUT, CONSUMER_BUSY_POLL_TIMEOUT, CONSUMER_COMMIT_INTERVAL, CONSUMER_LAG_TIMEOUT,
+};
 use crate::transport::Secrets;
 
 pub(super) struct KafkaSource {
@@ -159,6 +161,7 @@ impl Source for KafkaSource {
             return Ok(());
         }
         self.commit(commits)?;
+        let mut committed_at = Instant::now();
         let ids: Vec<PartitionId> = commits.iter().map(|commit| commit.partition.clone()).collect();
         let deadline = Instant::now() + CONSUMER_BROKER_TIMEOUT;
         loop {
@@ -172,6 +175,11 @@ impl Source for KafkaSource {
             }
             if let Some(record) = self.poll_client(CONSUMER_BUSY_POLL_TIMEOUT)? {
                 self.early.push_back(record);
+            }
+            // The broker refuses a commit in a rebalance, and the client tells nobody.
+            if committed_at.elapsed() >= CONSUMER_COMMIT_INTERVAL {
+                self.commit(commits)?;
+                committed_at = Instant::now();
             }
         }
     }

@@ -21,7 +21,7 @@ const CHOICES: &[&str] = &[
     "libpq",
     "postgres,deadpool,kafka-ssl",
     "mysql,bb8",
-    "sqlite,mobc,r2d2",
+    "sqlite,mobc,r2d2,kafka-ssl",
 ];
 
 /// The same for the command line, which needs a database: each alone, then with a broker or the dashboard.

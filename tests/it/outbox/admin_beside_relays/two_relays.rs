@@ -162,9 +162,10 @@ where
         sent_now(&other, &broker, &book),
     );
     assert_eq!((one, filtered + filtered_there), (2 * EACH, 2 * EACH), "each was dead-lettered twice");
-    assert_eq!((retried.0, now), (2 * EACH, 2 * EACH), "each was dead-lettered twice, or waited once");
+    assert_eq!(retried.0, 2 * EACH, "each was dead-lettered twice");
     // Asked twice for one, where the database had the first answer get lost in a conflict, it says that the message goes already.
     assert!((EACH / 2..=EACH).contains(&retried.1), "{retried:?}");
+    assert!((EACH..=2 * EACH).contains(&now), "{now}");
 
     let (first, second, all, all_there) = tokio::join!(
         load(&here, first.expect("it ends"), 0, SECOND, &book),
