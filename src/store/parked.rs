@@ -75,7 +75,6 @@ pub struct ParkedRecord {
     pub error: String,
 }
 
-#[expect(clippy::ref_option, reason = "serde passes a reference to the field")]
 fn lossy<S: Serializer>(key: &Option<Vec<u8>>, serializer: S) -> Result<S::Ok, S::Error> {
     key.as_deref().map(String::from_utf8_lossy).serialize(serializer)
 }

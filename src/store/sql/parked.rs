@@ -7,7 +7,7 @@ use diesel::row::NamedRow;
 use super::SqlStore;
 use super::columns::Columns;
 use super::database::Database;
-use super::dialect::Bind;
+use super::dialect::{Bind, BindOf};
 use super::rows::FromRow;
 use crate::message::Headers;
 use crate::store::parked::{ParkedRecord, ParkedStore};
@@ -26,7 +26,7 @@ impl<DB: Database, P: ConnectionPool<DB>> ParkedStore for SqlStore<DB, P> {
         rows_max: usize,
     ) -> Result<Vec<ParkedRecord>, StoreError> {
         self.check_parked().await?;
-        let binds = [Bind::Number(after), Bind::limit(rows_max)];
+        let binds: [BindOf<DB>; 2] = [Bind::Number(after), Bind::limit(rows_max)];
         match consumer {
             None => self.read(&self.sql.parked.list, binds).await,
             Some(consumer) => {
