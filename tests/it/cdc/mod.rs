@@ -3,9 +3,7 @@
 mod moves;
 mod same_record;
 
-use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use diesel::connection::{Connection as _, SimpleConnection as _};
 use diesel::pg::PgConnection;
@@ -21,17 +19,13 @@ use xtask::servers::debezium::{self, Connector};
 use xtask::servers::{Debezium, Postgres, ServerKind, postgres};
 use xtask::test_servers;
 
+use crate::consumer::bed::wait_until;
+use crate::docs::read;
 use crate::outbox::databases::pool;
 use crate::transport::broker;
 
-const DEADLINE: Duration = Duration::from_secs(90);
-
 /// The topic of Debezium's heartbeats.
 const HEARTBEATS: &str = "__debezium-heartbeat.outbox";
-
-fn read(path: &str) -> String {
-    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).expect("a file of the repository")
-}
 
 /// The first code block of docs/cdc.md in `language` with `part` in it.
 fn block(language: &str, part: &str) -> String {
@@ -48,15 +42,6 @@ struct Count {
 
 fn count(conn: &mut PgConnection, from: &str) -> i64 {
     diesel::sql_query(format!("SELECT count(*) AS count FROM {from}")).get_result::<Count>(conn).expect("a count").count
-}
-
-/// Polls until `done` returns true.
-fn until(what: &str, mut done: impl FnMut() -> bool) {
-    let end = Instant::now() + DEADLINE;
-    while !done() {
-        assert!(Instant::now() < end, "not within {DEADLINE:?}: {what}");
-        std::thread::park_timeout(Duration::from_millis(50));
-    }
 }
 
 /// A database whose log can be decoded, a broker and a worker. The topic is `self.topic`.
@@ -111,11 +96,11 @@ impl Bed {
 
     fn wait_for_slot(&self, state: &str) {
         let (mut conn, slots) = (self.conn(), format!("pg_replication_slots WHERE slot_name = 'outbox' AND {state}"));
-        until("the slot's state", || count(&mut conn, &slots) == 1);
+        wait_until("the slot's state", || count(&mut conn, &slots) == 1);
     }
 
     fn wait_until_empty(&self) {
         let mut conn = self.conn();
-        until("the table is empty", || count(&mut conn, "outbox_messages") == 0);
+        wait_until("the table is empty", || count(&mut conn, "outbox_messages") == 0);
     }
 }

@@ -13,7 +13,8 @@ use diesel_outbox::transport::header::MESSAGE_ID;
 use diesel_outbox::{Message, MessageId, Outbox};
 use uuid::Uuid;
 
-use super::{Bed, block, count, until};
+use super::{Bed, block, count};
+use crate::consumer::bed::wait_until;
 use crate::transport::broker;
 
 #[derive(QueryableByName)]
@@ -67,7 +68,7 @@ impl Committed {
 
     fn wait_for_more(&self, more: usize) {
         let wanted = self.len() + more;
-        until("more messages are committed", || self.len() >= wanted);
+        wait_until("more messages are committed", || self.len() >= wanted);
     }
 }
 
@@ -127,14 +128,14 @@ async fn to_debezium_and_back_nothing_is_lost_and_each_copy_is_explained() {
     let active_at = now(&mut conn);
     committed.wait_for_more(100);
     let older = format!("outbox_messages WHERE created_at < '{active_at}'");
-    until("the relay has sent what is older than the slot", || count(&mut conn, &older) == 0);
+    wait_until("the relay has sent what is older than the slot", || count(&mut conn, &older) == 0);
     assert!(relay.shutdown(Duration::from_secs(30)).await.is_clean());
     let both_to = committed.len();
 
     let remover = remove_sent(&bed);
     committed.wait_for_more(1_000);
     let first = committed.all()[both_to + 10];
-    until("sent rows are removed", || !rows(&mut conn).contains(&first));
+    wait_until("sent rows are removed", || !rows(&mut conn).contains(&first));
     connector.stop().expect("it stops");
     bed.wait_for_slot("NOT active");
     committed.wait_for_more(100);

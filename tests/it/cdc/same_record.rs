@@ -13,7 +13,8 @@ use diesel_outbox::{Message, Outbox};
 use xtask::servers::{ServerKind, java};
 use xtask::test_servers;
 
-use super::{Bed, until};
+use super::Bed;
+use crate::consumer::bed::wait_until;
 use crate::transport::broker;
 
 /// One with everything, one with headers that are hard to hold, a tombstone, and one without a key.
@@ -68,7 +69,7 @@ async fn a_consumer_sees_the_same_record_by_debezium_and_by_the_relay() {
     let outbox = bed.outbox();
     let connector = bed.connect();
     let sent = enqueue(&bed, &outbox);
-    until("Debezium's records", || {
+    wait_until("Debezium's records", || {
         connector.check().expect("the connector runs");
         broker::read(&bed.bootstrap, &bed.topic).len() == sent
     });

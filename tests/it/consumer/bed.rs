@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use diesel::connection::{SimpleConnection, TransactionManager as _};
@@ -329,6 +330,22 @@ impl CustomizeConnection<SqliteConnection, PoolError> for SetUp {
 fn sqlite_pool(url: &str) -> Pool<ConnectionManager<SqliteConnection>> {
     let builder = Pool::builder().max_size(10).connection_customizer(Box::new(SetUp));
     builder.build(ConnectionManager::new(url)).expect("a pool")
+}
+
+/// Keeps handlers waiting until it is opened.
+#[derive(Clone, Default)]
+pub(crate) struct Gate(Arc<(Mutex<bool>, Condvar)>);
+
+impl Gate {
+    pub(crate) fn wait(&self) {
+        let (is_open, opened) = &*self.0;
+        drop(opened.wait_timeout_while(is_open.lock().expect("no panic"), DEADLINE, |is_open| !*is_open));
+    }
+
+    pub(crate) fn open(&self) {
+        *self.0.0.lock().expect("no panic") = true;
+        self.0.1.notify_all();
+    }
 }
 
 /// Polls until something is so.

@@ -1,7 +1,7 @@
 //! Consumers, against the real broker and each database.
 
 mod asynchronous;
-mod bed;
+pub(crate) mod bed;
 pub(crate) mod crash;
 mod failures;
 mod mishaps;

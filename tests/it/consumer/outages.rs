@@ -13,13 +13,25 @@ use xtask::test_servers;
 use super::bed::{Bed, DEADLINE, On, numbers, wait_until};
 use crate::outbox::databases::fresh_postgres;
 
+/// With a database server that a test may kill.
+async fn with_own_database(partitions: i32) -> Option<(Postgres, Bed)> {
+    let bootstrap = test_servers::shared_or_skip(ServerKind::Kafka)?;
+    let server = test_servers::own_or_skip(Postgres::start(&xtask::servers::postgres::Options::default()))?;
+    PgConnection::establish(&server.url()).expect("connect").run_pending_migrations(MIGRATIONS).expect("migrate");
+    let bed = Bed::open_at(On::Postgres, server.url(), bootstrap, partitions, None).await;
+    Some((server, bed))
+}
+
+/// With a broker that a test may kill.
+async fn with_own_broker(partitions: i32) -> Option<(Kafka, Bed)> {
+    let broker = test_servers::own_or_skip(Kafka::start(&Default::default()))?;
+    let bed = Bed::open_at(On::Postgres, fresh_postgres()?, broker.bootstrap(), partitions, None).await;
+    Some((broker, bed))
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_that_is_away_spends_no_attempt() {
-    let Some(bootstrap) = test_servers::shared_or_skip(ServerKind::Kafka) else { return };
-    let options = xtask::servers::postgres::Options::default();
-    let Some(mut server) = test_servers::own_or_skip(Postgres::start(&options)) else { return };
-    PgConnection::establish(&server.url()).expect("connect").run_pending_migrations(MIGRATIONS).expect("migrate");
-    let bed = Bed::open_at(On::Postgres, server.url(), bootstrap, 2, None).await;
+    let Some((mut server, bed)) = with_own_database(2).await else { return };
     let place = &bed.place;
     let failures = Arc::new(AtomicU32::new(0));
     let of_hook = Arc::clone(&failures);
@@ -42,11 +54,7 @@ async fn a_database_that_is_away_spends_no_attempt() {
 /// Nothing is to be processed, so only the loop itself can find that the database is back.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_outage_ends_without_a_record() {
-    let Some(bootstrap) = test_servers::shared_or_skip(ServerKind::Kafka) else { return };
-    let options = xtask::servers::postgres::Options::default();
-    let Some(mut server) = test_servers::own_or_skip(Postgres::start(&options)) else { return };
-    PgConnection::establish(&server.url()).expect("connect").run_pending_migrations(MIGRATIONS).expect("migrate");
-    let bed = Bed::open_at(On::Postgres, server.url(), bootstrap, 1, None).await;
+    let Some((mut server, bed)) = with_own_database(1).await else { return };
     let place = &bed.place;
     place.send(numbers(0..1));
     let consumer = place.start(place.consumer(), |_| Err(HandlerError::permanent("of this test")));
@@ -60,9 +68,7 @@ async fn an_outage_ends_without_a_record() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_broker_that_is_away_loses_nothing() {
-    let Some(mut broker) = test_servers::own_or_skip(Kafka::start(&Default::default())) else { return };
-    let Some(url) = fresh_postgres() else { return };
-    let bed = Bed::open_at(On::Postgres, url, broker.bootstrap(), 2, None).await;
+    let Some((mut broker, bed)) = with_own_broker(2).await else { return };
     let place = &bed.place;
     place.send(numbers(0..50));
     let consumer = place.start(place.consumer(), |_| Ok(()));
@@ -78,9 +84,7 @@ async fn a_broker_that_is_away_loses_nothing() {
 /// A broker that never comes back holds up no shutdown for longer than the grace and a bound.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_shutdown_ends_without_a_broker() {
-    let Some(mut broker) = test_servers::own_or_skip(Kafka::start(&Default::default())) else { return };
-    let Some(url) = fresh_postgres() else { return };
-    let bed = Bed::open_at(On::Postgres, url, broker.bootstrap(), 1, None).await;
+    let Some((mut broker, bed)) = with_own_broker(1).await else { return };
     let place = &bed.place;
     place.send(numbers(0..5));
     let consumer = place.start(place.consumer(), |_| Ok(()));

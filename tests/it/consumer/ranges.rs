@@ -1,13 +1,11 @@
 //! Offsets that are not in their partition.
 
-use std::sync::{Arc, Condvar, Mutex};
-
 use diesel_outbox::consumer::Progress;
 use rdkafka::TopicPartitionList;
 use rdkafka::admin::{AdminClient, AdminOptions};
 use rdkafka::client::DefaultClientContext;
 
-use super::bed::{Bed, DEADLINE, Place, numbers, wait_until};
+use super::bed::{Bed, DEADLINE, Gate, Place, numbers, wait_until};
 use crate::transport::broker::{TIMEOUT, client};
 
 /// Removes the oldest records, as the topic's retention does.
@@ -91,19 +89,17 @@ async fn records_that_go_while_it_runs_stop_nothing() {
     let Some(bed) = Bed::on_postgres(1).await else { return };
     let place = &bed.place;
     place.send(numbers(0..4));
-    let gate = Arc::new((Mutex::new(false), Condvar::new()));
-    let of_handler = Arc::clone(&gate);
+    let gate = Gate::default();
+    let of_handler = gate.clone();
     // One record in memory, so that the client has not fetched what is sent meanwhile.
     let consumer = place.start(place.consumer().rows_max(1), move |_| {
-        let (is_open, opened) = &*of_handler;
-        drop(opened.wait_timeout_while(is_open.lock().expect("no panic"), DEADLINE, |is_open| !*is_open));
+        of_handler.wait();
         Ok(())
     });
     wait_until("a handler runs", || consumer.status().running == 1);
     place.send(numbers(4..300));
     remove_before(place, 290).await;
-    *gate.0.lock().expect("no panic") = true;
-    gate.1.notify_all();
+    gate.open();
     place.wait_until_consumed();
     let seen: Vec<i32> = place.effects().iter().map(|effect| effect.number).collect();
     assert!((290..300).all(|number| seen.contains(&number)), "{seen:?}");
