@@ -22,14 +22,14 @@ impl Lag {
         Self { options, next_at: now, topics: BTreeMap::new() }
     }
 
-    /// Sets the gauges, if it is time. A broker that does not answer leaves them as they are.
+    /// Whether it is time to measure.
+    pub(crate) fn is_due(&self, now: Instant) -> bool {
+        self.next_at <= now
+    }
+
+    /// Sets the gauges. A broker that does not answer leaves them as they are.
     pub(crate) fn measure(&mut self, shared: &Shared, source: &mut dyn Source) {
-        if Instant::now() < self.next_at {
-            return;
-        }
         self.next_at = Instant::now() + CONSUMER_LAG_INTERVAL;
-        // Nobody says that the broker refused an offset: all are sent again now and then.
-        shared.with(super::engine::Engine::commit_again);
         let (positions, is_away) = shared.with(|engine| (engine.positions(), engine.is_database_away()));
         let mut lags: BTreeMap<Arc<str>, i64> = self.topics.keys().map(|topic| (Arc::clone(topic), 0)).collect();
         let mut partitions = lags.clone();

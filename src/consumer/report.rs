@@ -81,7 +81,7 @@ pub(crate) fn opened(options: &Options, id: &PartitionId, start: i64, note: &Not
     }
 }
 
-/// An offset in the database that is not in its partition.
+/// A kept offset that is not in its partition.
 pub(crate) fn gone(id: &PartitionId, offset: i64, first: i64, end: i64) {
     log_event!(RECORDS_GONE, partition = %id, committed = offset, first, end);
 }

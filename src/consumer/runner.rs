@@ -63,7 +63,7 @@ impl Runner {
             self.regulate();
             self.commit();
             self.look_for_released();
-            self.lag.measure(&self.shared, &mut *self.source);
+            self.measure_lag();
         };
         let ended = self.end(grace);
         // Leaves the group, which may take a while if the broker is away. The client gives up by itself.
@@ -249,6 +249,14 @@ impl Runner {
             self.shared.with(|engine| if engine.is_database_away() { Vec::new() } else { engine.with_parked() });
         if !parked.is_empty() {
             self.lookups.ask(Question::Released(parked), Instant::now());
+        }
+    }
+
+    fn measure_lag(&mut self) {
+        if self.lag.is_due(Instant::now()) {
+            // As often as that: nobody says that the broker refused an offset, so all are committed again now and then.
+            self.shared.with(super::engine::Engine::commit_again);
+            self.lag.measure(&self.shared, &mut *self.source);
         }
     }
 

@@ -32,4 +32,6 @@ pub(crate) use statement::mysql::{GUARD_BEGIN, GUARD_END};
 #[cfg(feature = "postgres")]
 pub(crate) use statement::postgres::walk_flag_check;
 pub(crate) use statement::still_there::StillThere;
-pub(crate) use statement::{CHECKED_COMMITS, Dialect, Inserted, Insertion, next_statement_rows};
+pub(crate) use statement::{
+    Dialect, Inserted, Insertion, MYSQL_CHECKED_COMMIT, POSTGRES_CHECKED_COMMIT, next_statement_rows,
+};

@@ -32,7 +32,7 @@ use diesel::connection::{Instrumentation, InstrumentationEvent};
 use diesel::result::{DatabaseErrorKind, Error};
 
 use self::buffer::{Buffer, StatementResult};
-use crate::enqueue::CHECKED_COMMITS;
+use crate::enqueue::{MYSQL_CHECKED_COMMIT, POSTGRES_CHECKED_COMMIT};
 
 /// The commit hook of one connection.
 ///
@@ -126,7 +126,7 @@ impl Instrumentation for CommitHook {
 
 /// Whether this text is a COMMIT alone, or one that fails where it could keep nothing.
 fn is_commit(text: &str) -> bool {
-    text == "COMMIT" || CHECKED_COMMITS.contains(&text)
+    ["COMMIT", POSTGRES_CHECKED_COMMIT, MYSQL_CHECKED_COMMIT].contains(&text)
 }
 
 /// Whether a COMMIT that ended with `error` may still have happened, for instance if the connection broke after it. No

@@ -16,7 +16,7 @@ use super::{Claim, Inbox, InboxError, InboxKey, Once};
 use crate::enqueue::AsyncOutboxBackend;
 use crate::hook::{AsyncConn, Depth};
 use crate::limits::{CLAIM_ATTEMPTS_MAX, CLAIM_ROWS_MAX};
-use crate::outbox::transaction::{AsyncFunc, TransactionConnection, commit_checked_async, install_hook_if_needed};
+use crate::outbox::transaction::{AsyncFunc, TransactionConnection, begin_checked_async, commit_checked_async};
 use crate::outbox::write::error_after_rollback;
 
 /// Boxed, because rustc cannot yet prove that a future which holds the closure's own is `Send` (rust-lang/rust#100013).
@@ -121,8 +121,7 @@ impl Inbox {
         {
             return self.begin_with_claim(conn, key).await;
         }
-        install_hook_if_needed::<C::Backend>(&mut AsyncConn(conn));
-        C::TransactionManager::begin_transaction(conn).await?;
+        begin_checked_async(conn).await?;
         Ok(self.claim_async(conn, key).await)
     }
 
@@ -264,8 +263,7 @@ impl Inbox {
         M: Sync,
         E: From<InboxError> + From<Error> + Send,
     {
-        install_hook_if_needed::<C::Backend>(&mut AsyncConn(conn));
-        C::TransactionManager::begin_transaction(conn).await?;
+        begin_checked_async(conn).await?;
         let handled = match self.claim_all_async(conn, wanted).await {
             Ok(claims) => {
                 let new = new_of(messages, &claims);
@@ -298,8 +296,7 @@ impl Inbox {
     {
         let mut attempt = 1;
         loop {
-            install_hook_if_needed::<C::Backend>(&mut AsyncConn(conn));
-            C::TransactionManager::begin_transaction(conn).await?;
+            begin_checked_async(conn).await?;
             let claimed = self.claim_async(conn, key).await;
             let is_conflict = claimed.as_ref().is_err_and(InboxError::is_retriable);
             let handled = match claimed {

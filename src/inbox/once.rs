@@ -7,7 +7,7 @@ use super::{Claim, Inbox, InboxError, InboxKey, Once};
 use crate::enqueue::OutboxBackend;
 use crate::hook::{Depth, SyncConn};
 use crate::limits::{CLAIM_ATTEMPTS_MAX, CLAIM_ROWS_MAX};
-use crate::outbox::transaction::{commit_checked, install_hook_if_needed};
+use crate::outbox::transaction::{begin_checked, commit_checked};
 use crate::outbox::write::error_after_rollback;
 
 /// How an attempt ended before its handler ran.
@@ -50,8 +50,7 @@ impl Inbox {
         let attempts_max = if Depth::of(&mut SyncConn(conn))?.depth == 0 { CLAIM_ATTEMPTS_MAX } else { 1 };
         let mut attempt = 1;
         loop {
-            install_hook_if_needed::<C::Backend>(&mut SyncConn(conn));
-            C::TransactionManager::begin_transaction(conn)?;
+            begin_checked(conn)?;
             let error = match self.attempt(conn, key, &mut handler) {
                 Attempt::Ended(Ok(once)) => {
                     commit_checked(conn).map_err(|error| self.not_committed(error))?;
@@ -225,8 +224,7 @@ impl Inbox {
         C::Backend: OutboxBackend<C>,
         E: From<InboxError> + From<Error>,
     {
-        install_hook_if_needed::<C::Backend>(&mut SyncConn(conn));
-        C::TransactionManager::begin_transaction(conn)?;
+        begin_checked(conn)?;
         let handled = match self.claim_all(conn, wanted) {
             Ok(claims) => {
                 let new = new_of(messages, &claims);

@@ -25,10 +25,10 @@ pub use in_flight::InFlightCounter;
 #[cfg(feature = "rocketmq")]
 pub(crate) use in_flight::InFlightGuard;
 #[cfg(feature = "kafka")]
-#[allow(unused_imports, reason = "only consumers use it")]
-pub(crate) use kafka::Secrets;
-#[cfg(feature = "kafka")]
 pub use kafka::{KafkaConfig, KafkaConfigError, KafkaTopic, KafkaTransport, KafkaTransportBuilder};
+#[cfg(feature = "kafka")]
+#[allow(unused_imports, reason = "only consumers use them")]
+pub(crate) use kafka::{Secrets, log_line, log_statistics};
 pub use memory::{MemoryTransport, ScriptedResponse, WaitTimedOut};
 pub use outcome::{FailureClass, Outcome, TransportError};
 pub use receipt::Receipt;

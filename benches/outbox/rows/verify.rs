@@ -37,9 +37,6 @@ const DOUBLED: usize = 2;
 /// Rows of one FETCH.
 const PAGE: usize = 1_000;
 
-/// Records between two waits: the client's queue holds this many.
-const BURST: usize = 100_000;
-
 /// A row as a relay reads it.
 #[derive(QueryableByName)]
 struct Row {
@@ -145,9 +142,6 @@ async fn send(env: &BenchEnv, rows: usize) -> Result<()> {
         for _ in 0..copies {
             producer.send_as_relayed(sent, &envelope)?;
             sent += 1;
-            if sent.is_multiple_of(BURST) {
-                producer.until_delivered(sent)?;
-            }
         }
         Ok(())
     })

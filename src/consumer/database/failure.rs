@@ -5,11 +5,10 @@ use diesel::result::Error;
 use super::link::Link;
 use crate::consumer::engine::Outcome;
 use crate::consumer::error::HandlerError;
-use crate::limits::{CONSUMER_CONNECTION_TIMEOUT, CONSUMER_PING_TIMEOUT, CONSUMER_PINGS_MAX};
+use crate::limits::{CONSUMER_CONNECTION_TIMEOUT, CONSUMER_PING_TIMEOUT};
 use crate::outbox::transaction::CommitError;
-use crate::store::StoreError;
 use crate::store::sql::dialect::Dialect;
-use crate::store::{ErrorClass, classify};
+use crate::store::{ErrorClass, StoreError, classify};
 
 /// What failed in a transaction.
 #[derive(Debug)]
@@ -85,14 +84,5 @@ async fn of_lost<DB: Dialect, L: Link<DB>>(link: &mut L, error: HandlerError) ->
 
 /// Whether the database answers on another connection.
 async fn is_up<DB: Dialect, L: Link<DB>>(link: &mut L) -> bool {
-    for _ in 0..CONSUMER_PINGS_MAX {
-        if link.connect(CONSUMER_PING_TIMEOUT).await.is_err() {
-            return false;
-        }
-        if link.batch("SELECT 1").await.is_ok() {
-            return true;
-        }
-        link.discard();
-    }
-    false
+    link.ping(CONSUMER_PING_TIMEOUT).await.is_ok()
 }

@@ -11,9 +11,11 @@ use crate::consumer::error::HandlerError;
 use crate::consumer::record::Record;
 use crate::hook::Depth;
 use crate::inbox::InboxKey;
+use crate::limits::{CONSUMER_CONNECTION_TIMEOUT, CONSUMER_PINGS_MAX};
 use crate::outbox::transaction::CommitError;
 use crate::store::sql::dialect::{Dialect, Statement};
 use crate::store::sql::rows::FromRow;
+use crate::store::{ErrorClass, StoreError, classify};
 
 /// A connection of a worker, with the user's handler.
 pub(super) trait Link<DB: Dialect> {
@@ -43,6 +45,20 @@ pub(super) trait Link<DB: Dialect> {
     /// Runs a text without binds.
     async fn batch(&mut self, sql: &str) -> QueryResult<()>;
 
+    /// Whether the database answers on some connection. A pool may still have some that broke.
+    async fn ping(&mut self, within: Duration) -> Result<(), StoreError> {
+        let mut answered = Ok(());
+        for _ in 0..CONSUMER_PINGS_MAX {
+            self.connect(within).await.map_err(StoreError::Unreachable)?;
+            answered = self.batch("SELECT 1").await.map_err(store_error);
+            if answered.is_ok() {
+                break;
+            }
+            self.discard();
+        }
+        answered
+    }
+
     /// Claims a message for this consumer.
     async fn claim(&mut self, key: InboxKey) -> QueryResult<Claimed>;
 
@@ -54,4 +70,12 @@ pub(super) trait Link<DB: Dialect> {
 
     /// What drives its futures.
     type Runtime: Clone + Send + 'static;
+}
+
+/// The error of a statement of the consumer's own.
+pub(super) fn store_error(error: diesel::result::Error) -> StoreError {
+    match classify(error, CONSUMER_CONNECTION_TIMEOUT) {
+        ErrorClass::Known(error) => error,
+        ErrorClass::Unclear(error) => StoreError::Statement(error.into()),
+    }
 }

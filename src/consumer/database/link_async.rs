@@ -22,7 +22,7 @@ use crate::consumer::worker::MakeWorker;
 use crate::enqueue::AsyncOutboxBackend;
 use crate::hook::{AsyncConn, Depth};
 use crate::inbox::{Inbox, InboxKey};
-use crate::outbox::transaction::{CommitError, commit_checked_async, install_hook_if_needed};
+use crate::outbox::transaction::{CommitError, begin_checked_async, commit_checked_async};
 use crate::store::pool::{AsyncPool, Handle};
 use crate::store::sql::dialect::Statement;
 use crate::store::sql::rows::{FromRow, Read};
@@ -113,9 +113,7 @@ where
     }
 
     async fn begin(&mut self) -> QueryResult<()> {
-        let connection = self.connection()?;
-        install_hook_if_needed::<BackendOf<P>>(&mut AsyncConn(connection));
-        ManagerOf::<P>::begin_transaction(connection).await
+        begin_checked_async(self.connection()?).await
     }
 
     async fn commit(&mut self) -> Result<(), CommitError> {

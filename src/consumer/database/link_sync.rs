@@ -21,7 +21,7 @@ use crate::consumer::worker::MakeWorker;
 use crate::enqueue::OutboxBackend;
 use crate::hook::{Depth, SyncConn};
 use crate::inbox::{Inbox, InboxKey};
-use crate::outbox::transaction::{CommitError, commit_checked, install_hook_if_needed};
+use crate::outbox::transaction::{CommitError, begin_checked, commit_checked};
 use crate::store::sql::dialect::Statement;
 use crate::store::sql::rows::{FromRow, Read};
 
@@ -91,9 +91,7 @@ where
     }
 
     async fn begin(&mut self) -> QueryResult<()> {
-        let connection = self.connection()?;
-        install_hook_if_needed::<C::Backend>(&mut SyncConn(connection));
-        C::TransactionManager::begin_transaction(connection)
+        begin_checked(self.connection()?)
     }
 
     async fn commit(&mut self) -> Result<(), CommitError> {

@@ -4,18 +4,18 @@ use std::collections::HashSet;
 
 use diesel::result::Error;
 
-use super::link::Link;
+use super::link::{Link, store_error};
 use super::rows::{ParkedKey, Released};
 use super::transaction::Transactions;
 use crate::consumer::engine::{LaneKey, Replay};
 use crate::consumer::record::PartitionId;
 use crate::consumer::source::Position;
 use crate::consumer::worker::Opened;
-use crate::limits::{CONSUMER_CONNECTION_TIMEOUT, CONSUMER_LOCK_TIMEOUT, CONSUMER_PINGS_MAX};
+use crate::limits::{CONSUMER_CONNECTION_TIMEOUT, CONSUMER_LOCK_TIMEOUT};
 use crate::outbox::transaction::CommitError;
 use crate::store::sql::columns::Columns;
 use crate::store::sql::dialect::{Bind, Dialect, Statement};
-use crate::store::{ErrorClass, SchemaProblem, StoreError, classify};
+use crate::store::{SchemaProblem, StoreError};
 
 /// Gives a MySQL session back the bounds that it had.
 const RESTORE_MYSQL: &str =
@@ -34,20 +34,6 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
         let released = self.link.load::<Released>(read).await;
         let released = released.map(|rows| rows.into_iter().map(|Released(lane, replay)| (lane, replay)).collect());
         self.end_bounded(released.map_err(store_error)).await
-    }
-
-    /// Whether the database answers on some connection. A pool may still have some that broke.
-    pub(super) async fn ping_bounded(&mut self) -> Result<(), StoreError> {
-        let mut answered = Ok(());
-        for _ in 0..CONSUMER_PINGS_MAX {
-            self.link.connect(CONSUMER_CONNECTION_TIMEOUT).await.map_err(StoreError::Unreachable)?;
-            answered = self.link.batch("SELECT 1").await.map_err(store_error);
-            if answered.is_ok() {
-                break;
-            }
-            self.link.discard();
-        }
-        answered
     }
 
     async fn begin_bounded(&mut self) -> Result<(), StoreError> {
@@ -147,12 +133,5 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
         let remedy =
             "set next_offset in outbox_consumer_offsets to where to go on: 0 for a new topic, otherwise the end";
         Err(StoreError::Schema(SchemaProblem::Setting { found, remedy }))
-    }
-}
-
-fn store_error(error: Error) -> StoreError {
-    match classify(error, CONSUMER_CONNECTION_TIMEOUT) {
-        ErrorClass::Known(error) => error,
-        ErrorClass::Unclear(error) => StoreError::Statement(error.into()),
     }
 }

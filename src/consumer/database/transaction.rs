@@ -233,7 +233,7 @@ where
 
     fn ping(&mut self) -> Result<(), StoreError> {
         let runtime = self.runtime.clone();
-        L::block_on(&runtime, self.ping_bounded())
+        L::block_on(&runtime, self.link.ping(CONSUMER_CONNECTION_TIMEOUT))
     }
 
     fn rest(&mut self) {

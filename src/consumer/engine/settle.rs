@@ -63,25 +63,24 @@ impl Engine {
 
     fn settle(&mut self, job: &Job, outcome: &Outcome, now: Instant) -> Settled {
         match outcome {
-            Outcome::Handled | Outcome::TooOld | Outcome::Parked | Outcome::DeadLettered => {
-                if let (Outcome::DeadLettered | Outcome::TooOld, Some(partition)) =
-                    (outcome, self.partitions.get_mut(&job.token.partition))
-                {
+            // The database said that none of its key is left.
+            Outcome::Handled => {
+                self.note_parked(job, false);
+                self.done(job)
+            }
+            Outcome::Parked => {
+                self.note_parked(job, true);
+                self.done(job)
+            }
+            Outcome::TooOld | Outcome::DeadLettered => {
+                if let Some(partition) = self.partitions.get_mut(&job.token.partition) {
                     partition.has_dead_letters = true;
                 }
-                match outcome {
-                    Outcome::Parked => self.note_parked(job, true),
-                    // The database said that none is left.
-                    Outcome::Handled => self.note_parked(job, false),
-                    _ => {}
-                }
-                self.advance(&job.token);
-                Settled::Done
+                self.done(job)
             }
             Outcome::Duplicate { is_key_parked } => {
                 self.note_parked(job, *is_key_parked || job.is_key_parked);
-                self.advance(&job.token);
-                Settled::Done
+                self.done(job)
             }
             Outcome::Replayed { is_key_free } => {
                 if let (true, Work::Replay(Replay::Key(key))) = (is_key_free, &job.work)
@@ -89,8 +88,7 @@ impl Engine {
                 {
                     partition.parked_keys.remove(key);
                 }
-                self.advance(&job.token);
-                Settled::Done
+                self.done(job)
             }
             Outcome::OffsetMoved => {
                 if let Some(partition) = self.partitions.get_mut(&job.token.partition) {
@@ -108,10 +106,16 @@ impl Engine {
             Outcome::Postponed(_) => self.postpone(job, now),
             // Nothing runs before it is back.
             Outcome::DatabaseAway(_) => {
-                self.ready_again(&job.token, true);
+                self.ready_first(&job.token);
                 Settled::Deferred
             }
         }
+    }
+
+    /// Ends the job's work for good.
+    fn done(&mut self, job: &Job) -> Settled {
+        self.advance(&job.token);
+        Settled::Done
     }
 
     /// Remembers whether the key of the job's record has parked records.
@@ -142,14 +146,11 @@ impl Engine {
         }
     }
 
-    fn ready_again(&mut self, token: &Token, is_first: bool) {
-        let partition = self.partitions.get_mut(&token.partition);
-        if let Some(lane) = partition.and_then(|partition| partition.lanes.get_mut(&token.lane)) {
+    /// Lets a lane run again before all others.
+    fn ready_first(&mut self, token: &Token) {
+        if let Some(lane) = self.lane(token) {
             lane.state = LaneState::Ready;
-            match is_first {
-                true => self.ready.push_front(token.clone()),
-                false => self.ready.push_back(token.clone()),
-            }
+            self.ready.push_front(token.clone());
         }
     }
 
@@ -173,7 +174,7 @@ impl Engine {
         let is_final = !error.is_retriable() || failures >= options.attempts_max;
         if lane.step == Step::Handle && is_final && options.on_failure != OnFailure::HoldKey {
             lane.step = Step::GiveUp { reason: error.to_string().into() };
-            self.ready_again(&job.token, true);
+            self.ready_first(&job.token);
             return Settled::GivenUp { failures };
         }
         let wait = retry_wait(&*options.retry, &job.token.partition.topic, failures);

@@ -12,8 +12,7 @@ use rdkafka::{ClientContext, TopicPartitionList};
 use super::partitions::{self, KafkaPartition};
 use crate::consumer::record::PartitionId;
 use crate::consumer::source::RevocationListener;
-use crate::events::log_event;
-use crate::transport::Secrets;
+use crate::transport::{Secrets, log_line, log_statistics};
 
 pub(super) struct Context {
     pub(super) secrets: Secrets,
@@ -94,18 +93,10 @@ impl ClientContext for Context {
     }
 
     fn log(&self, level: RDKafkaLogLevel, facility: &str, text: &str) {
-        use RDKafkaLogLevel as Level;
-        let text = self.secrets.scrub(text);
-        match level {
-            Level::Emerg | Level::Alert | Level::Critical => log_event!(KAFKA_CLIENT_ERROR, facility, %text),
-            Level::Error | Level::Warning => log_event!(KAFKA_CLIENT_WARNING, facility, %text),
-            Level::Notice | Level::Info => tracing::debug!(facility, "kafka client: {text}"),
-            Level::Debug => tracing::trace!(facility, "kafka client: {text}"),
-        }
+        log_line(level, facility, &self.secrets.scrub(text));
     }
 
-    // For users who set `statistics.interval.ms`. rdkafka's default logs them at level info through `log`.
     fn stats_raw(&self, statistics: &[u8]) {
-        tracing::debug!("kafka client statistics: {}", String::from_utf8_lossy(statistics));
+        log_statistics(statistics);
     }
 }

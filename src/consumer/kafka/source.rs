@@ -15,8 +15,8 @@ use super::partitions::{self, KafkaPartition};
 use crate::consumer::engine::{Commit, Note};
 use crate::consumer::options::StartFrom;
 use crate::consumer::record::{PartitionId, Record};
+use crate::consumer::report;
 use crate::consumer::source::{Position, RevocationListener, Source, SourceError};
-use crate::events::log_event;
 use crate::limits::{
     CONSUMER_BROKER_TIMEOUT, CONSUMER_BUSY_POLL_TIMEOUT, CONSUMER_COMMIT_INTERVAL, CONSUMER_LAG_TIMEOUT,
 };
@@ -67,9 +67,8 @@ impl KafkaSource {
     }
 
     /// The committed offset, with its note.
-    fn committed(&self, partition: &KafkaPartition) -> Result<Option<(i64, Note)>, KafkaError> {
-        let mut asked = TopicPartitionList::new();
-        asked.add_partition(&partition.topic, partition.number);
+    fn committed(&self, id: &PartitionId) -> Result<Option<(i64, Note)>, KafkaError> {
+        let asked = partitions::plain_list(std::slice::from_ref(id));
         let found = self.consumer.committed_offsets(asked, CONSUMER_BROKER_TIMEOUT)?;
         let elements = found.elements();
         let Some(element) = elements.first() else { return Ok(None) };
@@ -103,14 +102,14 @@ impl Source for KafkaSource {
 
     fn position(&mut self, id: &PartitionId) -> Result<Position, SourceError> {
         let partition = KafkaPartition::from_id(id);
-        let committed = self.committed(&partition).map_err(|error| self.failed(&error))?;
+        let committed = self.committed(id).map_err(|error| self.failed(&error))?;
         let ends = self.consumer.fetch_watermarks(&partition.topic, partition.number, CONSUMER_BROKER_TIMEOUT);
         let (first, end) = ends.map_err(|error| self.failed(&error))?;
         if let Some((next, note)) = committed {
             if (first..=end).contains(&next) {
                 return Ok(Position { start: next, note, first, end });
             }
-            log_event!(RECORDS_GONE, partition = %id, committed = next, first, end);
+            report::gone(id, next, first, end);
         }
         let start = match (committed, self.start_from) {
             (None, StartFrom::Latest) => end,

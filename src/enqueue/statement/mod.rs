@@ -36,12 +36,12 @@ fn without_schema(table: &str) -> &str {
     table.rsplit('.').next().unwrap_or_default()
 }
 
-/// Every text of [`Dialect::CHECKED_COMMIT`].
-pub(crate) const CHECKED_COMMITS: &[&str] = &[
-    "SELECT 1; COMMIT",
-    // An overflow, which is an error in every SQL mode. Not DO, which ignores errors.
-    "SELECT /*M! IF(~0 + (1 - @@in_transaction), */ 0 /*M! , NULL) */; COMMIT",
-];
+/// [`Dialect::CHECKED_COMMIT`] of PostgreSQL.
+pub(crate) const POSTGRES_CHECKED_COMMIT: &str = "SELECT 1; COMMIT";
+
+/// The same of MySQL and MariaDB: an overflow, which is an error in every SQL mode. Not DO, which ignores errors.
+pub(crate) const MYSQL_CHECKED_COMMIT: &str =
+    "SELECT /*M! IF(~0 + (1 - @@in_transaction), */ 0 /*M! , NULL) */; COMMIT";
 
 /// Messages for one statement.
 #[derive(Debug, Clone, Copy)]

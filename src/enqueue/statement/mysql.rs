@@ -4,7 +4,7 @@ use diesel::query_builder::{AstPass, QueryFragment, QueryId};
 use diesel::result::{DatabaseErrorKind, Error, QueryResult};
 use diesel::sql_types::{BigInt, Binary, Integer, Nullable, Text};
 
-use super::{Binds, CHECKED_COMMITS, Dialect, Inserted, Insertion, MESSAGES, message_contains, without_schema};
+use super::{Binds, Dialect, Inserted, Insertion, MESSAGES, MYSQL_CHECKED_COMMIT, message_contains, without_schema};
 use crate::inbox::prune_sql::{self, PruneSql};
 use crate::limits::KEY_LOCK_BUCKETS;
 
@@ -16,7 +16,7 @@ impl Dialect for Mysql {
     const ROW_COUNTS: &'static [usize] = &[crate::limits::ENQUEUE_ROWS_MAX, 64, 16, 4, 1];
     const DEADLOCK_ENDS_TRANSACTION: bool = true;
     const CAN_CHECK_OWN_ROWS: bool = false;
-    const CHECKED_COMMIT: Option<&'static str> = Some(CHECKED_COMMITS[1]);
+    const CHECKED_COMMIT: Option<&'static str> = Some(MYSQL_CHECKED_COMMIT);
 
     /// The overflow error contains the guard's text, whatever the server's language.
     fn is_transaction_lost_error(error: &Error) -> bool {

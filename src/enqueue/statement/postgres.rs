@@ -8,7 +8,7 @@ use diesel::result::{DatabaseErrorKind, Error, QueryResult};
 use diesel::sql_types::{Array, BigInt, Binary, Integer, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use uuid::Uuid;
 
-use super::{Binds, CHECKED_COMMITS, Dialect, Inserted, Insertion, MESSAGES, message_contains, without_schema};
+use super::{Binds, Dialect, Inserted, Insertion, MESSAGES, POSTGRES_CHECKED_COMMIT, message_contains, without_schema};
 use crate::inbox::prune_sql::{self, PruneSql};
 use crate::injected_bugs::{InjectedBug, is_injected};
 use crate::store::pg_instant;
@@ -28,7 +28,7 @@ impl Dialect for Pg {
     // An INSERT that ran outside a transaction, because raw SQL ended it, committed by itself.
     const COMMIT_VERIFIES_INSERT: bool = true;
     const ERRORS_END_TRANSACTION: bool = true;
-    const CHECKED_COMMIT: Option<&'static str> = Some(CHECKED_COMMITS[0]);
+    const CHECKED_COMMIT: Option<&'static str> = Some(POSTGRES_CHECKED_COMMIT);
 
     // A LOCAL setting ends with its transaction or savepoint. It costs 3 µs to set and 0.3 µs to check. An advisory
     // lock would have to be looked up in pg_locks, and a transaction has no id before it writes. Not `set_config`: it

@@ -65,7 +65,7 @@ pub(super) fn is_diesel_manager(manager: &str, diesel_manager: &str) -> bool {
 }
 
 /// The hook must observe a deadlock if the database does not report it later.
-pub(crate) fn install_hook_if_needed<B: Dialect>(conn: &mut impl Conn) {
+pub(super) fn install_hook_if_needed<B: Dialect>(conn: &mut impl Conn) {
     if B::DEADLOCK_ENDS_TRANSACTION {
         statements(conn);
     }

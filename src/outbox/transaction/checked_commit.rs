@@ -10,7 +10,7 @@ use diesel::connection::{
 };
 use diesel::result::{Error, QueryResult};
 
-use super::begin::is_diesel_manager;
+use super::begin::{install_hook_if_needed, is_diesel_manager};
 use crate::enqueue::Dialect;
 use crate::hook::{Conn, Depth, SyncConn, announce_commit, is_deadlocked};
 
@@ -80,6 +80,16 @@ pub(super) fn why<B: Dialect>(error: Error, is_aborted: bool, rolled_back: Query
         _ if B::is_transaction_lost_error(&error) => CommitError::Lost,
         _ => CommitError::Database(error),
     }
+}
+
+/// Begins a transaction, or a savepoint, for [`commit_checked`].
+pub(crate) fn begin_checked<C>(conn: &mut C) -> QueryResult<()>
+where
+    C: Connection,
+    C::Backend: Dialect,
+{
+    install_hook_if_needed::<C::Backend>(&mut SyncConn(conn));
+    C::TransactionManager::begin_transaction(conn)
 }
 
 /// Commits, if the database keeps what the transaction did.

@@ -1,13 +1,24 @@
 use std::any::type_name;
 
 use diesel::connection::TransactionManagerStatus;
-use diesel::result::Error;
+use diesel::result::{Error, QueryResult};
 use diesel_async::{AnsiTransactionManager, AsyncConnection, TransactionManager};
 
+use super::begin::install_hook_if_needed;
 use super::checked_commit::{CommitError, CommitPlan, check_of, has_lost_by_deadlock, record_end, why};
 use crate::enqueue::Dialect;
 use crate::hook::{AsyncConn, Conn, Depth, announce_commit};
 use crate::outbox::commit_async::commit_async;
+
+/// Like [`begin_checked`](super::checked_commit::begin_checked), over diesel-async.
+pub(crate) async fn begin_checked_async<C>(conn: &mut C) -> QueryResult<()>
+where
+    C: AsyncConnection,
+    C::Backend: Dialect,
+{
+    install_hook_if_needed::<C::Backend>(&mut AsyncConn(conn));
+    C::TransactionManager::begin_transaction(conn).await
+}
 
 /// Like [`commit_checked`](super::checked_commit::commit_checked), over diesel-async.
 pub(crate) async fn commit_checked_async<C>(conn: &mut C) -> Result<(), CommitError>

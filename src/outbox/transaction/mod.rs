@@ -25,10 +25,9 @@ mod run_sync;
 
 #[cfg(all(feature = "async", feature = "postgres"))]
 pub(crate) use begin::Begin;
-pub(crate) use begin::install_hook_if_needed;
-pub(crate) use checked_commit::{CommitError, commit_checked};
+pub(crate) use checked_commit::{CommitError, begin_checked, commit_checked};
 #[cfg(feature = "async")]
-pub(crate) use checked_commit_async::commit_checked_async;
+pub(crate) use checked_commit_async::{begin_checked_async, commit_checked_async};
 #[cfg(feature = "async")]
 pub use connection_async::AsyncTransaction;
 pub use connection_sync::Transaction;

@@ -8,12 +8,12 @@ use rdkafka::producer::ProducerContext;
 use rdkafka::types::RDKafkaErrorCode as Code;
 
 use super::classify::class_of;
+use super::client_log::{log_line, log_statistics};
 use super::error::BrokerError;
 use super::health::Health;
 use super::metadata_lookup::{LookupRequest, MetadataLookups};
 use super::partitions::{ActivityClock, PartitionPermit};
 use super::secrets::Secrets;
-use crate::events::log_event;
 use crate::transport::{FailureClass, Outcome, Receipt, TransportError};
 
 /// What travels through the client with a message: its receipt and its permit.
@@ -105,7 +105,6 @@ impl ClientContext for Context {
     }
 
     fn log(&self, level: RDKafkaLogLevel, facility: &str, text: &str) {
-        use RDKafkaLogLevel as Level;
         let text = self.secrets.scrub(text);
         match facility {
             "FAIL" => {
@@ -116,16 +115,10 @@ impl ClientContext for Context {
             "FATAL" => self.health.record_fatal(&text),
             _ => {}
         }
-        match level {
-            Level::Emerg | Level::Alert | Level::Critical => log_event!(KAFKA_CLIENT_ERROR, facility, %text),
-            Level::Error | Level::Warning => log_event!(KAFKA_CLIENT_WARNING, facility, %text),
-            Level::Notice | Level::Info => tracing::debug!(facility, "kafka client: {text}"),
-            Level::Debug => tracing::trace!(facility, "kafka client: {text}"),
-        }
+        log_line(level, facility, &text);
     }
 
-    // For users who set `statistics.interval.ms`. rdkafka's default logs them at level info through `log`.
     fn stats_raw(&self, statistics: &[u8]) {
-        tracing::debug!("kafka client statistics: {}", String::from_utf8_lossy(statistics));
+        log_statistics(statistics);
     }
 }

@@ -3,6 +3,7 @@
 mod blocking;
 mod classify;
 mod client;
+mod client_log;
 mod config;
 #[cfg(feature = "serde")]
 mod configured;
@@ -21,6 +22,7 @@ mod topic;
 mod topic_check;
 mod topics;
 
+pub(crate) use client_log::{log_line, log_statistics};
 pub use config::{KafkaConfig, KafkaConfigError};
 pub(crate) use secrets::Secrets;
 pub use topic::KafkaTopic;

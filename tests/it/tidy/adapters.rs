@@ -115,6 +115,7 @@ pub(super) const ADAPTERS: &[&str] = &[
     "transport::kafka::health",
     "transport::kafka::partitions",
     "transport::kafka::metadata_lookup",
+    "transport::kafka::client_log",
     "transport::kafka::context",
     "transport::kafka::client",
     "transport::kafka::reader",

@@ -72,7 +72,8 @@ impl Steps<'_> {
         for example in examples {
             let suite = format!("example: {}", example.name);
             let needed = ServerKind::ALL.into_iter().filter(|kind| example.needs(*kind));
-            match needed.filter_map(|kind| Some((kind, self.shared.missing(kind)?))).next() {
+            let mut lacking = needed.filter_map(|kind| Some((kind, self.shared.missing(kind)?)));
+            match lacking.next() {
                 Some((kind, reason)) => self.report.skip(&suite, &format!("no {kind}: {reason}"), in_ci()),
                 None if example.has_features() => {
                     let mut program = Command::new(cache::place("debug/examples").join(&example.name));
