@@ -93,6 +93,12 @@ pub enum AdminError {
         /// The configured topics.
         configured: Vec<String>,
     },
+    /// There is no parked record of that row.
+    #[error("there is no parked record {id}: it was processed or discarded before, or never parked")]
+    NotParked {
+        /// The row.
+        id: i64,
+    },
     /// The topic is not paused.
     #[error("topic {topic:?} is not paused: it never was, or it was resumed before")]
     NotPaused {
@@ -156,6 +162,7 @@ impl AdminError {
             | Self::NoSuchTopic { .. }
             | Self::NotDeadLetter { .. }
             | Self::UnknownTopic { .. }
+            | Self::NotParked { .. }
             | Self::NotPaused { .. }
             | Self::NotInHistory { .. }
             | Self::NotUnprocessed { .. }

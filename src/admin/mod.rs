@@ -12,6 +12,7 @@ mod lanes;
 mod live;
 mod live_walk;
 mod overview;
+mod parked;
 mod pauses;
 mod payload;
 mod redrive_canary;
@@ -30,6 +31,7 @@ pub use dead_letters::DeadLetterPage;
 pub use error::AdminError;
 pub use history::{SentPage, UnprocessedFilter};
 pub use live::LivePage;
+pub use parked::ParkedPage;
 pub use payload::PayloadText;
 pub use redrive_rate::RedriveRate;
 pub use retry::RetryOutcome;
@@ -42,6 +44,7 @@ pub use crate::store::dead_letter::{DeadLetter, DeadLetterCount, DeadLetterCurso
 pub use crate::store::dead_letter_reason::DeadLetterReason;
 pub use crate::store::history::{ProcessedOutcome, SentCount, SentCursor, SentMessage};
 pub use crate::store::live::{BoundedCount, LiveCount, LiveCursor, LiveFilter, LiveMessage, LiveState};
+pub use crate::store::parked::ParkedRecord;
 
 use std::fmt;
 use std::sync::Arc;

@@ -20,6 +20,8 @@ pub(crate) enum Question {
     Released(Vec<PartitionId>),
     /// Whether the database answers.
     Ping,
+    /// To remove old entries of the inbox.
+    Prune,
 }
 
 /// The released records of each partition.
@@ -27,9 +29,16 @@ pub(crate) type Released = Vec<(PartitionId, Vec<(LaneKey, Replay)>)>;
 
 #[derive(Debug)]
 pub(crate) enum Answer {
-    Opened { id: PartitionId, number: u64, position: Position, opened: Result<Opened, StoreError> },
+    Opened {
+        id: PartitionId,
+        number: u64,
+        position: Position,
+        opened: Result<Opened, StoreError>,
+    },
     Released(Result<Released, StoreError>),
     Pinged(Result<(), StoreError>),
+    /// With whether there is more to remove.
+    Pruned(Result<bool, StoreError>),
 }
 
 /// The thread, and the question that it has.
@@ -91,6 +100,7 @@ impl Lookups {
             Question::Open { id, number, position } => Answer::Opened { id, number, position, opened: Err(problem) },
             Question::Released(_) => Answer::Released(Err(problem)),
             Question::Ping => Answer::Pinged(Err(problem)),
+            Question::Prune => Answer::Pruned(Err(problem)),
         })
     }
 }
@@ -128,5 +138,6 @@ fn answer(worker: &mut dyn Worker, question: Question) -> Answer {
             Answer::Released(of_each.collect())
         }
         Question::Ping => Answer::Pinged(worker.ping()),
+        Question::Prune => Answer::Pruned(worker.prune()),
     }
 }

@@ -91,6 +91,8 @@ pub(crate) struct Options {
     pub(crate) rows_max: usize,
     pub(crate) bytes_max: usize,
     pub(crate) keyless_in_parallel: bool,
+    /// Whether the loop removes old entries of the inbox.
+    pub(crate) prunes: bool,
     pub(crate) rebalance_wait: Duration,
     pub(crate) commit_interval: Duration,
     pub(crate) on_error: Option<ErrorHook>,
@@ -112,6 +114,7 @@ impl Options {
             rows_max: CONSUMER_ROWS_MAX,
             bytes_max: CONSUMER_BYTES_MAX,
             keyless_in_parallel: false,
+            prunes: true,
             rebalance_wait: CONSUMER_REBALANCE_WAIT,
             commit_interval: CONSUMER_COMMIT_INTERVAL,
             on_error: None,

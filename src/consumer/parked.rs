@@ -1,16 +1,12 @@
-use std::fmt;
 use std::sync::Arc;
 
 use diesel::QueryResult;
 use diesel::connection::LoadConnection;
-use diesel::deserialize::Result;
-use diesel::row::NamedRow;
 
 use super::database::{ConsumerBackend, parked_statements};
-use crate::message::Headers;
 use crate::naming::TableNames;
-use crate::store::sql::columns::Columns;
-use crate::store::sql::rows::{FromRow, Read};
+pub use crate::store::parked::ParkedRecord;
+use crate::store::sql::rows::Read;
 
 /// The parked records and the dead letters of a consumer: lists and releases them.
 ///
@@ -38,34 +34,6 @@ use crate::store::sql::rows::{FromRow, Read};
 pub struct ParkedRecords {
     consumer: Arc<str>,
     tables: TableNames,
-}
-
-/// A parked record or a dead letter. From [`ParkedRecords::list`].
-#[derive(Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ParkedRecord {
-    /// Its row.
-    pub id: i64,
-    /// Its topic.
-    pub topic: String,
-    /// Its partition.
-    pub partition: String,
-    /// Its place in the partition.
-    pub offset: i64,
-    /// Its key.
-    pub key: Option<Vec<u8>>,
-    /// Its headers.
-    pub headers: Headers,
-    /// Its payload.
-    pub payload: Option<Vec<u8>>,
-    /// Whether what follows of its key is parked after it. If not, it is a dead letter.
-    pub holds_key: bool,
-    /// Whether it is released, and the consumer has not begun to process it.
-    pub is_released: bool,
-    /// How often it was released.
-    pub replays: u32,
-    /// Why it failed, or why it follows one that did.
-    pub error: String,
 }
 
 impl ParkedRecords {
@@ -131,39 +99,5 @@ impl ParkedRecords {
     {
         let release = parked_statements::release(&self.tables, &self.consumer, id);
         Ok(diesel_async::RunQueryDsl::execute(release, conn).await? > 0)
-    }
-}
-
-impl FromRow for ParkedRecord {
-    fn from_row<'a, DB: Columns>(row: &impl NamedRow<'a, DB>) -> Result<Self> {
-        Ok(Self {
-            id: DB::number(row, 0)?,
-            topic: DB::text(row, 1)?,
-            partition: DB::text(row, 2)?,
-            offset: DB::number(row, 3)?,
-            key: DB::bytes(row, 4)?,
-            headers: Headers::from_json(&DB::text(row, 5)?)?,
-            payload: DB::bytes(row, 6)?,
-            holds_key: DB::number(row, 7)? == 1,
-            is_released: DB::number(row, 8)? == 1,
-            replays: u32::try_from(DB::number(row, 9)?).unwrap_or(u32::MAX),
-            error: DB::text(row, 10)?,
-        })
-    }
-}
-
-// Keys and payloads can hold personal data.
-impl fmt::Debug for ParkedRecord {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ParkedRecord")
-            .field("id", &self.id)
-            .field("topic", &self.topic)
-            .field("partition", &self.partition)
-            .field("offset", &self.offset)
-            .field("holds_key", &self.holds_key)
-            .field("is_released", &self.is_released)
-            .field("replays", &self.replays)
-            .field("error", &self.error)
-            .finish_non_exhaustive()
     }
 }

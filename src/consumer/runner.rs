@@ -17,7 +17,8 @@ use super::worker::Opened;
 use crate::crash_points::crash_point;
 use crate::events::log_event;
 use crate::limits::{
-    CONSUMER_BUSY_POLL_TIMEOUT, CONSUMER_POLL_RECORDS_MAX, CONSUMER_POLL_TIMEOUT, CONSUMER_RELEASED_POLL_INTERVAL,
+    CONSUMER_BUSY_POLL_TIMEOUT, CONSUMER_POLL_RECORDS_MAX, CONSUMER_POLL_TIMEOUT, CONSUMER_PRUNE_INTERVAL,
+    CONSUMER_RELEASED_POLL_INTERVAL,
 };
 use crate::repeated::{Repeated, warn_once_a_minute};
 use crate::store::StoreError;
@@ -29,6 +30,7 @@ pub(crate) struct Runner {
     opening: Openings,
     commits_at: Instant,
     released_at: Instant,
+    prune_at: Instant,
     lag: Lag,
     failures: Repeated,
 }
@@ -44,6 +46,7 @@ impl Runner {
             opening: Openings::new(),
             commits_at: now,
             released_at: now,
+            prune_at: now,
             lag,
             failures: Repeated::default(),
         }
@@ -63,6 +66,7 @@ impl Runner {
             self.regulate();
             self.commit();
             self.look_for_released();
+            self.prune();
             self.measure_lag();
         };
         let ended = self.end(grace);
@@ -149,6 +153,15 @@ impl Runner {
                 }
             }
             Answer::Released(Err(error)) => {
+                let error = self.refused(&error);
+                self.warn(&error);
+            }
+            Answer::Pruned(Ok(has_more)) => {
+                if has_more {
+                    self.prune_at = Instant::now();
+                }
+            }
+            Answer::Pruned(Err(error)) => {
                 let error = self.refused(&error);
                 self.warn(&error);
             }
@@ -257,6 +270,20 @@ impl Runner {
             // As often as that: nobody says that the broker refused an offset, so all are committed again now and then.
             self.shared.with(super::engine::Engine::commit_again);
             self.lag.measure(&self.shared, &mut *self.source);
+        }
+    }
+
+    /// Removes old entries of the inbox now and then.
+    fn prune(&mut self) {
+        let options = &self.shared.options;
+        let is_due = options.prunes && options.progress.has_inbox() && Instant::now() >= self.prune_at;
+        // Partitions that wait to be opened come first.
+        if !is_due || !self.lookups.is_free() || !self.opening.is_empty() {
+            return;
+        }
+        self.prune_at = Instant::now() + CONSUMER_PRUNE_INTERVAL;
+        if !self.shared.with(|engine| engine.is_database_away()) {
+            self.lookups.ask(Question::Prune, Instant::now());
         }
     }
 

@@ -195,6 +195,10 @@ mod tests {
             unimplemented!()
         }
 
+        fn prune(&mut self) -> Result<bool, StoreError> {
+            unimplemented!()
+        }
+
         fn rest(&mut self) {}
     }
 

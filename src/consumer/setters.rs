@@ -101,6 +101,13 @@ macro_rules! consumer_options {
             self
         }
 
+        /// Leaves old entries of the inbox to somebody else. By default the consumer removes them every five minutes, which on PostgreSQL
+        /// needs a role that owns the tables.
+        pub fn without_pruning(mut self) -> Self {
+            self.options.prunes = false;
+            self
+        }
+
         /// How long a rebalance waits for running handlers; 10 s by default. The whole group waits.
         pub fn rebalance_wait(mut self, wait: std::time::Duration) -> Self {
             self.options.rebalance_wait = wait;

@@ -24,6 +24,9 @@ pub(crate) trait Worker: Send {
     /// Whether the database answers on a connection.
     fn ping(&mut self) -> Result<(), StoreError>;
 
+    /// Removes old entries of the inbox. Returns whether there are more.
+    fn prune(&mut self) -> Result<bool, StoreError>;
+
     /// Gives the connection back: there is nothing to do.
     fn rest(&mut self);
 }

@@ -81,6 +81,9 @@ pub const CONSUMER_CONNECTION_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often a consumer with parked keys looks for released ones.
 pub const CONSUMER_RELEASED_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
+/// How often a consumer removes old entries of its inbox. Each call removes a bounded number; if there are more, the next follows at once.
+pub const CONSUMER_PRUNE_INTERVAL: Duration = Duration::from_secs(300);
+
 /// How long the consumer's thread may take to close the client after the grace of a shutdown.
 pub const CONSUMER_CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 

@@ -17,6 +17,7 @@ use super::half::HalfStore;
 use super::history::HistoryStore;
 use super::lanes::LaneStore;
 use super::notices::NoticeStore;
+use super::parked::ParkedStore;
 use super::poll::{DueWatermark, PollResult, PollSpec};
 use super::row::{Confirmed, Failed, Held, Loaded, Locking, NewDeadLetter, RowKey, RowRef};
 use super::{StoreError, TooFewConnections};
@@ -129,6 +130,11 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// The operations on single messages, for [`Admin`](crate::admin::Admin); `None` in a store that has none.
     fn admin(&self) -> Option<&dyn AdminStore> {
+        None
+    }
+
+    /// The records that consumers have parked, for [`Admin`](crate::admin::Admin); `None` in a store that has none.
+    fn parked(&self) -> Option<&dyn ParkedStore> {
         None
     }
 

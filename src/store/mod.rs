@@ -25,6 +25,7 @@ pub(crate) mod memory;
 #[cfg(feature = "mysql")]
 mod mysql;
 pub(crate) mod notices;
+pub(crate) mod parked;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 pub(crate) mod pause_table;
 pub(crate) mod poll;

@@ -50,6 +50,7 @@ impl From<AdminError> for Failure {
             AdminError::NotLive { .. }
             | AdminError::NotDeadLetter { .. }
             | AdminError::NotInHistory { .. }
+            | AdminError::NotParked { .. }
             | AdminError::NotFound { .. }
             | AdminError::UnknownTopic { .. }
             | AdminError::NoSuchTopic { .. } => Self::not_found(text),

@@ -59,6 +59,8 @@ const DONE: &[(&str, &str)] = &[
     ("edited", "The edited message replaces the dead letter, under this new id."),
     ("purged", "The dead letter is deleted."),
     ("resent", "The message is sent again."),
+    ("released", "The record is released: its consumer processes it within a second or two."),
+    ("discarded", "The record is discarded: nobody processes it."),
     ("stopped", "The act is stopped. What it has done stays done."),
 ];
 

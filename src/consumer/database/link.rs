@@ -62,6 +62,9 @@ pub(super) trait Link<DB: Dialect> {
     /// Claims a message for this consumer.
     async fn claim(&mut self, key: InboxKey) -> QueryResult<Claimed>;
 
+    /// Removes old entries of the inbox. Returns whether there are more.
+    async fn prune(&mut self) -> QueryResult<bool>;
+
     /// Runs the user's handler.
     async fn handle(&mut self, record: &Record) -> Result<(), HandlerError>;
 

@@ -143,6 +143,13 @@ where
         claim_async(inbox.as_ref(), handle.connection(), key).await
     }
 
+    async fn prune(&mut self) -> QueryResult<bool> {
+        let Self { handle, inbox, .. } = self;
+        let handle = handle.as_mut().ok_or(diesel::result::Error::BrokenTransactionManager)?;
+        let Some(inbox) = inbox else { return Ok(false) };
+        Ok(inbox.prune_async(handle.connection()).await?.has_more)
+    }
+
     async fn handle(&mut self, record: &Record) -> Result<(), HandlerError> {
         let handler = Arc::clone(&self.handler);
         handler(self.connection()?, record).await.map_err(Into::into)

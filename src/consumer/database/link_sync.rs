@@ -121,6 +121,13 @@ where
         claim(inbox.as_ref(), connection, key)
     }
 
+    async fn prune(&mut self) -> QueryResult<bool> {
+        let Self { connection, inbox, .. } = self;
+        let connection = connection.as_deref_mut().ok_or(diesel::result::Error::BrokenTransactionManager)?;
+        let Some(inbox) = inbox else { return Ok(false) };
+        Ok(inbox.prune(connection)?.has_more)
+    }
+
     async fn handle(&mut self, record: &Record) -> Result<(), HandlerError> {
         let handler = Arc::clone(&self.handler);
         handler(self.connection()?, record).map_err(Into::into)

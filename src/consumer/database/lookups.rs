@@ -36,6 +36,13 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
         self.end_bounded(released.map_err(store_error)).await
     }
 
+    /// Not bounded: its statements bound themselves, and it runs outside of a transaction.
+    pub(super) async fn prune_inbox(&mut self) -> Result<bool, StoreError> {
+        self.link.connect(CONSUMER_CONNECTION_TIMEOUT).await.map_err(StoreError::Unreachable)?;
+        let pruned = self.link.prune().await;
+        pruned.map_err(|error| self.discarded(store_error(error)))
+    }
+
     async fn begin_bounded(&mut self) -> Result<(), StoreError> {
         self.link.connect(CONSUMER_CONNECTION_TIMEOUT).await.map_err(StoreError::Unreachable)?;
         let begun = self.bound().await;

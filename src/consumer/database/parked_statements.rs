@@ -1,15 +1,10 @@
-//! What operators ask of the parked records.
+//! What operators ask of the parked records of one consumer.
 
 use std::sync::Arc;
 
-use super::statements::ConsumerSql;
 use crate::naming::TableNames;
 use crate::store::sql::dialect::{Bind, Dialect, Statement};
-use crate::store::sql::text::SqlRenderer;
-
-fn sql<DB: Dialect>(tables: &TableNames) -> ConsumerSql {
-    ConsumerSql::new(&SqlRenderer { syntax: DB::SYNTAX, names: tables, fragments: Vec::new() })
-}
+use crate::store::sql::statements::parked;
 
 pub(crate) fn list<DB: Dialect>(
     tables: &TableNames,
@@ -17,10 +12,10 @@ pub(crate) fn list<DB: Dialect>(
     after: i64,
     rows_max: usize,
 ) -> Statement<DB> {
-    let binds = [Bind::text(consumer), Bind::Number(after), Bind::limit(rows_max)];
-    Statement::new(&sql::<DB>(tables).list, binds)
+    let binds = [Bind::Number(after), Bind::limit(rows_max), Bind::text(consumer)];
+    Statement::new(&parked(DB::SYNTAX, tables).list_of, binds)
 }
 
 pub(crate) fn release<DB: Dialect>(tables: &TableNames, consumer: &Arc<str>, id: i64) -> Statement<DB> {
-    Statement::new(&sql::<DB>(tables).release, [Bind::text(consumer), Bind::Number(id)])
+    Statement::new(&parked(DB::SYNTAX, tables).release_of, [Bind::Number(id), Bind::text(consumer)])
 }

@@ -93,21 +93,6 @@ statements! {
         sqlite: "SELECT id, record_key, holds_key FROM outbox_parked
             WHERE consumer = ?1 AND topic = ?2 AND partition_name = ?3 AND released = 1 ORDER BY id LIMIT 500";
     }
-    /// Those of the consumer `$1` after the row `$2`, at most `$3`.
-    list {
-        postgres: "SELECT id, topic, partition_name, record_offset, record_key, headers::text, payload, holds_key, released, replays, error
-            FROM outbox_parked WHERE consumer = $1 AND id > $2 ORDER BY id LIMIT $3";
-        mysql: "SELECT id, topic, partition_name, record_offset, record_key, CAST(headers AS char), payload, holds_key, released, replays, error
-            FROM outbox_parked WHERE consumer = ?1 AND id > ?2 ORDER BY id LIMIT ?3";
-        sqlite: "SELECT id, topic, partition_name, record_offset, record_key, headers, payload, holds_key, released, replays, error
-            FROM outbox_parked WHERE consumer = ?1 AND id > ?2 ORDER BY id LIMIT ?3";
-    }
-    /// Releases the row `$2` of the consumer `$1`.
-    release {
-        postgres: "UPDATE outbox_parked SET released = 1 WHERE consumer = $1 AND id = $2";
-        mysql: "UPDATE outbox_parked SET released = 1 WHERE consumer = ?1 AND id = ?2";
-        sqlite: "UPDATE outbox_parked SET released = 1 WHERE consumer = ?1 AND id = ?2";
-    }
     /// Removes the row `$1`.
     unpark {
         postgres: "DELETE FROM outbox_parked WHERE id = $1";

@@ -236,6 +236,11 @@ where
         L::block_on(&runtime, self.link.ping(CONSUMER_CONNECTION_TIMEOUT))
     }
 
+    fn prune(&mut self) -> Result<bool, StoreError> {
+        let runtime = self.runtime.clone();
+        L::block_on(&runtime, self.prune_inbox())
+    }
+
     fn rest(&mut self) {
         self.link.release();
     }

@@ -175,9 +175,17 @@ impl Source for KafkaSource {
             if let Some(record) = self.poll_client(CONSUMER_BUSY_POLL_TIMEOUT)? {
                 self.early.push_back(record);
             }
-            // The broker refuses a commit in a rebalance, and the client tells nobody.
+            // The broker refuses a commit in a rebalance, and the client tells nobody. What went to another owner is theirs to commit: the
+            // broker takes it from any member.
             if committed_at.elapsed() >= CONSUMER_COMMIT_INTERVAL {
-                self.commit(commits)?;
+                let owned = commits.iter().filter(|commit| self.is_assigned(&commit.partition));
+                let owned: Vec<Commit> = owned.cloned().collect();
+                if owned.is_empty() {
+                    return Err(SourceError(
+                        "its partitions went to another owner before it took their offsets".to_owned(),
+                    ));
+                }
+                self.commit(&owned)?;
                 committed_at = Instant::now();
             }
         }

@@ -23,6 +23,7 @@ use super::{
     StoreWarning, TooFewConnections, TopicBacklog,
 };
 use crate::naming::TableNames;
+use crate::store::parked::ParkedStore;
 
 /// A store with a timer around its calls.
 pub(super) struct Measured {
@@ -124,6 +125,10 @@ impl Store for Measured {
 
     fn admin(&self) -> Option<&dyn AdminStore> {
         self.store.admin()
+    }
+
+    fn parked(&self) -> Option<&dyn ParkedStore> {
+        self.store.parked()
     }
 
     fn audit(&self) -> Option<&dyn AuditStore> {

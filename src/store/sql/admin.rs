@@ -277,7 +277,7 @@ impl<DB: Database, P: ConnectionPool<DB>> SqlStore<DB, P> {
     }
 
     /// Runs one statement, and counts the rows it changed.
-    async fn execute_recorded(
+    pub(crate) async fn execute_recorded(
         &self,
         text: &StatementSql,
         bind: BindOf<DB>,

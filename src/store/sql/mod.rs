@@ -19,6 +19,7 @@ mod lanes;
 mod live_pages;
 pub(crate) mod live_rows;
 pub(crate) mod live_search;
+mod parked;
 pub(crate) mod row_batch;
 pub(crate) mod rows;
 pub(crate) mod scans;

@@ -14,6 +14,7 @@ use super::statements::Sql;
 use crate::message::MessageId;
 use crate::naming::TableNames;
 use crate::retry::bounded;
+use crate::store::parked::ParkedStore;
 use crate::store::pool::ConnectionPool;
 use crate::store::stored::truncated_text;
 use crate::store::{
@@ -149,6 +150,10 @@ impl<DB: Database, P: ConnectionPool<DB>> Store for SqlStore<DB, P> {
     }
 
     fn admin(&self) -> Option<&dyn AdminStore> {
+        Some(self)
+    }
+
+    fn parked(&self) -> Option<&dyn ParkedStore> {
         Some(self)
     }
 

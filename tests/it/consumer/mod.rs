@@ -9,6 +9,7 @@ mod offsets;
 mod once;
 mod outages;
 mod own_statements;
+mod pruning;
 mod ranges;
 mod rebalance;
 mod refusals;

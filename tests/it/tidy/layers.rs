@@ -70,6 +70,7 @@ pub(super) const LAYERS: &[Layer] = &[
             "store::horizon",
             "store::requeue",
             "store::audit",
+            "store::parked",
             "store::history",
             "store::lanes",
             "store::poll",

@@ -4,6 +4,7 @@ pub(super) const OUTERMOST: &[&str] = &[
     "admin::error",
     "admin",
     "admin::audit",
+    "admin::parked",
     "admin::redrive_rate",
     "admin::canary",
     "admin::lanes",

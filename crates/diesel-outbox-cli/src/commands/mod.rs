@@ -11,6 +11,7 @@ mod lanes;
 mod live;
 mod messages;
 mod migrate;
+mod parked;
 mod pauses;
 mod status;
 mod support_bundle;
@@ -32,6 +33,7 @@ use self::keys::KeysArgs;
 use self::lanes::LanesArgs;
 use self::live::LiveCommand;
 use self::migrate::MigrateCommand;
+use self::parked::ParkedCommand;
 use self::pauses::PauseArgs;
 use self::support_bundle::SupportBundleArgs;
 use self::tail::TailArgs;
@@ -67,6 +69,9 @@ pub(crate) enum Command {
     /// Sent messages, of topics that keep them
     #[command(subcommand)]
     History(HistoryCommand),
+    /// Records that consumers have parked or dead-lettered
+    #[command(subcommand)]
+    Parked(ParkedCommand),
     /// Have every relay skip topics, until they are resumed
     Pause(PauseArgs),
     /// Have relays continue with paused topics
@@ -125,6 +130,7 @@ async fn run_on_tables(session: &Session, command: Command) -> Result<Exit, Erro
         Command::Live(command) => command.run(session).await,
         Command::Dead(command) => command.run(session).await,
         Command::History(command) => command.run(session).await,
+        Command::Parked(command) => command.run(session).await,
         Command::Pause(args) => args.pause(session).await,
         Command::Resume(args) => args.resume(session).await,
         Command::Verify(args) => args.run(session).await,

@@ -3,6 +3,7 @@
 pub(crate) mod bulk;
 pub(crate) mod edit;
 pub(crate) mod message;
+pub(crate) mod parked;
 pub(crate) mod topics;
 
 use crate::failure::Failure;

@@ -17,6 +17,7 @@ const MENU: &[(&str, &str, Right)] = &[
     ("/calendar", "Calendar", Right::View),
     ("/dead-letters", "Dead letters", Right::View),
     ("/history", "History", Right::View),
+    ("/parked", "Parked records", Right::View),
     ("/jobs", "Bulk acts", Right::View),
     ("/verify", "Verify", Right::View),
     ("/audit", "Audit", Right::Audit),

@@ -11,6 +11,7 @@ pub(crate) mod layout;
 pub(crate) mod message;
 pub(crate) mod messages;
 pub(crate) mod overview;
+pub(crate) mod parked;
 pub(crate) mod parts;
 pub(crate) mod preview;
 pub(crate) mod topics;

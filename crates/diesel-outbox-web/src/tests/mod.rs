@@ -5,6 +5,7 @@ mod bulk;
 mod client;
 mod health;
 mod pages;
+mod parked;
 mod prefix;
 mod rights;
 mod site;

@@ -20,6 +20,7 @@ pub(crate) mod lanes;
 pub(crate) mod live;
 pub(crate) mod live_pages;
 pub(crate) mod notices;
+pub(crate) mod parked;
 mod parts;
 pub(crate) mod pauses;
 pub(crate) mod retention;
@@ -43,10 +44,17 @@ pub(crate) struct Sql {
     pub(crate) live: live::LiveSql,
     pub(crate) live_pages: live_pages::LivePageSql,
     pub(crate) notices: notices::NoticeSql,
+    pub(crate) parked: parked::ParkedSql,
     pub(crate) pauses: pauses::PauseSql,
     pub(crate) retention: retention::RetentionSql,
     pub(crate) sent: sent::SentSql,
     pub(crate) waiting: waiting::WaitingSql,
+}
+
+/// The statements about parked records alone, for consumers, which have no store.
+#[allow(dead_code, reason = "only consumers use it")]
+pub(crate) fn parked(syntax: &'static Syntax, names: &TableNames) -> parked::ParkedSql {
+    parked::ParkedSql::new(&SqlRenderer { syntax, names, fragments: parts::of(syntax.database) })
 }
 
 impl Sql {
@@ -64,6 +72,7 @@ impl Sql {
             live: live::LiveSql::new(&renderer),
             live_pages: live_pages::LivePageSql::new(&renderer),
             notices: notices::NoticeSql::new(&renderer),
+            parked: parked::ParkedSql::new(&renderer),
             pauses: pauses::PauseSql::new(&renderer),
             retention: retention::RetentionSql::new(&renderer),
             sent: sent::SentSql::new(&renderer),

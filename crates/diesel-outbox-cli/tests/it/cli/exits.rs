@@ -52,6 +52,7 @@ fn help_and_version_end_with_0() {
         "live",
         "dead",
         "history",
+        "parked",
         "verify",
         "pause",
         "resume",

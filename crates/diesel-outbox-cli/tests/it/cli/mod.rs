@@ -7,6 +7,7 @@ mod errors;
 mod exits;
 mod killed;
 mod mounted;
+mod parked;
 mod program;
 mod shop;
 mod tail;

@@ -1,0 +1,97 @@
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::json;
+
+use super::{Admin, AdminError};
+use crate::store::AuditRecord;
+use crate::store::parked::{ParkedRecord, ParkedStore};
+
+/// A page of parked records. From [`Admin::parked`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct ParkedPage {
+    /// The records, in the order in which they were parked.
+    pub records: Vec<ParkedRecord>,
+    /// After which row the next page begins; `None` on the last page.
+    pub next: Option<i64>,
+}
+
+/// Records that consumers have parked or dead-lettered, in the table that the migration `0000consumer01_progress` creates.
+impl Admin {
+    /// A page of parked records: at most `records_max` after the row `after`, of all consumers or of one.
+    ///
+    /// # Errors
+    /// [`EmptyPage`](AdminError::EmptyPage), or a database error, such as that the migration was not run.
+    ///
+    /// # Cancel safety
+    /// Cancelling it changes nothing.
+    pub async fn parked(
+        &self,
+        consumer: Option<&str>,
+        after: Option<i64>,
+        records_max: usize,
+    ) -> Result<ParkedPage, AdminError> {
+        if records_max == 0 {
+            return Err(AdminError::EmptyPage);
+        }
+        let consumer = consumer.map(Arc::from);
+        let records = self.parked_store()?.parked(consumer.as_ref(), after.unwrap_or(0), records_max).await?;
+        let next = records.last().filter(|_| records.len() == records_max).map(|last| last.id);
+        Ok(ParkedPage { records, next })
+    }
+
+    /// One parked record, by its row.
+    ///
+    /// # Errors
+    /// [`NotParked`](AdminError::NotParked), or a database error.
+    ///
+    /// # Cancel safety
+    /// Cancelling it changes nothing.
+    pub async fn find_parked(&self, id: i64) -> Result<ParkedRecord, AdminError> {
+        self.parked_store()?.find_parked(id).await?.ok_or(AdminError::NotParked { id })
+    }
+
+    /// Releases a parked record: its consumer processes it within about a second, and with it what is parked of its key, in order. If it
+    /// fails again, it stays parked.
+    ///
+    /// # Errors
+    /// [`NotParked`](AdminError::NotParked), or a database error.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the record may or may not be released. Call again.
+    pub async fn release_parked(&self, id: i64) -> Result<(), AdminError> {
+        let record = self.record_parked("release_parked", id).await?;
+        match self.parked_store()?.release_parked(id, record.as_ref()).await? {
+            true => Ok(()),
+            false => Err(AdminError::NotParked { id }),
+        }
+    }
+
+    /// Removes a parked record for good: nobody processes it. What follows of its key stays parked; release it if it may be processed
+    /// without this one.
+    ///
+    /// # Errors
+    /// [`NotParked`](AdminError::NotParked), or a database error.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the record may or may not be removed. Call again.
+    pub async fn discard_parked(&self, id: i64) -> Result<(), AdminError> {
+        let record = self.record_parked("discard_parked", id).await?;
+        match self.parked_store()?.discard_parked(id, record.as_ref()).await? {
+            true => Ok(()),
+            false => Err(AdminError::NotParked { id }),
+        }
+    }
+
+    fn parked_store(&self) -> Result<&dyn ParkedStore, AdminError> {
+        self.store.parked().ok_or(AdminError::Unsupported)
+    }
+
+    /// Says which record it was: its row may be gone when somebody reads the audit.
+    async fn record_parked(&self, action: &'static str, id: i64) -> Result<Option<AuditRecord>, AdminError> {
+        let ParkedRecord { consumer, topic, partition, offset, .. } = self.find_parked(id).await?;
+        let of = json!({ "id": id, "consumer": consumer, "topic": topic, "partition": partition, "offset": offset });
+        self.record_with(action, &of).await
+    }
+}
