@@ -33,6 +33,15 @@ pub trait Codec<T: ?Sized> {
     /// Returns an error if this event cannot be represented.
     fn encode(event: &T) -> Result<Vec<u8>, CodecError>;
 
+    /// Whether the codec can encode such events: [`OutboxBuilder::build`](crate::OutboxBuilder::build) asks it for each
+    /// [registered](crate::OutboxBuilder::message) type. For a codec that needs something at start, such as the id of a schema.
+    ///
+    /// # Errors
+    /// Returns what is missing, and what to do.
+    fn check() -> Result<(), CodecError> {
+        Ok(())
+    }
+
     /// A payload of this codec in readable form, for people who inspect a dead letter
     /// ([`Admin::payload_text`](crate::admin::Admin::payload_text)). If it fails, they see the bytes.
     ///

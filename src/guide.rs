@@ -19,6 +19,7 @@ macro_rules! guides {
             /// [design]: https://github.com/diesel-outbox/diesel-outbox/blob/main/docs/internals/design.md
             /// [events]: crate::guide::events
             /// [faq]: crate::guide::faq
+            /// [fingerprints]: crate::guide::schemas#fingerprints
             /// [getting-started]: crate::guide::getting_started
             /// [guarantees]: crate::guide::guarantees
             /// [headers-java]: https://github.com/diesel-outbox/diesel-outbox/blob/main/ops/debezium/OutboxHeaders.java
@@ -36,6 +37,7 @@ macro_rules! guides {
             /// [pgbouncer]: crate::guide::pgbouncer
             /// [receipts]: crate::guide::receipts
             /// [rocketmq]: crate::guide::rocketmq
+            /// [schemas]: crate::guide::schemas
             /// [testing-your-application]: crate::guide::testing_your_application
             /// [tracing]: crate::guide::tracing
             /// [transports]: crate::guide::transports
@@ -91,6 +93,8 @@ guides! {
     receipts = "../docs/receipts.md";
     /// The RocketMQ transport: what a message contains, settings, guarantees, errors, half messages.
     rocketmq = "../docs/rocketmq.md";
+    /// Protobuf, Avro with a schema registry, CloudEvents; fingerprints of shapes, and how a consumer reads old ones.
+    schemas = "../docs/schemas.md";
     /// How to test your application, and your own transport.
     testing_your_application = "../docs/testing-your-application.md";
     /// OpenTelemetry traces, from the enqueue to the consumers.

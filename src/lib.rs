@@ -55,6 +55,7 @@
 //! | to | see |
 //! |---|---|
 //! | define events | [`OutboxMessage`](trait@OutboxMessage) and its [derive](derive@OutboxMessage), [`Message`] by hand, [`codec`], [`Headers`] |
+//! | use Protobuf, Avro or CloudEvents; change an event's type | [schemas](guide::schemas) |
 //! | enqueue them | [`Outbox`], [`Batch`], [`EnqueueError`] |
 //! | configure topics | [`Topic`], [`retry`] |
 //! | use your own instrumentation | [`CommitHook`] |
@@ -70,7 +71,7 @@
 //! The [guides](guide) are the pages of the repository: [getting started](guide::getting_started),
 //! [transports](guide::transports) with [Kafka](guide::kafka), [RocketMQ](guide::rocketmq) and [HTTP](guide::http),
 //! [ordering](guide::ordering), [delayed messages](guide::delayed), [dead letters](guide::dead_letters), [receipts](guide::receipts),
-//! [history](guide::history), [inbox](guide::inbox), [operations](guide::operations), [dashboard](guide::dashboard),
+//! [history](guide::history), [inbox](guide::inbox), [schemas](guide::schemas), [operations](guide::operations), [dashboard](guide::dashboard),
 //! [command line](guide::command_line),
 //! [tracing](guide::tracing), [pgbouncer](guide::pgbouncer), [tuning](guide::tuning), [testing your
 //! application](guide::testing_your_application), [guarantees](guide::guarantees), [migrating](guide::migrating),

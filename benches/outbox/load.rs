@@ -53,6 +53,10 @@ pub(crate) enum RelayTo {
     Kafka,
     /// Kafka, with sent messages kept in the history.
     KafkaAndKept,
+    /// Kafka, as CloudEvents in the binary mode.
+    KafkaCloudEvents,
+    /// Kafka, as CloudEvents in the structured mode.
+    KafkaStructuredEvents,
 }
 
 /// How old messages may be at the end of a leg whose relay keeps up.
@@ -84,6 +88,8 @@ impl Load {
             (Enqueue::Never, _) => "without outbox",
             (_, RelayTo::MemoryWithoutProvider) => "memory, traces without provider",
             (_, RelayTo::MemoryTraced) => "memory, traced",
+            (_, RelayTo::KafkaCloudEvents) => "Kafka, CloudEvents",
+            (_, RelayTo::KafkaStructuredEvents) => "Kafka, structured CloudEvents",
             (Enqueue::Hook, RelayTo::Nowhere) => "hook, no relay",
             (Enqueue::Hook, RelayTo::Memory) => "hook, memory",
             (Enqueue::Hook, RelayTo::Kafka) => "hook, Kafka",
@@ -161,6 +167,13 @@ pub(crate) async fn run_in_emptied(
         }
         RelayTo::Kafka | RelayTo::KafkaAndKept => {
             Some(application::start_relay(&outbox, url, application::kafka(&env.kafka)?).await?)
+        }
+        RelayTo::KafkaCloudEvents => {
+            Some(application::start_relay(&outbox, url, application::kafka_cloud_events(&env.kafka)?).await?)
+        }
+        RelayTo::KafkaStructuredEvents => {
+            let transport = application::kafka_cloud_events(&env.kafka)?.structured();
+            Some(application::start_relay(&outbox, url, transport).await?)
         }
     };
     let clients = Clients::start::<AsyncPgConnection>(CONNECTIONS, load.enqueue, url, &outbox).await?;

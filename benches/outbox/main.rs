@@ -90,6 +90,7 @@ async fn figures(plan: &Plan, env: &BenchEnv, recorder: &Recorder, leg_log: &mut
         Row::Takeover => rows::takeover::run(plan, env, leg_log).await,
         Row::Recovery => rows::recovery::run(plan, env, recorder, leg_log).await,
         Row::Claim => rows::claim::run(plan, env, recorder, leg_log).await,
+        Row::CloudEvents => rows::cloud_events::run(plan, env, recorder, leg_log).await,
         Row::Traces => rows::traces::run(plan, env, recorder, leg_log).await,
         Row::Relays => rows::relays::run(plan, env, recorder, leg_log).await,
         Row::Cost => rows::cost::run(plan, env, recorder, leg_log).await,

@@ -54,6 +54,12 @@ impl Rounds {
         Figure::new(format!("{what}, {} less {}", one.name(), other.name()), "", differences.collect(), target)
     }
 
+    /// A leg as a share of another one, round by round.
+    pub(crate) fn of(&self, what: &str, (one, other): (Load, Load), target: Target) -> Figure {
+        let shares = self.shares(one).into_iter().zip(self.shares(other)).map(|(one, other)| one / other);
+        Figure::new(format!("{what}, {} of {}", one.name(), other.name()), "", shares.collect(), target)
+    }
+
     fn baseline_around(&self, at: usize) -> Option<f64> {
         let is_baseline = |leg: &&(Load, f64)| leg.0 == Load::BASELINE;
         let before = self.legs[..at].iter().rev().find(is_baseline).map(|(_, rate)| *rate);

@@ -11,9 +11,20 @@ use crate::limits::{DELAY_MAX, HEADER_NAME_BYTES_MAX, HEADER_NAME_SHOWN_CHARS_MA
 use crate::message::{Delivery, Envelope, Headers, MessageId, OutboxMessage};
 use crate::receipts::{PendingReceipt, Ticket};
 use crate::topic::Topic;
+use crate::transport::header::FINGERPRINT;
 
-/// Header names with this prefix are the outbox's own.
+/// Header names with this prefix are the outbox's own. A message may bring its fingerprint, as one does that is enqueued again.
 const RESERVED_PREFIX: &str = "outbox-";
+
+/// What an outbox has set for the messages of its topics.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EncodeRules<'o> {
+    /// Sorted by name.
+    pub(crate) topics: &'o [Topic],
+    pub(crate) interceptors: &'o [Arc<dyn EnqueueInterceptor>],
+    /// Whether the fingerprint of the event's shape is sent.
+    pub(crate) has_fingerprints: bool,
+}
 
 /// A message ready to be written.
 #[derive(Debug)]
@@ -45,12 +56,9 @@ pub(crate) struct Encoded {
 }
 
 impl Encoded {
-    /// Encodes `event` for one of `topics`, which are sorted by name, shows it to the interceptors, and checks it.
-    pub(crate) fn new<M: OutboxMessage + ?Sized>(
-        topics: &[Topic],
-        interceptors: &[Arc<dyn EnqueueInterceptor>],
-        event: &M,
-    ) -> Result<Self, EnqueueError> {
+    /// Encodes `event`, shows it to the interceptors, and checks it.
+    pub(crate) fn new<M: OutboxMessage + ?Sized>(rules: &EncodeRules<'_>, event: &M) -> Result<Self, EnqueueError> {
+        let EncodeRules { topics, interceptors, has_fingerprints } = *rules;
         let name = event.topic();
         let topic = find(topics, &name)?;
         let kind = event.kind();
@@ -80,6 +88,10 @@ impl Encoded {
         };
         intercept(interceptors, &mut message)?;
         check_headers(&name, &headers)?;
+        // A dead letter that was edited brings its own.
+        if has_fingerprints && let Some(own) = event.fingerprint().filter(|_| headers.get(FINGERPRINT).is_none()) {
+            headers.push(FINGERPRINT, own);
+        }
         let headers_bytes: usize = headers.iter().map(|(name, value)| name.len() + value.len()).sum();
         let bytes = payload.as_ref().map_or(0, Vec::len) + key.as_deref().map_or(0, str::len) + headers_bytes;
         let bytes_max = topic.message_bytes_limit();
@@ -190,6 +202,8 @@ fn check_headers(topic: &str, headers: &Headers) -> Result<(), EnqueueError> {
     for (name, _) in headers.iter() {
         let problem = if name.is_empty() {
             HeaderProblem::NoName
+        } else if name == FINGERPRINT {
+            continue;
         } else if name.get(..RESERVED_PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(RESERVED_PREFIX)) {
             HeaderProblem::Reserved
         } else if name.len() > HEADER_NAME_BYTES_MAX {

@@ -91,6 +91,9 @@ events! {
     TOPIC_RESUMED = INFO "topic_resumed" [topic],
         "the topic is resumed",
         "Nothing.";
+    FINGERPRINT_UNKNOWN = WARN "fingerprint_unknown" [message_id, topic, kind, fingerprint],
+        "a row has a shape that this process does not know: another version of the application wrote it",
+        "Nothing while a new version is rolled out. Otherwise see that consumers know the shape: docs/schemas.md.";
     OUTCOME_UNEXPECTED = ERROR "outcome_unexpected" [row],
         "the transport reported an outcome twice, or for a row that was never sent: ignoring it",
         "Fix the transport, if it is yours. Otherwise report it.";

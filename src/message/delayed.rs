@@ -7,7 +7,11 @@ impl<M: OutboxMessage> OutboxMessage for Delayed<M> {
     const TOPIC: Option<&'static str> = M::TOPIC;
     const KIND: &'static str = M::KIND;
     const KINDS: &'static [&'static str] = M::KINDS;
+    const FINGERPRINTS: &'static [&'static str] = M::FINGERPRINTS;
 
+    fn fingerprint(&self) -> Option<&'static str> {
+        self.event.fingerprint()
+    }
     fn topic(&self) -> Cow<'_, str> {
         self.event.topic()
     }
@@ -25,6 +29,9 @@ impl<M: OutboxMessage> OutboxMessage for Delayed<M> {
     }
     fn payload_text(payload: &[u8]) -> Result<String, CodecError> {
         M::payload_text(payload)
+    }
+    fn check_codec() -> Result<(), CodecError> {
+        M::check_codec()
     }
     fn delivery(&self) -> Delivery {
         self.delivery

@@ -57,6 +57,16 @@ pub trait OutboxMessage {
     /// Every kind that a value of the type may have.
     const KINDS: &'static [&'static str] = &[Self::KIND];
 
+    /// The fingerprints of the shapes that a value may have: one for a struct, one for each variant of an enum. The
+    /// [derive](derive@crate::OutboxMessage) makes them; by default there are none.
+    const FINGERPRINTS: &'static [&'static str] = &[];
+
+    /// The fingerprint of this value's shape, one of [`FINGERPRINTS`](Self::FINGERPRINTS). It is sent if the outbox has
+    /// [`fingerprints`](crate::OutboxBuilder::fingerprints).
+    fn fingerprint(&self) -> Option<&'static str> {
+        None
+    }
+
     /// The topic this value goes to.
     fn topic(&self) -> Cow<'_, str> {
         Cow::Borrowed(Self::TOPIC.unwrap_or_default())
@@ -91,6 +101,15 @@ pub trait OutboxMessage {
     fn payload_text(payload: &[u8]) -> Result<String, CodecError> {
         let _ = payload;
         Err(CodecError::new("its type has no readable form: implement `OutboxMessage::payload_text`"))
+    }
+
+    /// Whether such events can be encoded: [`OutboxBuilder::build`](crate::OutboxBuilder::build) asks it for a registered type. The
+    /// codec answers it.
+    ///
+    /// # Errors
+    /// Returns what the codec lacks.
+    fn check_codec() -> Result<(), CodecError> {
+        Ok(())
     }
 
     /// When it is sent; right after COMMIT by default.
@@ -145,7 +164,11 @@ impl<M: OutboxMessage + ?Sized> OutboxMessage for &M {
     const TOPIC: Option<&'static str> = M::TOPIC;
     const KIND: &'static str = M::KIND;
     const KINDS: &'static [&'static str] = M::KINDS;
+    const FINGERPRINTS: &'static [&'static str] = M::FINGERPRINTS;
 
+    fn fingerprint(&self) -> Option<&'static str> {
+        (**self).fingerprint()
+    }
     fn topic(&self) -> Cow<'_, str> {
         (**self).topic()
     }
@@ -163,6 +186,9 @@ impl<M: OutboxMessage + ?Sized> OutboxMessage for &M {
     }
     fn payload_text(payload: &[u8]) -> Result<String, CodecError> {
         M::payload_text(payload)
+    }
+    fn check_codec() -> Result<(), CodecError> {
+        M::check_codec()
     }
     fn delivery(&self) -> Delivery {
         (**self).delivery()

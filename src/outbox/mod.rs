@@ -47,6 +47,7 @@ use crate::enqueue::EnqueueInterceptor;
 use crate::hook::{CommitHook, TestRecorder};
 use crate::naming::TableNames;
 use crate::relay::direct::queue::Link;
+use crate::relay::fingerprints::KnownShapes;
 use crate::retention::AuditPolicy;
 use crate::topic::Topic;
 
@@ -92,6 +93,8 @@ struct Inner {
     registered: Vec<RegisteredType>,
     audit: AuditPolicy,
     interceptors: Vec<Arc<dyn EnqueueInterceptor>>,
+    /// Whether the fingerprints of events are sent.
+    has_fingerprints: bool,
     link: Arc<Link>,
     unsent: UnsentCheck,
     /// Set once by an application's test.
@@ -105,7 +108,9 @@ struct RegisteredType {
     /// Where it is fixed.
     topic: Option<&'static str>,
     kinds: &'static [&'static str],
+    fingerprints: &'static [&'static str],
     payload_text: fn(&[u8]) -> Result<String, CodecError>,
+    check_codec: fn() -> Result<(), CodecError>,
 }
 
 impl Outbox {
@@ -155,6 +160,13 @@ impl Outbox {
         // A type that names the topic knows better than one that may go to any.
         let registered = self.inner.registered.iter().filter(of_kind).max_by_key(|of| of.topic.is_some())?;
         Some((registered.payload_text)(payload))
+    }
+
+    /// The shapes of the registered types.
+    fn known_shapes(&self) -> Vec<KnownShapes> {
+        let shapes =
+            |of: &RegisteredType| KnownShapes { topic: of.topic, kinds: of.kinds, fingerprints: of.fingerprints };
+        self.inner.registered.iter().map(shapes).collect()
     }
 
     pub(crate) fn audit_policy(&self) -> AuditPolicy {

@@ -29,6 +29,7 @@ impl Outbox {
     pub fn relay(&self) -> RelayBuilder {
         RelayBuilder::new(self.topics().to_vec(), self.tables().clone(), Arc::clone(self.link()))
             .keep_audit_days(self.audit_policy().days)
+            .know_shapes(self.known_shapes())
     }
 
     /// Waits until everything that was enqueued and committed so far has been sent and settled, at most `within`. For processes

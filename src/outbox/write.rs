@@ -7,7 +7,7 @@ use diesel::result::{Error, QueryResult};
 
 use super::Outbox;
 use crate::clock::{BootInstant, system_now};
-use crate::enqueue::encode::Encoded;
+use crate::enqueue::encode::{EncodeRules, Encoded};
 use crate::enqueue::{Dialect, EnqueueError, Inserted, Insertion, next_statement_rows};
 use crate::hook::{Conn, Depth, Pending, RecordedMessage, has_begun, is_deadlocked, statements};
 use crate::injected_bugs::{InjectedBug, is_injected};
@@ -34,7 +34,12 @@ impl Outbox {
     }
 
     pub(crate) fn encode_checked<M: OutboxMessage + ?Sized>(&self, event: &M) -> Result<Encoded, EnqueueError> {
-        Encoded::new(&self.inner.topics, &self.inner.interceptors, event)
+        let rules = EncodeRules {
+            topics: &self.inner.topics,
+            interceptors: &self.inner.interceptors,
+            has_fingerprints: self.inner.has_fingerprints,
+        };
+        Encoded::new(&rules, event)
     }
 
     pub(super) fn encode_all<M, I>(&self, events: I) -> QueryResult<Vec<Encoded>>

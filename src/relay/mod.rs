@@ -14,6 +14,7 @@ mod api;
 mod dead_letter_callbacks;
 pub(crate) mod direct;
 mod engine;
+pub(crate) mod fingerprints;
 mod health;
 mod lanes;
 mod ledger;

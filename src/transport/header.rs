@@ -23,6 +23,10 @@ pub const CREATED_AT: &str = "outbox-created-at";
 /// When a delayed message was due, in decimal milliseconds since 1970 UTC; absent on others.
 pub const DELIVER_AT: &str = "outbox-deliver-at";
 
+/// The fingerprint of the event's shape, as `OutboxMessage::FINGERPRINTS` has it. Absent unless the outbox has
+/// [`fingerprints`](crate::OutboxBuilder::fingerprints). It is stored with the row, among the message's own headers.
+pub const FINGERPRINT: &str = "outbox-fingerprint";
+
 /// Every header that a message carries, in order: the outbox's own, then the user's.
 ///
 /// ```

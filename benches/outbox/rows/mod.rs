@@ -4,6 +4,7 @@ pub(crate) mod blocked;
 pub(crate) mod business;
 pub(crate) mod by_hand;
 pub(crate) mod claim;
+pub(crate) mod cloud_events;
 pub(crate) mod cost;
 pub(crate) mod debezium;
 pub(crate) mod delayed;

@@ -3,6 +3,7 @@
 use syn::{DeriveInput, Expr, Generics, Ident, Lit, LitStr, Path, Type, parse_quote};
 
 use crate::attrs::{Errors, TypeAttrs};
+use crate::fingerprint;
 use crate::names::topic_problem;
 use crate::shape::{Field, Shape, check_header, checked_kind, name_as_kind};
 use crate::value::{Value, ValueUse};
@@ -18,6 +19,8 @@ pub(crate) struct Event {
     pub(crate) headers: Vec<(LitStr, Value)>,
     pub(crate) codec: Type,
     pub(crate) shape: Shape,
+    /// One for each variant.
+    pub(crate) fingerprints: Vec<String>,
 }
 
 pub(crate) enum Key {
@@ -49,7 +52,8 @@ impl Event {
         // A missing topic has already caused an error.
         let topic = topic.ok_or_else(|| syn::Error::new_spanned(&input.ident, NO_TOPIC))?;
         let (ident, generics) = (input.ident.clone(), input.generics.clone());
-        Ok(Self { ident, generics, krate, topic, kind, key, headers, codec, shape })
+        let fingerprints = fingerprint::of(input, &codec);
+        Ok(Self { ident, generics, krate, topic, kind, key, headers, codec, shape, fingerprints })
     }
 }
 

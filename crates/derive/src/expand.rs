@@ -30,7 +30,16 @@ fn expand(event: &Event) -> TokenStream {
         generics.make_where_clause().predicates.extend(bounds);
     }
     let (impl_generics, type_generics, where_clause) = generics.split_for_impl();
-    let items = [topic(event), kind(event), key(event), headers(event), payload(event), payload_text(event)];
+    let items = [
+        topic(event),
+        kind(event),
+        fingerprint(event),
+        key(event),
+        headers(event),
+        payload(event),
+        payload_text(event),
+        check_codec(event),
+    ];
     quote! {
         #[automatically_derived]
         impl #impl_generics #krate::OutboxMessage for #ident #type_generics #where_clause {
@@ -109,6 +118,30 @@ fn kind(event: &Event) -> TokenStream {
         const KINDS: &'static [&'static str] = &[#general #(#own),*];
         fn kind(&self) -> ::std::borrow::Cow<'_, str> {
             ::std::borrow::Cow::Borrowed(match self { #(#arms)* #rest })
+        }
+    }
+}
+
+/// A tombstone has none: it has no payload.
+fn fingerprint(event: &Event) -> TokenStream {
+    let variants = || event.shape.variants.iter().zip(&event.fingerprints).filter(|(variant, _)| !variant.tombstone);
+    let known: Vec<&String> = variants().map(|(_, fingerprint)| fingerprint).collect();
+    let [first, ..] = known.as_slice() else { return TokenStream::new() };
+    let some = |fingerprint| quote!(::core::option::Option::Some(#fingerprint));
+    let fingerprint = if event.shape.is_enum {
+        let arms = variants().map(|(variant, fingerprint)| {
+            let (ident, fingerprint) = (&variant.ident, some(fingerprint));
+            quote!(Self::#ident { .. } => #fingerprint,)
+        });
+        let rest = (known.len() < event.shape.variants.len()).then(|| quote!(_ => ::core::option::Option::None,));
+        quote!(match self { #(#arms)* #rest })
+    } else {
+        some(first)
+    };
+    quote! {
+        const FINGERPRINTS: &'static [&'static str] = &[#(#known),*];
+        fn fingerprint(&self) -> ::core::option::Option<&'static str> {
+            #fingerprint
         }
     }
 }
@@ -215,6 +248,19 @@ fn payload_text(event: &Event) -> TokenStream {
             payload: &[u8],
         ) -> ::core::result::Result<::std::string::String, #krate::CodecError> {
             <#codec as #krate::codec::Codec<Self>>::text(payload)
+        }
+    }
+}
+
+/// `None` for a tombstone, as in [`payload_text`].
+fn check_codec(event: &Event) -> TokenStream {
+    let Event { codec, krate, .. } = event;
+    if event.shape.is_tombstone() {
+        return TokenStream::new();
+    }
+    quote! {
+        fn check_codec() -> ::core::result::Result<(), #krate::CodecError> {
+            <#codec as #krate::codec::Codec<Self>>::check()
         }
     }
 }

@@ -4,6 +4,7 @@
 mod attrs;
 mod event;
 mod expand;
+mod fingerprint;
 mod names;
 mod places;
 mod shape;
@@ -123,6 +124,12 @@ use syn::{DeriveInput, parse_macro_input};
 /// assert_eq!(erased.key().as_deref(), Some("7"));
 /// assert_eq!(erased.payload().unwrap(), None);
 /// ```
+///
+/// # Fingerprints
+///
+/// `OutboxMessage::FINGERPRINTS` has one for the type, or for each variant: a hash of the codec's name, the names and types of the
+/// fields as they are written, the variants' names, and the attributes of serde, prost and avro that change the payload. It does
+/// not change with the type's name, its kinds, its topic, or fields that serde skips. Types of fields are not looked into.
 ///
 /// # Generics
 ///

@@ -341,3 +341,31 @@ fn fields_and_values_may_come_from_a_macro() {
     assert_eq!(Ticked::TOPIC, Some("ticks"));
     assert_eq!(Ticked { at: Some(3) }.key().as_deref(), Some("3"));
 }
+
+#[test]
+fn each_payload_has_a_fingerprint_and_a_tombstone_none() {
+    #[derive(Serialize, OutboxMessage)]
+    #[outbox(topic = "customers")]
+    enum Change {
+        Changed {
+            id: i64,
+        },
+        #[outbox(tombstone)]
+        Erased {
+            id: i64,
+        },
+    }
+    #[derive(OutboxMessage)]
+    #[outbox(topic = "customers", tombstone)]
+    struct Erased;
+
+    let [placed] = OrderPlaced::FINGERPRINTS else { panic!("a struct has one shape") };
+    let order = OrderPlaced { order_id: 42, total_cents: 1999 };
+    assert_eq!((placed.len(), order.fingerprint()), (16, Some(*placed)));
+    assert_eq!((&order).fingerprint(), Some(*placed));
+    assert_eq!(order.delay(std::time::Duration::from_secs(1)).fingerprint(), Some(*placed));
+    let [changed] = Change::FINGERPRINTS else { panic!("one variant has a payload") };
+    assert_eq!(Change::Changed { id: 7 }.fingerprint(), Some(*changed));
+    assert_eq!(Change::Erased { id: 7 }.fingerprint(), None);
+    assert_eq!((Erased::FINGERPRINTS, Erased.fingerprint()), (&[][..], None));
+}

@@ -2,5 +2,6 @@
 
 mod behaviour;
 mod expansion;
+mod fingerprint;
 mod names;
 mod ui;

@@ -27,6 +27,7 @@ use crate::relay::engine::rows::Ledger;
 use crate::relay::engine::stop::Stop;
 use crate::relay::engine::supervised::{Supervision, supervised};
 use crate::relay::engine::wakeups::Wakeups;
+use crate::relay::fingerprints::{Fingerprints, KnownShapes};
 use crate::relay::health::breaker::Breaker;
 use crate::relay::health::counters::BacklogGauges;
 use crate::relay::health::database::StoreHealth;
@@ -65,6 +66,7 @@ pub struct RelayBuilder {
     relay_count: usize,
     /// For how many days the audit is kept.
     audit_days: Option<u32>,
+    known_shapes: Vec<KnownShapes>,
 }
 
 impl RelayBuilder {
@@ -81,6 +83,7 @@ impl RelayBuilder {
             gauges: Gauges::default(),
             relay_count: 1,
             audit_days: None,
+            known_shapes: Vec::new(),
         }
     }
 
@@ -121,6 +124,12 @@ impl RelayBuilder {
     /// For how many days the audit is kept; `None`: for ever.
     pub(crate) fn keep_audit_days(mut self, days: Option<u32>) -> Self {
         self.audit_days = days;
+        self
+    }
+
+    /// The shapes of messages that this process knows.
+    pub(crate) fn know_shapes(mut self, shapes: Vec<KnownShapes>) -> Self {
+        self.known_shapes = shapes;
         self
     }
 
@@ -194,10 +203,10 @@ impl RelayBuilder {
 
     /// The state that the tasks share.
     fn engines(self, store: Arc<dyn Store>, store_health: StoreHealth, routes: &[Route]) -> Engines {
-        let Self { clock, limits, gauges, tables, callbacks, relay_count, audit_days, link, .. } = self;
+        let Self { clock, limits, gauges, tables, callbacks, relay_count, audit_days, link, known_shapes, .. } = self;
         let (stop, wakeups) = (Arc::new(Stop::default()), Arc::new(Wakeups::default()));
         let (node, database_clock) = (NodeId::new(), Arc::new(DatabaseClock::default()));
-        let waiters = Arc::clone(link.waiters());
+        let (waiters, fingerprints) = (Arc::clone(link.waiters()), Arc::new(Fingerprints::new(known_shapes)));
         let dead_letter_callbacks =
             Arc::new(DeadLetterCallbacks::new(callbacks, Arc::clone(&clock), Arc::clone(&waiters)));
         let wanted = |route: &Route| (route.transport.in_flight_max() / relay_count).max(1);
@@ -224,6 +233,7 @@ impl RelayBuilder {
                 wakeups: Arc::clone(&wakeups),
                 dead_letter_callbacks: Arc::clone(&dead_letter_callbacks),
                 waiters: Arc::clone(&waiters),
+                fingerprints: Arc::clone(&fingerprints),
                 clock: Arc::clone(&clock),
                 database_clock: Arc::clone(&database_clock),
                 limits,

@@ -26,6 +26,7 @@ use self::stop::Stop;
 use self::wakeups::Wakeups;
 use super::dead_letter_callbacks::DeadLetterCallbacks;
 use super::direct::queue::Queue;
+use super::fingerprints::Fingerprints;
 use super::health::breaker::Breaker;
 use super::health::database_clock::DatabaseClock;
 use super::lanes::ordered_topics::Lanes;
@@ -67,6 +68,7 @@ pub(crate) struct Engine {
     pub(crate) wakeups: Arc<Wakeups>,
     pub(crate) dead_letter_callbacks: Arc<DeadLetterCallbacks>,
     pub(crate) waiters: Arc<Waiters>,
+    pub(crate) fingerprints: Arc<Fingerprints>,
     pub(crate) one_by_one: OneByOne,
     pub(crate) failure_log: FailureLog,
     pub(crate) oldest_in_flight: Gauge,

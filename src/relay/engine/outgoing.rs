@@ -112,6 +112,7 @@ impl<'a> Outgoing<'a> {
         if let Some(claim_outcomes) = claim_outcomes {
             claim_outcomes.expect();
         }
+        engine.fingerprints.check(&row.envelope);
         if is_resend {
             topic.counters.resent.increment(1);
         }

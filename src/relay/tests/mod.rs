@@ -9,6 +9,7 @@ mod delayed;
 mod direct;
 mod failures;
 mod fenced;
+mod fingerprints;
 mod full_scan;
 mod handles;
 mod history;

@@ -19,6 +19,7 @@ pub(super) const ENGINE: &[&str] = &[
     "relay::topics::back_off",
     "relay::topics::claim_cursor",
     "relay::path",
+    "relay::fingerprints",
     "relay::health::gauges",
     "relay::health::timings",
     "relay::health::counters",

@@ -10,6 +10,7 @@ use super::{Source, used_paths};
 const CRATES: &[&str] = &[
     "crates/derive/src",
     "crates/diesel-outbox-cli/src",
+    "crates/diesel-outbox-codecs/src",
     "crates/diesel-outbox-otel/src",
     "crates/diesel-outbox-verify/src",
     "crates/diesel-outbox-web/src",

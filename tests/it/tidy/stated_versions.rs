@@ -5,6 +5,7 @@ use super::Source;
 const OWN_CRATES: &[&str] = &[
     "diesel-outbox",
     "diesel-outbox-cli",
+    "diesel-outbox-codecs",
     "diesel-outbox-derive",
     "diesel-outbox-otel",
     "diesel-outbox-verify",

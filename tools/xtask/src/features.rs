@@ -27,6 +27,9 @@ const CHOICES: &[&str] = &[
 /// The same for the command line, which needs a database: each alone, then with a broker or the dashboard.
 const CLI_CHOICES: &[&str] = &["postgres", "mysql", "sqlite", "sqlite,kafka", "sqlite,rocketmq", "sqlite,web"];
 
+/// The features of `diesel-outbox-codecs`: none, and each alone.
+const CODECS_CHOICES: &[&str] = &["", "avro", "cloudevents", "protobuf"];
+
 /// The features of `diesel-outbox-otel`: none, and each alone.
 const OTEL_CHOICES: &[&str] = &["", "http", "rdkafka", "tracing"];
 
@@ -36,6 +39,7 @@ const VERIFY_CHOICES: &[&str] = &["", "kafka", "rocketmq"];
 /// Each package with its sets. The dashboard has no features: it is built with the library as it needs it.
 pub(crate) const PACKAGES: &[(&str, &[&str])] = &[
     ("diesel-outbox", CHOICES),
+    ("diesel-outbox-codecs", CODECS_CHOICES),
     ("diesel-outbox-otel", OTEL_CHOICES),
     ("diesel-outbox-verify", VERIFY_CHOICES),
     ("diesel-outbox-web", &[""]),
@@ -75,6 +79,7 @@ mod tests {
     fn every_public_feature_is_in_a_choice() {
         for (manifest, choices) in [
             ("Cargo.toml", CHOICES),
+            ("crates/diesel-outbox-codecs/Cargo.toml", CODECS_CHOICES),
             ("crates/diesel-outbox-otel/Cargo.toml", OTEL_CHOICES),
             ("crates/diesel-outbox-verify/Cargo.toml", VERIFY_CHOICES),
         ] {

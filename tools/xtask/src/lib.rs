@@ -1,6 +1,6 @@
 //! Real servers for the tests, the functions by which tests get one, and the results of the benches.
 //!
-//! - [`servers`]: PostgreSQL, MariaDB, Kafka, RocketMQ, Debezium and Prometheus on free loopback ports with throw-away data. The owner can kill
+//! - [`servers`]: PostgreSQL, MariaDB, Kafka, RocketMQ, Debezium, Prometheus and a schema registry on free loopback ports with throw-away data. The owner can kill
 //!   one (`kill -9`) and start it again with the same data on the same port; dropping it ends it.
 //! - [`test_servers`]: the shared instances that `cargo xtask test` started, or a skip that is recorded by name and reason.
 //! - [`cache`]: files that a machine fetches once.

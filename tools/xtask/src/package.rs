@@ -7,9 +7,10 @@ use std::process::{Command, Stdio};
 use crate::commands::cargo;
 
 /// What is published.
-pub(crate) const PACKAGES: [&str; 6] = [
+pub(crate) const PACKAGES: [&str; 7] = [
     "diesel-outbox",
     "diesel-outbox-cli",
+    "diesel-outbox-codecs",
     "diesel-outbox-derive",
     "diesel-outbox-otel",
     "diesel-outbox-verify",
@@ -132,7 +133,8 @@ mod tests {
     #[test]
     fn the_small_crates_are_packed_without_their_tests() {
         for (package, packed) in [
-            ("diesel-outbox-derive", &["", "src"][..]),
+            ("diesel-outbox-codecs", &["", "src"][..]),
+            ("diesel-outbox-derive", &["", "src"]),
             ("diesel-outbox-otel", &["", "examples", "src"]),
             ("diesel-outbox-verify", &["", "src"]),
         ] {

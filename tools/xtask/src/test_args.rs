@@ -168,6 +168,7 @@ impl Only {
             Self::Unit | Self::Model | Self::Faults | Self::Typos | Self::Lint | Self::Features => &[],
             Self::Deny | Self::Package | Self::Docs | Self::Examples | Self::Ops => &[],
             Self::Server(ServerKind::Prometheus) => &["prometheus"],
+            Self::Server(ServerKind::SchemaRegistry) => &["schema_registry"],
         }
     }
 }

@@ -13,6 +13,16 @@ impl ::diesel_outbox::OutboxMessage for Audited {
             },
         )
     }
+    const FINGERPRINTS: &'static [&'static str] = &[
+        "90d3b9a721934e5a",
+        "0dd44585f157e91d",
+    ];
+    fn fingerprint(&self) -> ::core::option::Option<&'static str> {
+        match self {
+            Self::Login { .. } => ::core::option::Option::Some("90d3b9a721934e5a"),
+            Self::Reset { .. } => ::core::option::Option::Some("0dd44585f157e91d"),
+        }
+    }
     fn key(&self) -> ::core::option::Option<::std::borrow::Cow<'_, str>> {
         match self {
             Self::Login { 0: field_0, .. } => {
@@ -61,5 +71,8 @@ impl ::diesel_outbox::OutboxMessage for Audited {
         <::diesel_outbox::codec::Json as ::diesel_outbox::codec::Codec<
             Self,
         >>::text(payload)
+    }
+    fn check_codec() -> ::core::result::Result<(), ::diesel_outbox::CodecError> {
+        <::diesel_outbox::codec::Json as ::diesel_outbox::codec::Codec<Self>>::check()
     }
 }

@@ -13,6 +13,13 @@ impl ::diesel_outbox::OutboxMessage for CustomerChange {
             },
         )
     }
+    const FINGERPRINTS: &'static [&'static str] = &["a1758a11fe95a420"];
+    fn fingerprint(&self) -> ::core::option::Option<&'static str> {
+        match self {
+            Self::Changed { .. } => ::core::option::Option::Some("a1758a11fe95a420"),
+            _ => ::core::option::Option::None,
+        }
+    }
     fn key(&self) -> ::core::option::Option<::std::borrow::Cow<'_, str>> {
         match self {
             Self::Changed { id: field_0, .. } => {
@@ -57,5 +64,8 @@ impl ::diesel_outbox::OutboxMessage for CustomerChange {
         <::diesel_outbox::codec::Json as ::diesel_outbox::codec::Codec<
             Self,
         >>::text(payload)
+    }
+    fn check_codec() -> ::core::result::Result<(), ::diesel_outbox::CodecError> {
+        <::diesel_outbox::codec::Json as ::diesel_outbox::codec::Codec<Self>>::check()
     }
 }

@@ -5,6 +5,10 @@ impl renamed::outbox::OutboxMessage for Moved {
         ::std::borrow::Cow::Owned(::std::string::ToString::to_string(&self.region.topic))
     }
     const KIND: &'static str = kinds::MOVED;
+    const FINGERPRINTS: &'static [&'static str] = &["d653999da17be590"];
+    fn fingerprint(&self) -> ::core::option::Option<&'static str> {
+        ::core::option::Option::Some("d653999da17be590")
+    }
     fn key(&self) -> ::core::option::Option<::std::borrow::Cow<'_, str>> {
         ::core::option::Option::Some(
             ::std::borrow::Cow::Owned(
@@ -53,5 +57,8 @@ impl renamed::outbox::OutboxMessage for Moved {
         payload: &[u8],
     ) -> ::core::result::Result<::std::string::String, renamed::outbox::CodecError> {
         <Raw as renamed::outbox::codec::Codec<Self>>::text(payload)
+    }
+    fn check_codec() -> ::core::result::Result<(), renamed::outbox::CodecError> {
+        <Raw as renamed::outbox::codec::Codec<Self>>::check()
     }
 }

@@ -10,6 +10,10 @@ where
         "changes",
     );
     const KIND: &'static str = "changed";
+    const FINGERPRINTS: &'static [&'static str] = &["5c101dabae8eacdc"];
+    fn fingerprint(&self) -> ::core::option::Option<&'static str> {
+        ::core::option::Option::Some("5c101dabae8eacdc")
+    }
     fn key(&self) -> ::core::option::Option<::std::borrow::Cow<'_, str>> {
         ::core::option::Option::Some(
             ::std::borrow::Cow::Owned(::std::string::ToString::to_string(&self.id)),
@@ -46,5 +50,8 @@ where
         <::diesel_outbox::codec::Json as ::diesel_outbox::codec::Codec<
             Self,
         >>::text(payload)
+    }
+    fn check_codec() -> ::core::result::Result<(), ::diesel_outbox::CodecError> {
+        <::diesel_outbox::codec::Json as ::diesel_outbox::codec::Codec<Self>>::check()
     }
 }

@@ -4,6 +4,10 @@ impl ::diesel_outbox::OutboxMessage for OrderPlaced {
         "orders",
     );
     const KIND: &'static str = "order.placed";
+    const FINGERPRINTS: &'static [&'static str] = &["dcc6891457be53bf"];
+    fn fingerprint(&self) -> ::core::option::Option<&'static str> {
+        ::core::option::Option::Some("dcc6891457be53bf")
+    }
     fn key(&self) -> ::core::option::Option<::std::borrow::Cow<'_, str>> {
         ::core::option::Option::Some(
             ::std::borrow::Cow::Owned(::std::string::ToString::to_string(&self.order_id)),
@@ -28,5 +32,8 @@ impl ::diesel_outbox::OutboxMessage for OrderPlaced {
         <::diesel_outbox::codec::Json as ::diesel_outbox::codec::Codec<
             Self,
         >>::text(payload)
+    }
+    fn check_codec() -> ::core::result::Result<(), ::diesel_outbox::CodecError> {
+        <::diesel_outbox::codec::Json as ::diesel_outbox::codec::Codec<Self>>::check()
     }
 }

@@ -17,6 +17,8 @@ pub(crate) enum Row {
     History,
     /// The same with traces: without a provider, and with spans that are dropped
     Traces,
+    /// The same with messages that go to Kafka as CloudEvents, against plain ones
+    CloudEvents,
     /// The same with a hand-written message table, and with a hundred messages in each transaction
     ByHand,
     /// The same with 1 ms more of round trip to the database

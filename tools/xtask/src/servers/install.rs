@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 
 use super::process::run;
 use crate::cache;
@@ -17,6 +17,9 @@ pub const ROCKETMQ_VERSION: &str = "5.3.3";
 
 /// The release of Debezium that the benches compare with; passed to `debezium/pom.xml`.
 pub const DEBEZIUM_VERSION: &str = "3.6.1.Final";
+
+/// The release of Apicurio Registry that the tests run against; passed to `apicurio/pom.xml`. Later ones need Java 21.
+pub const APICURIO_VERSION: &str = "3.0.9";
 
 /// The variable with the folder of PostgreSQL's programs, if a run uses another major than the installed one.
 pub const POSTGRES_BINARIES: &str = "OUTBOX_TEST_POSTGRES_BINARIES";
@@ -36,6 +39,8 @@ pub enum ServerKind {
     Chromium,
     /// Prometheus and promtool, for the alert rules. No test shares one.
     Prometheus,
+    /// Apicurio, a schema registry, its Java and its Maven. No test shares one.
+    SchemaRegistry,
 }
 
 impl ServerKind {
@@ -50,6 +55,7 @@ impl ServerKind {
             Self::Kafka => "kafka",
             Self::Rocketmq => "rocketmq",
             Self::Prometheus => "prometheus",
+            Self::SchemaRegistry => "schema_registry",
             Self::Chromium => "chromium",
         }
     }
@@ -62,6 +68,7 @@ impl ServerKind {
             Self::Kafka => "OUTBOX_TEST_KAFKA",
             Self::Rocketmq => "OUTBOX_TEST_ROCKETMQ",
             Self::Prometheus => "OUTBOX_TEST_PROMETHEUS",
+            Self::SchemaRegistry => "OUTBOX_TEST_SCHEMA_REGISTRY",
             Self::Chromium => "OUTBOX_TEST_CHROMIUM",
         }
     }
@@ -72,7 +79,7 @@ impl ServerKind {
             Self::Postgres => &["postgresql", "pgbouncer"],
             Self::Mariadb => &["mariadb-server"],
             Self::Kafka => &["default-jdk-headless", "maven", "openssl"],
-            Self::Rocketmq => &["default-jdk-headless", "maven"],
+            Self::Rocketmq | Self::SchemaRegistry => &["default-jdk-headless", "maven"],
             Self::Prometheus => &["prometheus"],
             Self::Chromium => &["chromium", "chromium-driver"],
         }
@@ -90,6 +97,7 @@ impl ServerKind {
             Self::Kafka => kafka_tools().map(drop),
             Self::Rocketmq => rocketmq_tools().map(drop),
             Self::Prometheus => prometheus().and_then(|_| promtool()).map(drop),
+            Self::SchemaRegistry => java(self).map(drop),
             Self::Chromium => chromedriver().map(drop),
         }
     }
@@ -182,7 +190,11 @@ pub(super) fn rocketmq_tools() -> Result<PathBuf, Unavailable> {
 
 /// The path of `java`, from a JDK that can also compile.
 pub(super) fn java(kind: ServerKind) -> Result<PathBuf, Unavailable> {
-    let jars = if kind == ServerKind::Rocketmq { &ROCKETMQ_JARS } else { &KAFKA_JARS };
+    let jars = match kind {
+        ServerKind::Rocketmq => &ROCKETMQ_JARS,
+        ServerKind::SchemaRegistry => &APICURIO,
+        _ => &KAFKA_JARS,
+    };
     java_tools(kind, "javac", jars)
 }
 
@@ -237,6 +249,20 @@ pub(super) fn debezium_jars() -> Result<PathBuf, Unavailable> {
     DEBEZIUM_JARS.get(ServerKind::Kafka)
 }
 
+/// Apicurio's program; the first call on a machine fetches its archive through Maven.
+pub(super) fn apicurio() -> Result<PathBuf, Unavailable> {
+    java(ServerKind::SchemaRegistry)?;
+    let folder = APICURIO.get_with(ServerKind::SchemaRegistry, |folder| {
+        APICURIO.fetch(folder)?;
+        let archive = folder.join(format!("apicurio-registry-app-{APICURIO_VERSION}-all.tar.gz"));
+        run(Command::new("tar").arg("-xzf").arg(&archive).arg("-C").arg(folder))?;
+        std::fs::remove_file(&archive).with_context(|| format!("remove {}", archive.display()))
+    })?;
+    Ok(folder.join(format!("apicurio-registry-app-{APICURIO_VERSION}-runner.jar")))
+}
+
+const APICURIO: Jars =
+    Jars { pom: concat!(env!("CARGO_MANIFEST_DIR"), "/apicurio/pom.xml"), name: "apicurio", version: APICURIO_VERSION };
 const KAFKA_JARS: Jars =
     Jars { pom: concat!(env!("CARGO_MANIFEST_DIR"), "/kafka/pom.xml"), name: "kafka", version: KAFKA_VERSION };
 const KAFKA_TOOLS_JARS: Jars = Jars {
@@ -262,7 +288,11 @@ impl Jars {
     }
 
     fn get(&self, kind: ServerKind) -> Result<PathBuf, Unavailable> {
-        let fetched = cache::get(&self.name(), |folder| self.fetch(folder));
+        self.get_with(kind, |folder| self.fetch(folder))
+    }
+
+    fn get_with(&self, kind: ServerKind, fetch: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf, Unavailable> {
+        let fetched = cache::get(&self.name(), fetch);
         fetched.map_err(|error| Unavailable { kind, reason: format!("{error:#}") })
     }
 

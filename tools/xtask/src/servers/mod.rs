@@ -34,6 +34,7 @@ mod process;
 pub mod prometheus;
 pub mod rocketmq;
 mod rocketmq_wire;
+pub mod schema_registry;
 mod server_clock;
 
 pub use chromium::Chromium;
@@ -45,4 +46,5 @@ pub use pgbouncer::Pgbouncer;
 pub use postgres::Postgres;
 pub use prometheus::Prometheus;
 pub use rocketmq::Rocketmq;
+pub use schema_registry::SchemaRegistry;
 pub use server_clock::ServerClock;
