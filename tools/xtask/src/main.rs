@@ -15,6 +15,7 @@ mod faults;
 mod features;
 mod libtest;
 mod minimal_versions;
+mod order_chain;
 mod package;
 mod postgres_majors;
 mod release;
@@ -59,6 +60,8 @@ enum Task {
     Faults(xtask::FaultArgs),
     /// Inject faults into a real relay, see each alert fire, heal it with the commands of its runbook, see it clear
     Drill(xtask::DrillArgs),
+    /// Run the order chain on real servers: customers, faults by a seed, and a comparison of every place in the end
+    OrderChain(order_chain::OrderChain),
     /// Check the formatting and the house rules: layers, sizes, dead files, stated versions
     Tidy,
     /// Build the documentation, with warnings denied, and run its examples
@@ -93,6 +96,7 @@ fn task() -> Result<ExitCode> {
         Task::Bench(bench) => return bench::bench(&bench, &stop),
         Task::Faults(faults) => return faults::faults(&faults, &stop),
         Task::Drill(args) => return drill::drill(&args, &stop),
+        Task::OrderChain(args) => return order_chain::order_chain(&args, &stop),
         Task::Tidy => steps::test(&TestArgs::one(Only::Tidy), &stop)?,
         Task::Docs => steps::test(&TestArgs::one(Only::Docs), &stop)?,
         Task::MinimalVersions => minimal_versions::check(&stop)?,

@@ -25,7 +25,8 @@ pub(crate) fn test(args: &TestArgs, stop: &Stop) -> Result<Report> {
     let of_checkers = if needs_pip { checkers::packages() } else { &[] };
     let of_promtool = if args.wants(Only::Ops) { ServerKind::Prometheus.packages() } else { &[] };
     let shells = if args.integration().is_some() && !args.quick { apt::SHELLS } else { &[] };
-    install(&servers, &[of_checkers, of_promtool, shells].concat(), stop)?;
+    let of_redis = if shells.is_empty() { &[] } else { ServerKind::Redis.packages() };
+    install(&servers, &[of_checkers, of_promtool, of_redis, shells].concat(), stop)?;
     let shared = SharedServers::start(&servers)?;
     let mut steps = Steps::new(&shared, stop);
     steps.checks(args)?;
@@ -116,6 +117,12 @@ impl<'a> Steps<'a> {
             self.run_beside(jobs, |steps| {
                 if let Some(filter) = integration {
                     steps.integration("it", &filter)?;
+                }
+                if args.is_all() {
+                    steps.tests(
+                        "order chain",
+                        cargo_test(&["--test", "order_chain", "--test", "order_chain_servers"], &[]),
+                    )?;
                 }
                 if args.wants(Only::BROWSER) {
                     steps.tests("dashboard in chromium", cargo_test(&["--test", "browser"], &[]))?;

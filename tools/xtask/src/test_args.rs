@@ -47,7 +47,8 @@ impl TestArgs {
         Only::all().filter(|(_, step)| is_left_out(step)).map(|(name, _)| name).collect()
     }
 
-    fn is_all(&self) -> bool {
+    /// Whether nothing was chosen.
+    pub(crate) fn is_all(&self) -> bool {
         self.only().is_empty() && self.filter.is_empty()
     }
 
@@ -169,6 +170,7 @@ impl Only {
             Self::Deny | Self::Package | Self::Docs | Self::Examples | Self::Ops => &[],
             Self::Server(ServerKind::Prometheus) => &["prometheus"],
             Self::Server(ServerKind::SchemaRegistry) => &["schema_registry"],
+            Self::Server(ServerKind::Redis) => &["redis"],
         }
     }
 }

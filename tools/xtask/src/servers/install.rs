@@ -41,6 +41,8 @@ pub enum ServerKind {
     Prometheus,
     /// Apicurio, a schema registry, its Java and its Maven. No test shares one.
     SchemaRegistry,
+    /// Redis, for the order chain. Each test starts its own.
+    Redis,
 }
 
 impl ServerKind {
@@ -56,6 +58,7 @@ impl ServerKind {
             Self::Rocketmq => "rocketmq",
             Self::Prometheus => "prometheus",
             Self::SchemaRegistry => "schema_registry",
+            Self::Redis => "redis",
             Self::Chromium => "chromium",
         }
     }
@@ -69,6 +72,7 @@ impl ServerKind {
             Self::Rocketmq => "OUTBOX_TEST_ROCKETMQ",
             Self::Prometheus => "OUTBOX_TEST_PROMETHEUS",
             Self::SchemaRegistry => "OUTBOX_TEST_SCHEMA_REGISTRY",
+            Self::Redis => "OUTBOX_TEST_REDIS",
             Self::Chromium => "OUTBOX_TEST_CHROMIUM",
         }
     }
@@ -81,6 +85,7 @@ impl ServerKind {
             Self::Kafka => &["default-jdk-headless", "maven", "openssl"],
             Self::Rocketmq | Self::SchemaRegistry => &["default-jdk-headless", "maven"],
             Self::Prometheus => &["prometheus"],
+            Self::Redis => &["redis-server"],
             Self::Chromium => &["chromium", "chromium-driver"],
         }
     }
@@ -98,6 +103,7 @@ impl ServerKind {
             Self::Rocketmq => rocketmq_tools().map(drop),
             Self::Prometheus => prometheus().and_then(|_| promtool()).map(drop),
             Self::SchemaRegistry => java(self).map(drop),
+            Self::Redis => redis_server().map(drop),
             Self::Chromium => chromedriver().map(drop),
         }
     }
@@ -201,6 +207,11 @@ pub(super) fn java(kind: ServerKind) -> Result<PathBuf, Unavailable> {
 /// The path of `prometheus`.
 pub(super) fn prometheus() -> Result<PathBuf, Unavailable> {
     find("prometheus").ok_or_else(|| Unavailable::missing(ServerKind::Prometheus, "Prometheus"))
+}
+
+/// The path of `redis-server`.
+pub(super) fn redis_server() -> Result<PathBuf, Unavailable> {
+    find("redis-server").ok_or_else(|| Unavailable::missing(ServerKind::Redis, "Redis server"))
 }
 
 /// The path of `promtool`.

@@ -1,0 +1,58 @@
+//! The order chain, whole, in one process: deduct stock, create the order, tell everybody, close what is not paid, reconcile. Customers
+//! order, requests die at every step, the cache is flushed, the broker goes away; in the end every place agrees. Needs no server, and takes
+//! about a minute.
+//!
+//! ```sh
+//! cargo run --example order_chain
+//! ```
+//!
+//! It ends with a report, and with exit code 1 unless stock, orders, coupons and points are equal. With `--seconds 20` and `--seed 7` it runs
+//! for that long with other faults; with `--as-taught` it runs the common recipe in such faults, and shows what is wrong afterwards.
+//! [README.md](README.md) walks through the code, which is in `src/`. `cargo xtask order-chain` runs it with PostgreSQL, MariaDB, Redis and
+//! Kafka.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use order_chain::Failure;
+use order_chain::embedded::{Settings, run};
+use order_chain::taught;
+use tracing_subscriber::EnvFilter;
+
+/// Runs the chain as it is taught instead.
+const AS_TAUGHT: &str = "--as-taught";
+
+#[tokio::main]
+async fn main() -> Result<ExitCode, Failure> {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("error"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let mut arguments: Vec<String> = std::env::args().skip(1).collect();
+    let is_taught = arguments.iter().any(|argument| argument == AS_TAUGHT);
+    arguments.retain(|argument| argument != AS_TAUGHT);
+    let settings = settings(arguments.into_iter())?;
+    if is_taught {
+        // It is never right; this shows what is wrong.
+        taught::run(&settings).await?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let is_right = run(&settings).await?;
+    Ok(if is_right { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn settings(mut arguments: impl Iterator<Item = String>) -> Result<Settings, Failure> {
+    let mut settings = Settings::default();
+    while let Some(name) = arguments.next() {
+        let value = arguments.next().ok_or_else(|| format!("{name} needs a value"))?;
+        match name.as_str() {
+            "--seconds" => settings.load = Duration::from_secs(value.parse()?),
+            "--seed" => settings.seed = value.parse()?,
+            "--customers" => settings.customers = value.parse()?,
+            _ => {
+                return Err(
+                    format!("{name} is unknown: there are --seconds, --seed, --customers and --as-taught").into()
+                );
+            }
+        }
+    }
+    Ok(settings)
+}

@@ -1,0 +1,125 @@
+//! Faults, one after the other, by a seed.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+use tokio::time::sleep;
+
+use super::world::{Consumer, World};
+use crate::Failure;
+use crate::page::Board;
+use crate::report::Settled;
+
+/// How long after a fault everything that happened before its end must have arrived.
+const CONVERGE_MAX: Duration = Duration::from_secs(60);
+/// Between two looks.
+const POLL: Duration = Duration::from_millis(250);
+
+/// What goes wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Fault {
+    /// The cache loses everything.
+    Flush,
+    /// The cache does not answer.
+    CacheAway,
+    /// A consumer dies, and another one begins.
+    ConsumerKilled(Consumer),
+    /// The relay dies, and another one begins.
+    RelayKilled,
+    /// The broker is away.
+    BrokerAway,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flush => f.write_str("the cache was flushed"),
+            Self::CacheAway => f.write_str("the cache was away"),
+            Self::ConsumerKilled(consumer) => write!(f, "the consumer {consumer:?} was killed"),
+            Self::RelayKilled => f.write_str("the relay was killed"),
+            Self::BrokerAway => f.write_str("the broker was away"),
+        }
+    }
+}
+
+/// What came of the faults.
+#[derive(Debug, Default)]
+pub(super) struct Faults {
+    pub(super) settled: Settled,
+}
+
+impl Faults {
+    /// Faults until the time is over.
+    pub(super) async fn run(
+        &mut self,
+        world: &mut World,
+        board: &Board,
+        seed: u64,
+        until: Instant,
+    ) -> Result<(), Failure> {
+        let mut rng = Rng::with_seed(seed);
+        let mut faults = deck();
+        rng.shuffle(&mut faults);
+        for fault in faults.iter().cycle() {
+            if Instant::now() >= until {
+                break;
+            }
+            board.fault(fault.to_string());
+            cause(world, *fault).await?;
+            let took = converge(world).await?;
+            println!("{fault}; settled after {:.1} s", took.as_secs_f64());
+            let (count, longest) = self.settled.entry(fault.to_string()).or_default();
+            *count += 1;
+            *longest = took.max(*longest);
+        }
+        Ok(())
+    }
+}
+
+/// Each fault, the cheap ones more often.
+fn deck() -> Vec<Fault> {
+    let often = [Fault::Flush, Fault::CacheAway, Fault::RelayKilled, Fault::BrokerAway];
+    often.into_iter().chain([Fault::Flush]).chain(Consumer::ALL.map(Fault::ConsumerKilled)).collect()
+}
+
+async fn cause(world: &mut World, fault: Fault) -> Result<(), Failure> {
+    match fault {
+        Fault::Flush => world.cache.flush(),
+        Fault::CacheAway => {
+            world.cache.set_away(true);
+            sleep(Duration::from_millis(700)).await;
+            world.cache.set_away(false);
+        }
+        Fault::ConsumerKilled(consumer) => {
+            world.kill_consumer(consumer);
+            world.start_consumer(consumer)?;
+        }
+        Fault::RelayKilled => {
+            world.kill_relay();
+            world.start_relay().await?;
+        }
+        Fault::BrokerAway => {
+            world.kafka.broker_down(1)?;
+            sleep(Duration::from_secs(1)).await;
+            world.kafka.broker_up(1)?;
+        }
+    }
+    Ok(())
+}
+
+/// Waits until every service knows what had happened when this was called.
+async fn converge(world: &World) -> Result<Duration, Failure> {
+    let began = Instant::now();
+    let newest = world.orders.all().await?.iter().map(|row| row.changed_at_ms).max().unwrap_or_default();
+    loop {
+        let oldest = world.reconciler.check().await?.oldest_change_ms();
+        if oldest.is_none_or(|oldest| oldest > newest) {
+            return Ok(began.elapsed());
+        }
+        if began.elapsed() > CONVERGE_MAX {
+            return Err(format!("what happened before a fault is not settled {CONVERGE_MAX:?} after it").into());
+        }
+        sleep(POLL).await;
+    }
+}

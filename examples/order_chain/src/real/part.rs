@@ -1,0 +1,130 @@
+//! A process of the chain.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use diesel_outbox::consumer::RunningConsumer;
+use diesel_outbox::relay::Relay;
+use diesel_outbox::transport::{KafkaConfig, KafkaTopic, KafkaTransport};
+use rustix::process::{Signal, set_parent_process_death_signal};
+use serde::{Deserialize, Serialize};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::Places;
+use crate::Failure;
+use crate::cache::{RedisCache, StockCache};
+use crate::domain::{ORDERS, PAYMENT_TERMS};
+use crate::reconcile::Reconciler;
+use crate::services::ledger::{Ledgers, Service};
+use crate::services::mariadb::db::SqlLedgers;
+use crate::shop::orders::Orders;
+use crate::shop::postgres::db::SqlOrders;
+use crate::shop::{Catalogue, Shop, outbox, postgres, producer, relay_limits, web};
+use crate::steps::Steps;
+
+const PARTITIONS: i32 = 6;
+/// How long a part may take to end in order.
+const GRACE: Duration = Duration::from_secs(15);
+/// Between two rounds of the reconciler.
+const PAUSE: Duration = Duration::from_millis(300);
+/// Connections of a shop for requests.
+const REQUESTS: usize = 16;
+
+/// What a process is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(super) enum Role {
+    /// Takes orders at this address, and relays the messages.
+    Shop(SocketAddr),
+    /// Closes unpaid orders.
+    Close,
+    /// Settles the cache.
+    Cache,
+    /// The stock service.
+    Stock,
+    /// The coupon service.
+    Coupon,
+    /// The points service.
+    Points,
+    /// The reconciler.
+    Reconciler,
+}
+
+/// The configuration of a process.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Config {
+    pub(super) role: Role,
+    pub(super) places: Places,
+}
+
+/// Runs a part until SIGTERM, or until the driver is gone.
+pub(super) async fn run(config: Config) -> Result<(), Failure> {
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let places = &config.places;
+    match config.role {
+        Role::Shop(address) => {
+            let relay = relay(places).await?;
+            let app = web::router(shop(places).await?);
+            let listener = TcpListener::bind(address).await?;
+            let stop = async move { drop(terminate.recv().await) };
+            axum::serve(listener, app).with_graceful_shutdown(stop).await?;
+            relay.shutdown(GRACE).await;
+        }
+        Role::Reconciler => {
+            let reconciler = reconciler(places)?;
+            tokio::select! {
+                () = reconciler.run(PAUSE) => {}
+                _ = terminate.recv() => {}
+            }
+        }
+        role => {
+            let consumer = consumer(role, places)?;
+            terminate.recv().await;
+            tokio::task::spawn_blocking(move || consumer.shutdown(GRACE)).await?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn orders(places: &Places, connections: usize) -> Result<SqlOrders, Failure> {
+    Ok(SqlOrders::new(postgres::pool(&places.postgres, connections)?, outbox()?, Steps::default()))
+}
+
+pub(super) fn reconciler(places: &Places) -> Result<Reconciler, Failure> {
+    let orders: Arc<dyn Orders> = Arc::new(orders(places, 4)?);
+    let cache: Arc<dyn StockCache> = Arc::new(RedisCache::new(&places.redis)?);
+    let ledgers: Arc<dyn Ledgers> = Arc::new(SqlLedgers::open(&places.mariadb)?);
+    Ok(Reconciler::new(orders, cache, ledgers, Steps::default(), places.sweep_after))
+}
+
+async fn shop(places: &Places) -> Result<Shop, Failure> {
+    let orders: Arc<dyn Orders> = Arc::new(orders(places, REQUESTS)?);
+    let cache: Arc<dyn StockCache> = Arc::new(RedisCache::new(&places.redis)?);
+    let catalogue = Catalogue::new(&orders.products().await?, places.coupons);
+    Ok(Shop::new(orders, cache, catalogue, places.payment_term, Steps::default()))
+}
+
+async fn relay(places: &Places) -> Result<Relay, Failure> {
+    let topic = |name| KafkaTopic::new(name).partitions(PARTITIONS).replication(1);
+    let transport = KafkaTransport::builder(producer(&places.kafka))
+        .create_topic(topic(ORDERS))
+        .create_topic(topic(PAYMENT_TERMS))
+        .build()?;
+    let store = postgres::store(&places.postgres)?;
+    Ok(outbox()?.relay().store(store).transport(transport).limits(relay_limits()).start().await?)
+}
+
+fn consumer(role: Role, places: &Places) -> Result<RunningConsumer, Failure> {
+    let kafka = KafkaConfig::new(&places.kafka).set("session.timeout.ms", "6000").set("heartbeat.interval.ms", "500");
+    let ledgers = || SqlLedgers::open(&places.mariadb);
+    match role {
+        Role::Close => orders(places, 6)?.close_unpaid(kafka),
+        Role::Cache => orders(places, 6)?.settle_cache(kafka, Arc::new(RedisCache::new(&places.redis)?)),
+        Role::Stock => ledgers()?.start(Service::Stock, kafka),
+        Role::Coupon => ledgers()?.start(Service::Coupon, kafka),
+        Role::Points => ledgers()?.start(Service::Points, kafka),
+        Role::Shop(_) | Role::Reconciler => Err("it is no consumer".into()),
+    }
+}

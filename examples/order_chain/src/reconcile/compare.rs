@@ -1,0 +1,162 @@
+//! Compares what was read: no database, no clock.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::findings::{Findings, Moving, StockSum, Wrong};
+use super::reading::Reading;
+use crate::domain::{Order, OrderRow, OrderState};
+use crate::services::ledger::Entry;
+use crate::services::phase::Phase;
+
+type Orders<'a> = BTreeMap<&'a str, &'a OrderRow>;
+
+pub(super) fn compare(reading: &Reading) -> Findings {
+    let orders: Orders<'_> = reading.orders.iter().map(|row| (row.order.id.as_str(), row)).collect();
+    let mut findings = Findings::default();
+    shelves(reading, &orders, &mut findings);
+    stock(reading, &mut findings);
+    service("stock", &reading.stock.entries, &orders, |order| Some((order.product_id, order.quantity)), &mut findings);
+    service("coupon", &reading.coupons.entries, &orders, |order| Some((order.coupon_id?, 1)), &mut findings);
+    service(
+        "points",
+        &reading.points.entries,
+        &orders,
+        |order| Some((order.customer_id, order.points())),
+        &mut findings,
+    );
+    coupons(reading, &mut findings);
+    points(reading, &mut findings);
+    findings
+}
+
+/// The cache in itself, and each reservation against its order.
+fn shelves(reading: &Reading, orders: &Orders<'_>, findings: &mut Findings) {
+    for row in &reading.stock.rows {
+        let Some(shelf) = reading.shelves.get(&row.product_id) else {
+            findings.moving.push(Moving::Loading { product_id: row.product_id });
+            continue;
+        };
+        let sum = shelf.available + shelf.sold + shelf.reserved_units();
+        if sum != row.total {
+            findings.wrong.push(Wrong::ShelfSum { product_id: row.product_id, sum, total: row.total });
+        }
+        if shelf.available < 0 {
+            findings.wrong.push(Wrong::Oversold { product_id: row.product_id, available: shelf.available });
+        }
+        for entry in &shelf.reserved {
+            let reservation = &entry.reservation;
+            match orders.get(reservation.order_id.as_str()) {
+                Some(row) if row.order.reservation_id == reservation.id && row.state == OrderState::Created => {}
+                Some(row) if row.order.reservation_id == reservation.id => {
+                    findings.moving.push(Moving::Unsettled { order_id: row.order.id.clone() });
+                }
+                _ => findings.moving.push(Moving::Undecided { reservation_id: reservation.id.clone() }),
+            }
+        }
+    }
+}
+
+/// The stock service in itself, and the sum over all places.
+fn stock(reading: &Reading, findings: &mut Findings) {
+    let known: BTreeSet<&str> = reading.stock.entries.iter().map(|entry| entry.order_id.as_str()).collect();
+    for row in &reading.stock.rows {
+        let of_product = |phase: Phase| {
+            let entries = reading.stock.entries.iter().filter(|entry| entry.subject_id == row.product_id);
+            entries.filter(|entry| entry.phase == phase).map(|entry| entry.amount).sum::<i64>()
+        };
+        let counts = [
+            ("locked", row.locked, of_product(Phase::Created)),
+            ("sold", row.sold, of_product(Phase::Paid)),
+            ("in all", row.available + row.locked + row.sold, row.total),
+        ];
+        for (what, counted, of_orders) in counts.into_iter().filter(|(_, counted, of_orders)| counted != of_orders) {
+            findings.wrong.push(Wrong::StockSum { product_id: row.product_id, what, counted, of_orders });
+        }
+        let Some(shelf) = reading.shelves.get(&row.product_id) else { continue };
+        let is_unknown = |order_id: &str| !known.contains(order_id);
+        let unknown = shelf.reserved.iter().filter(|entry| is_unknown(&entry.reservation.order_id));
+        findings.sums.push(StockSum {
+            product_id: row.product_id,
+            available: shelf.available,
+            reserved: unknown.map(|entry| entry.reservation.quantity).sum(),
+            locked: row.locked,
+            sold: row.sold,
+            total: row.total,
+        });
+    }
+}
+
+/// The entries of a service against the orders. `figures` are those that an order should have there; `None` if it should have no entry.
+fn service(
+    name: &'static str,
+    entries: &[Entry],
+    orders: &Orders<'_>,
+    figures: impl Fn(&Order) -> Option<(i64, i64)>,
+    findings: &mut Findings,
+) {
+    let by_order: BTreeMap<&str, &Entry> = entries.iter().map(|entry| (entry.order_id.as_str(), entry)).collect();
+    for entry in entries {
+        let order_id = entry.order_id.clone();
+        match orders.get(entry.order_id.as_str()) {
+            Some(row) if figures(&row.order) != Some((entry.subject_id, entry.amount)) => {
+                findings.wrong.push(Wrong::Unfitting { service: name, order_id });
+            }
+            Some(row) if phase_of(row.state) == Some(entry.phase) => {}
+            Some(row) if entry.phase == Phase::Created => {
+                findings.moving.push(Moving::Behind { service: name, order_id, since_ms: row.changed_at_ms });
+            }
+            _ => findings.wrong.push(Wrong::Contradiction { service: name, order_id, phase: entry.phase }),
+        }
+    }
+    for row in orders.values().filter(|row| figures(&row.order).is_some()) {
+        if !by_order.contains_key(row.order.id.as_str()) {
+            let (order_id, since_ms) = (row.order.id.clone(), row.changed_at_ms);
+            findings.moving.push(Moving::Behind { service: name, order_id, since_ms });
+        }
+    }
+}
+
+fn phase_of(state: OrderState) -> Option<Phase> {
+    match state {
+        OrderState::Created => Some(Phase::Created),
+        OrderState::Paid => Some(Phase::Paid),
+        OrderState::Cancelled => Some(Phase::Cancelled),
+        OrderState::Refused => None,
+    }
+}
+
+/// Each coupon has at most one live order, and is with that order.
+fn coupons(reading: &Reading, findings: &mut Findings) {
+    let mut live: BTreeMap<i64, Vec<&str>> = BTreeMap::new();
+    for entry in reading.coupons.entries.iter().filter(|entry| entry.phase != Phase::Cancelled) {
+        live.entry(entry.subject_id).or_default().push(&entry.order_id);
+    }
+    let taken: BTreeMap<i64, &str> = reading.coupons.taken.iter().map(|(id, order)| (*id, order.as_str())).collect();
+    for (coupon_id, orders) in &live {
+        if orders.len() > 1 {
+            findings.wrong.push(Wrong::CouponDoubled { coupon_id: *coupon_id, orders: orders.len() });
+        }
+        for order_id in orders.iter().filter(|order_id| taken.get(coupon_id) != Some(*order_id)) {
+            findings.wrong.push(Wrong::CouponOwner { coupon_id: *coupon_id, order_id: (*order_id).to_owned() });
+        }
+    }
+    for (coupon_id, order_id) in taken.iter().filter(|(coupon_id, _)| !live.contains_key(coupon_id)) {
+        findings.wrong.push(Wrong::CouponOwner { coupon_id: *coupon_id, order_id: (*order_id).to_owned() });
+    }
+}
+
+/// Each customer has the points of the paid orders.
+fn points(reading: &Reading, findings: &mut Findings) {
+    let mut of_orders: BTreeMap<i64, i64> = BTreeMap::new();
+    for entry in reading.points.entries.iter().filter(|entry| entry.phase == Phase::Paid) {
+        *of_orders.entry(entry.subject_id).or_default() += entry.amount;
+    }
+    let booked: BTreeMap<i64, i64> = reading.points.accounts.iter().copied().collect();
+    for customer_id in of_orders.keys().chain(booked.keys()).copied().collect::<BTreeSet<_>>() {
+        let (booked, of_orders) = (booked.get(&customer_id), of_orders.get(&customer_id));
+        let (booked, of_orders) = (booked.copied().unwrap_or(0), of_orders.copied().unwrap_or(0));
+        if booked != of_orders {
+            findings.wrong.push(Wrong::Points { customer_id, booked, of_orders });
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! The chain, part by part and whole.
+
+mod bad_input;
+mod bed;
+mod caches;
+mod crash_points;
+mod doubt;
+mod faulty;
+mod orders;
+mod races;
+mod rebuild;
+mod whole;

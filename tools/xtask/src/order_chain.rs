@@ -1,0 +1,53 @@
+//! `cargo xtask order-chain`: installs what it needs, builds the example's processes and runs them.
+
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use xtask::servers::ServerKind;
+use xtask::stop::Stop;
+
+use crate::commands::{cargo, run};
+use crate::steps::install;
+
+const SERVERS: [ServerKind; 4] = [ServerKind::Postgres, ServerKind::Mariadb, ServerKind::Kafka, ServerKind::Redis];
+
+/// The arguments of the run.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct OrderChain {
+    /// Of load, and of faults
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Seconds of load
+    #[arg(long, default_value_t = 60)]
+    seconds: u64,
+    /// Customers at a time
+    #[arg(long, default_value_t = 16)]
+    customers: u32,
+    /// Run without faults
+    #[arg(long)]
+    calm: bool,
+}
+
+/// Runs the example, which starts and stops its servers itself.
+///
+/// # Errors
+///
+/// It does not build, or a signal asked us to stop.
+pub(crate) fn order_chain(args: &OrderChain, stop: &Stop) -> Result<ExitCode> {
+    install(&SERVERS, &[], stop)?;
+    let mut command =
+        cargo(&["run", "--quiet", "--release", "--package", "order-chain", "--features", "servers", "--"]);
+    for (name, value) in [("--seed", args.seed), ("--seconds", args.seconds), ("--customers", args.customers.into())] {
+        command.args([name.to_owned(), value.to_string()]);
+    }
+    command.args(args.calm.then_some("--calm"));
+    // Also removes what a killed run leaves behind. Readable by the databases' own users.
+    let folder = tempfile::Builder::new().prefix("outbox-chain-").permissions(Permissions::from_mode(0o755)).tempdir();
+    let folder = folder.context("make a folder for this run")?;
+    command.env("TMPDIR", folder.path());
+    let passed = run(&mut command, stop)?;
+    Ok(ExitCode::from(u8::from(!passed)))
+}
