@@ -40,7 +40,7 @@ pub(crate) enum Row {
 }
 
 impl Row {
-    const ALL: [(&str, Self); 26] = [
+    const ALL: [(&str, Self); 27] = [
         ("business", Self::Business),
         ("history", Self::History),
         ("traces", Self::Traces),

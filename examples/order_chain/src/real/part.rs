@@ -68,7 +68,9 @@ pub(super) async fn run(config: Config) -> Result<(), Failure> {
             let relay = relay(places).await?;
             let app = web::router(shop(places).await?);
             let listener = TcpListener::bind(address).await?;
-            let stop = async move { drop(terminate.recv().await) };
+            let stop = async move {
+                terminate.recv().await;
+            };
             axum::serve(listener, app).with_graceful_shutdown(stop).await?;
             relay.shutdown(GRACE).await;
         }

@@ -35,7 +35,10 @@ impl TaughtCache {
 
     /// SET
     pub(super) async fn set_stock(&self, product_id: i64, units: i64) -> Result<(), CacheAway> {
-        self.command(|state| drop(state.stock.insert(product_id, units))).await
+        self.command(|state| {
+            state.stock.insert(product_id, units);
+        })
+        .await
     }
 
     /// INCRBY, or DECRBY
@@ -50,7 +53,10 @@ impl TaughtCache {
 
     /// DEL
     pub(super) async fn delete_key(&self, key: &str) -> Result<(), CacheAway> {
-        self.command(|state| drop(state.keys.remove(key))).await
+        self.command(|state| {
+            state.keys.remove(key);
+        })
+        .await
     }
 
     async fn command<T>(&self, run: impl FnOnce(&mut State) -> T) -> Result<T, CacheAway> {

@@ -115,7 +115,7 @@ impl TaughtShop {
         let mut conn = self.pool.get().await?;
         let found = diesel::sql_query("SELECT * FROM orders WHERE id = ?").bind::<Text, _>(id);
         let found: Vec<TaughtOrder> = found.load(&mut *conn).await?;
-        match found.first().map(|order| order.state.as_str()) {
+        match found.as_slice().first().map(|order| order.state.as_str()) {
             Some("created") => {}
             Some("paid") => return Ok((StatusCode::OK, Json(json!({ "id": id })))),
             _ => return Ok((StatusCode::CONFLICT, Json(json!({ "error": "closed" })))),

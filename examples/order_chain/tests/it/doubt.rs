@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use order_chain::cache::StockCache;
 use order_chain::domain::Order;
 use order_chain::embedded::Deaths;
-use order_chain::load::client::{Answer, Ask, Client, InProcess};
+use order_chain::load::client::{Answer, Ask, InProcess};
 use order_chain::shop::{Catalogue, Shop, web};
 use order_chain::steps::{Step, Steps};
 use serde_json::json;
