@@ -17,8 +17,6 @@
 
 // A test compares this list with `docs/operations.md`.
 
-use metrics::Unit;
-
 /// One metric.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
@@ -28,7 +26,7 @@ pub struct Metric {
     /// Its kind.
     pub kind: MetricKind,
     /// Its unit.
-    pub unit: Unit,
+    pub unit: MetricUnit,
     /// Its labels. A gauge of a relay among [several](crate::relay::Relays) also has the label `relay`. Each label has few values: those
     /// that the meaning lists, names that the application configured, or names in this crate. Only a gauge of the backlog also has the
     /// topics that are in the tables.
@@ -48,6 +46,25 @@ pub enum MetricKind {
     Gauge,
     /// A distribution.
     Histogram,
+}
+
+/// The unit of a metric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MetricUnit {
+    /// A number of things.
+    Count,
+    /// Seconds.
+    Seconds,
+}
+
+impl From<MetricUnit> for metrics::Unit {
+    fn from(unit: MetricUnit) -> Self {
+        match unit {
+            MetricUnit::Count => Self::Count,
+            MetricUnit::Seconds => Self::Seconds,
+        }
+    }
 }
 
 /// Every metric of the crate.
@@ -97,7 +114,7 @@ macro_rules! metrics {
             $(Metric {
                 name: $name,
                 kind: MetricKind::$kind,
-                unit: Unit::$unit,
+                unit: MetricUnit::$unit,
                 labels: &[$(stringify!($label)),*],
                 buckets: buckets!($($buckets)?),
                 help: $help,
@@ -181,10 +198,11 @@ metrics! {
 /// harm.
 pub fn describe() {
     for metric in ALL {
+        let unit = metrics::Unit::from(metric.unit);
         match metric.kind {
-            MetricKind::Counter => metrics::describe_counter!(metric.name, metric.unit, metric.help),
-            MetricKind::Gauge => metrics::describe_gauge!(metric.name, metric.unit, metric.help),
-            MetricKind::Histogram => metrics::describe_histogram!(metric.name, metric.unit, metric.help),
+            MetricKind::Counter => metrics::describe_counter!(metric.name, unit, metric.help),
+            MetricKind::Gauge => metrics::describe_gauge!(metric.name, unit, metric.help),
+            MetricKind::Histogram => metrics::describe_histogram!(metric.name, unit, metric.help),
         }
     }
     metrics::gauge!(BUILD_INFO, "version" => env!("CARGO_PKG_VERSION")).set(1.0);
