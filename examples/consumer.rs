@@ -19,7 +19,7 @@ use diesel::r2d2::{ConnectionManager, CustomizeConnection, Pool};
 use diesel::sql_types::BigInt;
 use diesel_outbox::MessageId;
 use diesel_outbox::consumer::{HandlerError, KafkaConsumer, ParkedRecords, Record, RunningConsumer};
-use diesel_outbox::store::SQLITE_SET_UP;
+use diesel_outbox::store::SQLITE_PRAGMAS;
 use diesel_outbox::transport::{KafkaConfig, header};
 use rdkafka::ClientConfig;
 use rdkafka::message::{Header, OwnedHeaders};
@@ -129,7 +129,7 @@ struct SetUp;
 
 impl CustomizeConnection<SqliteConnection, diesel::r2d2::Error> for SetUp {
     fn on_acquire(&self, conn: &mut SqliteConnection) -> Result<(), diesel::r2d2::Error> {
-        conn.batch_execute(SQLITE_SET_UP).map_err(diesel::r2d2::Error::QueryError)
+        conn.batch_execute(SQLITE_PRAGMAS).map_err(diesel::r2d2::Error::QueryError)
     }
 }
 

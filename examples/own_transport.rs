@@ -19,8 +19,8 @@ use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 use diesel::r2d2::{ConnectionManager, Pool};
 use diesel_outbox::retry::Fixed;
-use diesel_outbox::store::{SQLITE_SET_UP, SqliteStore};
-use diesel_outbox::transport::{FailureClass, InFlightCounter, Outcome, Receipt, Transport, TransportError};
+use diesel_outbox::store::{SQLITE_PRAGMAS, SqliteStore};
+use diesel_outbox::transport::{FailureClass, InFlightCounter, Outcome, OutcomeSender, Transport, TransportError};
 use diesel_outbox::{Envelope, Message, Outbox, Topic, async_trait};
 
 type Failure = Box<dyn Error + Send + Sync>;
@@ -31,19 +31,19 @@ const DELIVERY_TIMEOUT: Duration = Duration::from_secs(25);
 /// Hands messages to a function, one after the other on a thread of its own.
 #[derive(Debug)]
 struct FunctionTransport {
-    queue: SyncSender<(Envelope, Receipt, Instant)>,
+    queue: SyncSender<(Envelope, OutcomeSender, Instant)>,
     in_flight: InFlightCounter,
 }
 
 impl FunctionTransport {
     fn new(handle: impl Fn(&Envelope) -> Result<(), TransportError> + Send + 'static) -> Self {
-        let (queue, messages) = sync_channel::<(Envelope, Receipt, Instant)>(10_000);
+        let (queue, messages) = sync_channel::<(Envelope, OutcomeSender, Instant)>(10_000);
         // Ends with the transport, which holds the other end of the queue.
         thread::spawn(move || {
-            for (envelope, receipt, sent_at) in messages {
+            for (envelope, sender, sent_at) in messages {
                 let late = || TransportError::new(FailureClass::Temporary, "the function is too slow");
                 let result = if sent_at.elapsed() < DELIVERY_TIMEOUT { handle(&envelope) } else { Err(late()) };
-                receipt.complete(result.map_or_else(Outcome::Failed, |()| Outcome::Delivered));
+                sender.complete(result.map_or_else(Outcome::Failed, |()| Outcome::Delivered));
             }
         });
         Self { queue, in_flight: InFlightCounter::new() }
@@ -61,11 +61,11 @@ impl Transport for FunctionTransport {
     }
 
     /// Never blocks: a full queue is told to the relay, which waits.
-    fn send(&self, envelope: Envelope, receipt: Receipt) {
-        let receipt = receipt.tracked_by(&self.in_flight);
-        match self.queue.try_send((envelope, receipt, Instant::now())) {
-            Err(TrySendError::Full((_, receipt, _))) => receipt.complete(Outcome::Busy),
-            // Without its thread: a receipt that is dropped reports a failure by itself.
+    fn send(&self, envelope: Envelope, sender: OutcomeSender) {
+        let sender = sender.tracked_by(&self.in_flight);
+        match self.queue.try_send((envelope, sender, Instant::now())) {
+            Err(TrySendError::Full((_, sender, _))) => sender.complete(Outcome::Busy),
+            // Without its thread: an outcome sender that is dropped reports a failure by itself.
             Ok(()) | Err(TrySendError::Disconnected(_)) => {}
         }
     }
@@ -106,7 +106,7 @@ fn main() -> Result<(), Failure> {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("shop.db").to_string_lossy().into_owned();
     let mut conn = SqliteConnection::establish(&file)?;
-    conn.batch_execute(SQLITE_SET_UP)?;
+    conn.batch_execute(SQLITE_PRAGMAS)?;
 
     let mailer = Arc::new(Mutex::new(Mailer::default()));
     let post = Arc::clone(&mailer);

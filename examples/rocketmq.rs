@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 use diesel::r2d2::{ConnectionManager, Pool};
-use diesel_outbox::store::{SQLITE_SET_UP, SqliteStore};
+use diesel_outbox::store::{SQLITE_PRAGMAS, SqliteStore};
 use diesel_outbox::transport::{RocketMqConfig, RocketMqTopic, RocketMqTransport};
 use diesel_outbox::{MessageId, Outbox, OutboxMessage, Topic};
 use serde::Serialize;
@@ -40,7 +40,7 @@ fn main() -> Result<(), Failure> {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("shop.db").to_string_lossy().into_owned();
     let mut conn = SqliteConnection::establish(&file)?;
-    conn.batch_execute(SQLITE_SET_UP)?;
+    conn.batch_execute(SQLITE_PRAGMAS)?;
     conn.batch_execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, customer INTEGER, total_cents INTEGER)")?;
 
     let topic = format!("orders-{}", MessageId::new());

@@ -18,7 +18,7 @@
 //! # let folder = tempfile::tempdir()?;
 //! # let file = folder.path().join("shop.db").display().to_string();
 //! # let mut conn = SqliteConnection::establish(&file)?;
-//! # conn.batch_execute(diesel_outbox::store::SQLITE_SET_UP)?;
+//! # conn.batch_execute(diesel_outbox::store::SQLITE_PRAGMAS)?;
 //! # conn.batch_execute("CREATE TABLE orders (id, total_cents)")?;
 //! let outbox = Outbox::builder().topic(Topic::new("orders")).build()?;
 //! outbox.migrate(&mut conn)?; // makes the outbox's tables
@@ -71,9 +71,9 @@
 //! The [guides](guide) are the pages of the repository: [getting started](guide::getting_started),
 //! [transports](guide::transports) with [Kafka](guide::kafka), [RocketMQ](guide::rocketmq) and [HTTP](guide::http),
 //! [ordering](guide::ordering), [delayed messages](guide::delayed), [dead letters](guide::dead_letters), [receipts](guide::receipts),
-//! [history](guide::history), [inbox](guide::inbox), [schemas](guide::schemas), [operations](guide::operations), [dashboard](guide::dashboard),
-//! [command line](guide::command_line),
-//! [tracing](guide::tracing), [pgbouncer](guide::pgbouncer), [tuning](guide::tuning), [testing your
+//! [history](guide::history), [consumers](guide::consumers), [inbox](guide::inbox), [schemas](guide::schemas), [Debezium](guide::cdc),
+//! [operations](guide::operations), [log events](guide::events), [dashboard](guide::dashboard), [command line](guide::command_line),
+//! [verify](guide::verify), [tracing](guide::tracing), [pgbouncer](guide::pgbouncer), [tuning](guide::tuning), [testing your
 //! application](guide::testing_your_application), [guarantees](guide::guarantees), [migrating](guide::migrating),
 //! [upgrading](guide::upgrading), [FAQ and errors](guide::faq), [changelog](guide::changelog).
 //!
@@ -84,8 +84,8 @@
 //! - **At least once**: a committed message is delivered, or becomes a dead letter with its reason. A crash or a lost
 //!   acknowledgement can cause duplicates. Every copy has the same [`MessageId`].
 //! - **Immediate**: in a healthy system the message leaves right after COMMIT.
-//! - **Outages cost only time**: while the broker is down, nothing is written, no attempt is spent, no message becomes a dead
-//!   letter.
+//! - **Outages cost only time**: while the broker is down, no attempt is spent, no message becomes a dead letter. With Kafka and
+//!   RocketMQ nothing is written either.
 //!
 //! [Guarantees](guide::guarantees) lists every condition.
 //!
@@ -113,7 +113,8 @@
 //!   can go to another broker ([`Topic::via`]).
 //! - A total order: messages of one key have an order if their topic asks for it ([`Topic::ordered_by_key`]). Different keys and
 //!   topics have none.
-//! - Exactly once on the way: consumers recognise duplicates by the message id, with an [`inbox`].
+//! - Exactly once on the way to any broker: consumers recognise duplicates by the message id, with an [`inbox`]. On Kafka a topic can
+//!   ask for it ([`Topic::exactly_once`]).
 #![forbid(unsafe_code)]
 // The types of RocketMQ's client are nested deeper than the compiler looks by itself.
 #![cfg_attr(feature = "rocketmq", recursion_limit = "256")]

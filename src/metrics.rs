@@ -17,8 +17,6 @@
 
 // A test compares this list with `docs/operations.md`.
 
-use metrics::Unit;
-
 /// One metric.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
@@ -28,7 +26,7 @@ pub struct Metric {
     /// Its kind.
     pub kind: MetricKind,
     /// Its unit.
-    pub unit: Unit,
+    pub unit: MetricUnit,
     /// Its labels. A gauge of a relay among [several](crate::relay::Relays) also has the label `relay`. Each label has few values: those
     /// that the meaning lists, names that the application configured, or names in this crate. Only a gauge of the backlog also has the
     /// topics that are in the tables.
@@ -48,6 +46,25 @@ pub enum MetricKind {
     Gauge,
     /// A distribution.
     Histogram,
+}
+
+/// The unit of a metric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MetricUnit {
+    /// A number of things.
+    Count,
+    /// Seconds.
+    Seconds,
+}
+
+impl From<MetricUnit> for metrics::Unit {
+    fn from(unit: MetricUnit) -> Self {
+        match unit {
+            MetricUnit::Count => Self::Count,
+            MetricUnit::Seconds => Self::Seconds,
+        }
+    }
 }
 
 /// Every metric of the crate.
@@ -97,7 +114,7 @@ macro_rules! metrics {
             $(Metric {
                 name: $name,
                 kind: MetricKind::$kind,
-                unit: Unit::$unit,
+                unit: MetricUnit::$unit,
                 labels: &[$(stringify!($label)),*],
                 buckets: buckets!($($buckets)?),
                 help: $help,
@@ -110,12 +127,12 @@ metrics! {
     ENQUEUED = "outbox_enqueued_total", Counter, Count, [topic], "Rows that enqueue wrote, by `topic`; includes those rolled back later.";
     HANDED_OVER = "outbox_handed_over_total", Counter, Count, [topic], "Rows that the commit hook handed to the relay, by `topic`.";
     LEFT_TO_SWEEPER = "outbox_left_to_sweeper_total", Counter, Count, [reason], "Committed rows that no relay of this process took at once, so that a sweeper will, by `reason`: queue_full, stale, too_many, no_hook, no_relay, outage, confirm_failed, topic_waits, paused, unknown_topic.";
-    CONFIRM_MISSED = "outbox_confirm_missed_total", Counter, Count, [], "Rows handed over and then not found: rolled back, not visible yet, or already claimed.";
+    CONFIRM_MISSED = "outbox_confirm_missed_total", Counter, Count, [], "Rows handed over and not found by their confirm, the read that proves their COMMIT: rolled back, not visible yet, or already claimed.";
     SENT = "outbox_sent_total", Counter, Count, [topic, transport, path], "Messages handed to the transport, by `topic` and `path`: inline, confirmed, swept or lane.";
-    DELIVERED = "outbox_delivered_total", Counter, Count, [topic, transport, path], "Messages that the broker acknowledged, by `topic` and by the `path` of the acknowledged copy. The direct-send ratio is inline and confirmed over all.";
+    DELIVERED = "outbox_delivered_total", Counter, Count, [topic, transport, path], "Messages that the broker acknowledged, by `topic` and by the `path` of the acknowledged copy. The direct-send ratio is inline and confirmed over all without lane.";
     FAILED = "outbox_failed_total", Counter, Count, [topic, transport, class], "Failed sends, by `topic` and `class`.";
     DEAD_LETTERED = "outbox_dead_lettered_total", Counter, Count, [topic, transport, reason], "Messages moved to the dead letters, by `topic` and `reason`: refused, attempts, poisoned.";
-    RESENT = "outbox_resent_total", Counter, Count, [topic, transport], "Messages sent again after a failure or under a later lease, by `topic`: the broker may have an earlier copy.";
+    RETRIED = "outbox_retried_total", Counter, Count, [topic, transport], "Messages sent again after a failure or under a later lease, by `topic`: the broker may have an earlier copy.";
     LEASE_EXPIRED = "outbox_lease_expired_total", Counter, Count, [path], "Rows not sent because their lease was over, by `path`: another holder may have them.";
     LEASE_LOST = "outbox_lease_lost_total", Counter, Count, [], "Leased rows whose lease could not be extended, or whose outcome could not be written: a duplicate may follow.";
     HALF_MESSAGES = "outbox_half_messages_total", Counter, Count, [topic, outcome], "Half messages whose transaction ended in this process, by `topic` and `outcome`: committed, rolled_back, open, unreported. The broker asks about the last two.";
@@ -168,7 +185,7 @@ metrics! {
     STATEMENT_ERRORS = "outbox_statement_errors_total", Counter, Count, [store, statement], "Those calls that failed, by `store` and `statement`.";
     CONFIRM_ROWS = "outbox_confirm_rows", Histogram(ROW_BUCKETS), Count, [], "Rows read by one confirm.";
     SETTLE_ROWS = "outbox_settle_rows", Histogram(ROW_BUCKETS), Count, [], "Rows removed by one settle.";
-    CONSUMED = "outbox_consumed_total", Counter, Count, [consumer, topic, outcome], "Records that a consumer is done with, by `consumer`, `topic` and `outcome`: handled, duplicate, too_old, parked, dead_lettered, replayed.";
+    CONSUMED = "outbox_consumed_total", Counter, Count, [consumer, topic, outcome], "Records that a consumer is done with, by `consumer`, `topic` and `outcome`: handled, duplicate, too_old, parked, parked_alone, replayed.";
     CONSUME_FAILED = "outbox_consume_failed_total", Counter, Count, [consumer, topic], "Failed attempts at a record, by `consumer` and `topic`.";
     CONSUME = "outbox_consume_seconds", Histogram(CONSUME_BUCKETS), Seconds, [consumer, topic, outcome], "Duration of the transactions that processed records, by `consumer`, `topic` and `outcome`.";
     CONSUMER_LAG = "outbox_consumer_lag_records", Gauge, Count, [consumer, topic], "Records between what this process has processed without a gap and the ends of its partitions, by `consumer` and `topic`.";
@@ -181,10 +198,11 @@ metrics! {
 /// harm.
 pub fn describe() {
     for metric in ALL {
+        let unit = metrics::Unit::from(metric.unit);
         match metric.kind {
-            MetricKind::Counter => metrics::describe_counter!(metric.name, metric.unit, metric.help),
-            MetricKind::Gauge => metrics::describe_gauge!(metric.name, metric.unit, metric.help),
-            MetricKind::Histogram => metrics::describe_histogram!(metric.name, metric.unit, metric.help),
+            MetricKind::Counter => metrics::describe_counter!(metric.name, unit, metric.help),
+            MetricKind::Gauge => metrics::describe_gauge!(metric.name, unit, metric.help),
+            MetricKind::Histogram => metrics::describe_histogram!(metric.name, unit, metric.help),
         }
     }
     metrics::gauge!(BUILD_INFO, "version" => env!("CARGO_PKG_VERSION")).set(1.0);

@@ -154,6 +154,7 @@ impl RetryPolicy for Fixed {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::{ATTEMPTS_MAX, CONSUMER_ATTEMPTS_MAX};
 
     #[derive(Debug)]
     struct FnPolicy(fn(u32) -> Duration);
@@ -162,6 +163,15 @@ mod tests {
         fn wait(&self, failures: u32) -> Duration {
             (self.0)(failures)
         }
+    }
+
+    /// As the documentation of the limits says: the last attempt has no wait behind it.
+    #[test]
+    fn default_attempts_span_minutes() {
+        let policy = Exponential::default().jitter(0.0);
+        let span = |attempts: u32| (1..attempts).map(|failures| policy.wait(failures)).sum::<Duration>();
+        assert_eq!(span(ATTEMPTS_MAX), Duration::from_secs(1_623), "about half an hour");
+        assert_eq!(span(CONSUMER_ATTEMPTS_MAX), Duration::from_secs(511), "eight and a half minutes");
     }
 
     #[test]

@@ -48,7 +48,7 @@ pub struct Topic {
 pub enum OnFailedKey {
     /// The key's later messages wait while the message is retried, until it is delivered or removed. Nothing is sent
     /// out of order. The default.
-    Hold,
+    BlockKey,
     /// The message becomes a dead letter, and the next one is sent. If the dead letter is redriven, it comes after
     /// those.
     DeadLetter,
@@ -308,7 +308,7 @@ impl Topic {
     }
 
     pub(crate) fn on_failed_key_policy(&self) -> OnFailedKey {
-        self.on_failed_key.unwrap_or(OnFailedKey::Hold)
+        self.on_failed_key.unwrap_or(OnFailedKey::BlockKey)
     }
 
     pub(crate) fn is_serialized_by_key(&self) -> bool {

@@ -10,7 +10,7 @@ use diesel::sqlite::SqliteConnection;
 use diesel_async::sync_connection_wrapper::SyncConnectionWrapper;
 use diesel_async::{AsyncConnection, AsyncMysqlConnection, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection};
 use diesel_outbox::Outbox;
-use diesel_outbox::store::SQLITE_SET_UP;
+use diesel_outbox::store::SQLITE_PRAGMAS;
 
 use crate::application::OrderPlaced;
 use crate::by_hand;
@@ -153,7 +153,7 @@ macro_rules! client {
 // Not by DELETE: InnoDB would purge the rows in the background, in the middle of the next leg.
 client!(AsyncMysqlConnection, "DO 0", "TRUNCATE TABLE orders; TRUNCATE TABLE outbox_messages");
 // SQLite has no TRUNCATE, and such a DELETE frees whole tables.
-client!(AsyncSqlite, SQLITE_SET_UP, "DELETE FROM orders; DELETE FROM outbox_messages");
+client!(AsyncSqlite, SQLITE_PRAGMAS, "DELETE FROM orders; DELETE FROM outbox_messages");
 
 /// Running clients.
 pub(crate) struct Clients {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use diesel::connection::InstrumentationEvent;
 use diesel_outbox::transport::{
-    FailureClass, FencedLane, FencedMessage, LaneName, Outcome, Receipt, RowLookup, Transport, TransportError,
+    FailureClass, FencedLane, FencedMessage, LaneName, Outcome, OutcomeSender, RowLookup, Transport, TransportError,
 };
 use diesel_outbox::{Envelope, MessageId, Topic};
 
@@ -63,15 +63,15 @@ struct TimedLane {
 }
 
 impl Instants {
-    /// A receipt that notes when its message is delivered, and passes every outcome on to `receipt`.
-    fn timed_receipt(&self, message_id: MessageId, receipt: Receipt) -> Receipt {
+    /// An outcome sender that notes when its message is delivered, and passes every outcome on to `sender`.
+    fn timed_sender(&self, message_id: MessageId, sender: OutcomeSender) -> OutcomeSender {
         let delivered = self.clone();
-        Receipt::new(move |outcome| {
+        OutcomeSender::new(move |outcome| {
             let now = Instant::now();
             if matches!(outcome, Outcome::Delivered) {
                 delivered.note(message_id, now);
             }
-            receipt.complete(outcome);
+            sender.complete(outcome);
         })
     }
 }
@@ -84,14 +84,14 @@ impl<T: Transport> Transport for Timed<T> {
     async fn prepare(&self, topics: &[Topic]) -> Result<(), TransportError> {
         self.inner.prepare(topics).await
     }
-    fn send(&self, envelope: Envelope, receipt: Receipt) {
-        let receipt = self.delivered.timed_receipt(envelope.message_id, receipt);
-        self.inner.send(envelope, receipt);
+    fn send(&self, envelope: Envelope, sender: OutcomeSender) {
+        let sender = self.delivered.timed_sender(envelope.message_id, sender);
+        self.inner.send(envelope, sender);
     }
-    fn send_all(&self, messages: Vec<(Envelope, Receipt)>) {
-        let timed = messages.into_iter().map(|(envelope, receipt)| {
-            let receipt = self.delivered.timed_receipt(envelope.message_id, receipt);
-            (envelope, receipt)
+    fn send_all(&self, messages: Vec<(Envelope, OutcomeSender)>) {
+        let timed = messages.into_iter().map(|(envelope, sender)| {
+            let sender = self.delivered.timed_sender(envelope.message_id, sender);
+            (envelope, sender)
         });
         self.inner.send_all(timed.collect());
     }
@@ -128,9 +128,9 @@ impl<T: Transport> Transport for Timed<T> {
 
 impl FencedLane for TimedLane {
     fn send_all(&self, messages: Vec<FencedMessage>) {
-        let timed = messages.into_iter().map(|FencedMessage { envelope, receipt, sequence, row }| {
-            let receipt = self.delivered.timed_receipt(envelope.message_id, receipt);
-            FencedMessage { envelope, receipt, sequence, row }
+        let timed = messages.into_iter().map(|FencedMessage { envelope, sender, sequence, row }| {
+            let sender = self.delivered.timed_sender(envelope.message_id, sender);
+            FencedMessage { envelope, sender, sequence, row }
         });
         self.inner.send_all(timed.collect());
     }

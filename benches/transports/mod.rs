@@ -1,4 +1,4 @@
-//! Shared by the programs that measure one transport: a message, a receipt sink, the drain of a backlog.
+//! Shared by the programs that measure one transport: a message, an outcome sink, the drain of a backlog.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -11,7 +11,7 @@ use diesel_async::pooled_connection::deadpool::Pool;
 use diesel_outbox::Limits;
 use diesel_outbox::internals::limits::SEND_BATCH_ROWS_MAX;
 use diesel_outbox::store::PostgresStore;
-use diesel_outbox::transport::{Outcome, Receipt, Transport};
+use diesel_outbox::transport::{Outcome, OutcomeSender, Transport};
 use diesel_outbox::{Envelope, MessageId, Outbox, Topic};
 use tokio::sync::Notify;
 
@@ -28,7 +28,7 @@ const TIMEOUT: Duration = Duration::from_secs(300);
 /// Hands messages to a transport, and receives their outcomes.
 pub(crate) struct TestSender(Arc<DeliveryCounter>);
 
-/// As cheap as a relay's own receipts: a waiter for many is not woken for each.
+/// As cheap as a relay's own outcome senders: a waiter for many is not woken for each.
 #[derive(Default)]
 struct DeliveryCounter {
     outcomes: AtomicUsize,
@@ -55,17 +55,17 @@ impl TestSender {
     }
 
     pub(crate) fn send(&self, transport: &impl Transport, number: usize) {
-        let (envelope, receipt) = self.message(number);
-        transport.send(envelope, receipt);
+        let (envelope, sender) = self.message(number);
+        transport.send(envelope, sender);
     }
 
-    fn message(&self, number: usize) -> (Envelope, Receipt) {
+    fn message(&self, number: usize) -> (Envelope, OutcomeSender) {
         let mut envelope = Envelope::new(MessageId::new(), TOPIC.into(), std::time::UNIX_EPOCH);
         envelope.key = Some(number.to_string());
         envelope.kind = "order.placed".to_owned();
         envelope.payload = Some(vec![b'x'; PAYLOAD_BYTES]);
         let counter = Arc::clone(&self.0);
-        (envelope, Receipt::new(move |outcome| counter.note(outcome)))
+        (envelope, OutcomeSender::new(move |outcome| counter.note(outcome)))
     }
 
     /// Waits until this many are delivered, of all that were ever handed over.

@@ -8,7 +8,7 @@ use diesel_async::pooled_connection::{AsyncDieselConnectionManager, ManagerConfi
 use diesel_async::{AsyncConnection, SimpleAsyncConnection};
 use diesel_outbox::admin::Admin;
 use diesel_outbox::relay::{Relay, RelayHandle, ShutdownReport};
-use diesel_outbox::store::{SQLITE_SET_UP, SqliteStore};
+use diesel_outbox::store::{SQLITE_PRAGMAS, SqliteStore};
 use diesel_outbox::transport::{KafkaConfig, KafkaTransport, Transport};
 use diesel_outbox::{Outbox, Topic};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
@@ -108,7 +108,7 @@ fn pool(database: &str, connections: usize) -> Result<Pool<Db>, Failure> {
     config.custom_setup = Box::new(|database| {
         Box::pin(async move {
             let mut conn = Db::establish(database).await?;
-            let set_up = conn.batch_execute(SQLITE_SET_UP).await;
+            let set_up = conn.batch_execute(SQLITE_PRAGMAS).await;
             set_up.map_err(diesel::ConnectionError::CouldntSetupConfiguration)?;
             Ok(conn)
         })

@@ -7,7 +7,7 @@ use diesel::SqliteConnection;
 use diesel_async::sync_connection_wrapper::SyncConnectionWrapper;
 use diesel_async::{AsyncConnection, SimpleAsyncConnection};
 use diesel_outbox::relay::Relay;
-use diesel_outbox::store::{OutboxStore, SQLITE_SET_UP, SqliteStore};
+use diesel_outbox::store::{OutboxStore, SQLITE_PRAGMAS, SqliteStore};
 use diesel_outbox::transport::{KafkaConfig, KafkaTransport};
 use diesel_outbox::{Message, Outbox, OutboxMessage, Topic};
 use rdkafka::mocking::MockCluster;
@@ -108,6 +108,6 @@ async fn place(conn: &mut Db, outbox: &Outbox, order: &OrderPlaced) -> Result<()
 
 async fn connect(file: &str) -> Result<Db, Failure> {
     let mut conn = Db::establish(file).await?;
-    conn.batch_execute(SQLITE_SET_UP).await?;
+    conn.batch_execute(SQLITE_PRAGMAS).await?;
     Ok(conn)
 }

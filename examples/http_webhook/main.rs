@@ -21,7 +21,7 @@ use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 use diesel::r2d2::{ConnectionManager, Pool};
 use diesel_outbox::retry::Fixed;
-use diesel_outbox::store::{SQLITE_SET_UP, SqliteStore};
+use diesel_outbox::store::{SQLITE_PRAGMAS, SqliteStore};
 use diesel_outbox::transport::{HttpTarget, HttpTransport};
 use diesel_outbox::{Outbox, OutboxMessage, Topic};
 use serde::Serialize;
@@ -48,7 +48,7 @@ fn main() -> Result<(), Failure> {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("shop.db").to_string_lossy().into_owned();
     let mut conn = SqliteConnection::establish(&file)?;
-    conn.batch_execute(SQLITE_SET_UP)?;
+    conn.batch_execute(SQLITE_PRAGMAS)?;
     conn.batch_execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, total_cents INTEGER)")?;
 
     let target = HttpTarget::new(format!("http://{}/hooks/orders", receiver.address))

@@ -6,7 +6,7 @@ use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 use diesel::r2d2::{ConnectionManager, Pool};
 use diesel_outbox::relay::RelayBuilder;
-use diesel_outbox::store::{SQLITE_SET_UP, SqliteStore};
+use diesel_outbox::store::{SQLITE_PRAGMAS, SqliteStore};
 use diesel_outbox::transport::{KafkaConfig, KafkaTransport};
 use diesel_outbox::{Outbox, OutboxMessage, Topic};
 use serde::Serialize;
@@ -46,7 +46,7 @@ impl Shop {
 
     pub(crate) fn open(file: &Path) -> Result<Self, Failure> {
         let mut conn = SqliteConnection::establish(&file.to_string_lossy())?;
-        conn.batch_execute(SQLITE_SET_UP)?;
+        conn.batch_execute(SQLITE_PRAGMAS)?;
         let outbox = Outbox::builder().topic(Topic::new(TOPIC)).message::<OrderPlaced>().build()?;
         Ok(Self { conn, outbox })
     }

@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread;
 use std::time::Instant;
 
-use super::engine::{LaneKey, Replay};
+use super::engine::{QueueKey, Replay};
 use super::record::PartitionId;
 use super::source::Position;
 use super::worker::{MakeWorker, Opened, Worker};
@@ -25,7 +25,7 @@ pub(crate) enum Question {
 }
 
 /// The released records of each partition.
-pub(crate) type Released = Vec<(PartitionId, Vec<(LaneKey, Replay)>)>;
+pub(crate) type Released = Vec<(PartitionId, Vec<(QueueKey, Replay)>)>;
 
 #[derive(Debug)]
 pub(crate) enum Answer {

@@ -42,13 +42,14 @@ impl Progress {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnFailure {
-    /// It is tried again for ever, with the longest wait of the policy, and what follows of its key waits. Other keys go on until
-    /// the partition's bound of rows is reached.
-    HoldKey,
-    /// It moves to the table `outbox_parked`, and what follows of its key moves after it. Other keys go on.
+    /// It is tried again for ever, with the longest wait of the policy, and what follows of its key waits; without a key, what
+    /// follows without one. Other keys go on until the partition's bound of rows is reached.
+    BlockKey,
+    /// It moves to the table `outbox_parked`, and what follows of its key moves after it. Other keys go on. Without a key it is
+    /// [parked alone](Self::ParkAlone).
     Park,
-    /// It moves to the table `outbox_parked` alone; what follows of its key is processed.
-    DeadLetter,
+    /// It alone moves to the table `outbox_parked`; what follows of its key is processed.
+    ParkAlone,
 }
 
 /// Where a partition begins that the consumer has never read.

@@ -8,7 +8,7 @@ use crate::naming::TableNames;
 pub use crate::store::parked::ParkedRecord;
 use crate::store::sql::rows::Read;
 
-/// The parked records and the dead letters of a consumer: lists and releases them.
+/// The parked records of a consumer: lists and releases them.
 ///
 /// The consumer that reads the partition processes what is released, within about a second: the records of a key in order, from the
 /// first one on, whichever was released.

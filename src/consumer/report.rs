@@ -15,7 +15,7 @@ fn name(outcome: &Outcome) -> Option<&'static str> {
         Outcome::Duplicate { .. } => Some("duplicate"),
         Outcome::TooOld => Some("too_old"),
         Outcome::Parked => Some("parked"),
-        Outcome::DeadLettered => Some("dead_lettered"),
+        Outcome::ParkedAlone => Some("parked_alone"),
         Outcome::Replayed { .. } => Some("replayed"),
         Outcome::Failed(_)
         | Outcome::ConnectionLost(_)
@@ -65,7 +65,7 @@ fn log(options: &Options, job: &Job, outcome: &Outcome, settled: &Settled) {
             log_event!(RECORD_FAILED, consumer, %partition, offset, failures, %error);
         }
         (Outcome::Failed(error), Settled::Held { failures, wait }) => {
-            log_event!(RECORD_HELD, consumer, %partition, offset, failures, ?wait, %error);
+            log_event!(RECORD_BLOCKS_KEY, consumer, %partition, offset, failures, ?wait, %error);
         }
         (Outcome::Failed(error), Settled::ReplayFailed) => log_event!(REPLAY_FAILED, consumer, %partition, %error),
         (Outcome::TooOld, _) => log_event!(RECORD_TOO_OLD, consumer, %partition, offset),

@@ -181,14 +181,14 @@ impl Runner {
 
     /// Reads a partition from where the database or the broker says.
     fn start(&mut self, id: &PartitionId, position: &Position, opened: Opened) -> Result<(), SourceError> {
-        let Opened { start, gone, parked_keys, has_dead_letters } = opened;
+        let Opened { start, gone, parked_keys, has_parked_alone } = opened;
         if let Some(offset) = gone {
             report::gone(id, offset, position.first, position.end);
         }
         // What was noted is about the record where the broker stands.
         let note = if start == position.start { position.note } else { Default::default() };
         report::opened(&self.shared.options, id, start, &note);
-        let opening = Opening { start, note, parked_keys, has_dead_letters };
+        let opening = Opening { start, note, parked_keys, has_parked_alone };
         self.shared.with(|engine| engine.open(id.clone(), opening, Instant::now()));
         // Before a record runs, so that a process that is killed by the first one leaves a trace.
         let begin: Vec<Commit> = self.shared.with(|engine| engine.commits_of(id));

@@ -119,7 +119,7 @@ impl fmt::Debug for RunningConsumer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::consumer::engine::{Commit, Job, LaneKey, Outcome, Replay};
+    use crate::consumer::engine::{Commit, Job, Outcome, QueueKey, Replay};
     use crate::consumer::record::{PartitionId, Record};
     use crate::consumer::source::{Position, Source, SourceError};
     use crate::consumer::worker::{Opened, Worker};
@@ -187,7 +187,7 @@ mod tests {
             unimplemented!()
         }
 
-        fn released(&mut self, _id: &PartitionId) -> Result<Vec<(LaneKey, Replay)>, StoreError> {
+        fn released(&mut self, _id: &PartitionId) -> Result<Vec<(QueueKey, Replay)>, StoreError> {
             unimplemented!()
         }
 

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::engine::{Job, LaneKey, Outcome, Replay};
+use super::engine::{Job, Outcome, QueueKey, Replay};
 use super::record::PartitionId;
 use super::shared::Shared;
 use super::source::Position;
@@ -19,7 +19,7 @@ pub(crate) trait Worker: Send {
     fn open(&mut self, id: &PartitionId, position: &Position) -> Result<Opened, StoreError>;
 
     /// Released records of a partition, in order.
-    fn released(&mut self, id: &PartitionId) -> Result<Vec<(LaneKey, Replay)>, StoreError>;
+    fn released(&mut self, id: &PartitionId) -> Result<Vec<(QueueKey, Replay)>, StoreError>;
 
     /// Whether the database answers on a connection.
     fn ping(&mut self) -> Result<(), StoreError>;
@@ -38,7 +38,7 @@ pub(crate) struct Opened {
     /// The offset that was stored, if it is not in the partition.
     pub(crate) gone: Option<i64>,
     pub(crate) parked_keys: HashSet<Arc<[u8]>>,
-    pub(crate) has_dead_letters: bool,
+    pub(crate) has_parked_alone: bool,
 }
 
 /// Makes a worker for each thread.

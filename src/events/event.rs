@@ -6,7 +6,8 @@ use tracing::Level;
 pub struct Event {
     /// Its id, the value of the field `event`.
     pub id: &'static str,
-    /// Its level. WARN: recovers by itself. ERROR: somebody must act.
+    /// Its level. ERROR: somebody must act. WARN: mostly recovers by itself; [`action`](Self::action) says what to change if it
+    /// does not.
     pub level: Level,
     /// Its other fields. An event may lack some of them.
     pub fields: &'static [&'static str],

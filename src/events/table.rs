@@ -213,16 +213,16 @@ events! {
         "the offset that a consumer had reached is not in the partition: going on from its oldest record",
         "Raise the topic's retention, or speed up the consumer: records were deleted before they were read. Or somebody made the topic anew.";
     RECORD_FAILED = ERROR "record_failed" [consumer, partition, offset, failures, error],
-        "a record failed for good: parking or dead-lettering it",
+        "a record failed for good: parking it",
         "Read `error`, fix the cause, and release the record. See docs/consumers.md.";
-    RECORD_HELD = ERROR "record_held" [consumer, partition, offset, failures, wait, error],
+    RECORD_BLOCKS_KEY = ERROR "record_blocks_key" [consumer, partition, offset, failures, wait, error],
         "a record failed for good: its key waits, and it is tried again",
         "Read `error`, and fix the cause.";
     RECORD_SUSPECTED = ERROR "record_suspected" [consumer, partition, offset, starts],
         "the last owner of a partition ended while this record ran alone in its process",
         "Look for what ends the process with this record: memory, a stack overflow, an abort.";
     RECORD_TOO_OLD = ERROR "record_too_old" [consumer, partition, offset],
-        "a record is older than what the inbox keeps, so nobody knows whether it was processed: it is a dead letter",
+        "a record is older than what the inbox keeps, so the inbox cannot tell whether it was processed: it is parked alone",
         "Release the record if its effect is missing, otherwise delete its row. Raise the inbox's retention.";
     REPLAY_FAILED = ERROR "replay_failed" [consumer, partition, error],
         "a released record failed again: it stays parked",

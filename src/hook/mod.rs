@@ -10,9 +10,9 @@
 //! On PostgreSQL, one order of statements does prove a commit: our INSERT succeeded, COMMIT followed at once, and
 //! neither failed. Such rows, if they are small, go to the relay inline and are not read.
 
-mod buffer;
 mod connection;
 mod pending;
+mod savepoints;
 #[cfg(test)]
 mod tests;
 
@@ -31,7 +31,7 @@ use std::fmt;
 use diesel::connection::{Instrumentation, InstrumentationEvent};
 use diesel::result::{DatabaseErrorKind, Error};
 
-use self::buffer::{Buffer, StatementResult};
+use self::savepoints::{Buffer, StatementResult};
 use crate::enqueue::{MYSQL_CHECKED_COMMIT, POSTGRES_CHECKED_COMMIT};
 
 /// The commit hook of one connection.

@@ -1,3 +1,5 @@
+//! Rows whose transaction is still open, and their hand-over to the relay.
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

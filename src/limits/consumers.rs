@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// Attempts before a record has failed for good. With the default back-off they span about a quarter of an hour: the relay
-/// tries longer, because it delays no other message.
+/// Attempts before a record has failed for good. With the default back-off they span eight and a half minutes, without jitter:
+/// the relay tries longer, because it delays no other message.
 pub const CONSUMER_ATTEMPTS_MAX: u32 = 10;
 
 /// Crashes with a record alone before it has failed for good: a process may die by chance once.

@@ -24,7 +24,7 @@ pub const RELAY_STALLED_AFTER: Duration = Duration::from_secs(10);
 /// connections.
 pub const POLLS_AT_ONCE: usize = 1;
 
-/// Concurrent confirms of one transport.
+/// Concurrent confirms (reads of handed-over rows, which prove their COMMIT) of one transport.
 pub const CONFIRMS_AT_ONCE: usize = 1;
 
 /// Concurrent statements of one ordered topic: one reads its lanes, one reads single rows, and one renews the lanes. If there are
@@ -92,7 +92,7 @@ pub struct Limits {
     /// Claims open at once, per transport. Two overlap sending with reading (127,000 against 75,000 msg/s); a third
     /// gains nothing. If transports shared workers, each worker would spend a claim window on the slowest transport.
     pub claim_workers: usize,
-    /// Committed rows that wait for confirm, per transport: the id of each, or the row itself if it is inline. A queue of 16,384 that
+    /// Committed rows that wait for their confirm, the read that proves their COMMIT, per transport: the id of each, or the row itself if it is inline. A queue of 16,384 that
     /// drains at all is empty within half the staleness.
     pub queue_rows_max: usize,
     /// Rows of one confirm: beyond 500, the cost per row no longer falls.
@@ -120,11 +120,10 @@ pub struct Limits {
     /// Settles at once: one collects while the other writes.
     pub settle_workers: usize,
     /// The longest sleep of the poller while nothing is due: bounds how late a row of another node is seen. 1.1 s, so
-    /// that an idle relay sends less than one statement a second, including its prunes, renewals and counts of the backlog.
+    /// that an idle relay sends at most one statement a second, including its prunes and counts of the backlog.
     pub poll_interval: Duration,
-    /// Slack of the watermark: a row whose `due_at` was set this long before its COMMIT is still seen at once. A row
-    /// that commits this long after it was due (the topic's staleness after its enqueue) is found by a full scan
-    /// (`FULL_SCAN_PAUSE_FACTOR`). 3 s is about how long a claim can keep a row locked
+    /// Slack of the watermark. Ordinary polls see a row that commits up to this long after its `due_at` (which is the topic's
+    /// staleness after its enqueue). Only a full scan (`FULL_SCAN_PAUSE_FACTOR`) finds a later one. 3 s is about how long a claim can keep a row locked
     /// ([`claim_lease_duration`](Self::claim_lease_duration), plus the second after which the database ends it). Not
     /// more: if an old snapshot keeps deleted rows, each poll and the first claim of each traversal walk over the rows of
     /// this time. With 3 s at 8,300 rows a second, that is 0.6 times the pages of the claim itself.
@@ -155,7 +154,7 @@ pub struct Limits {
     /// topic. Measured: 1 to 2 µs each, so at most 20 ms per topic.
     pub backlog_count_max: usize,
     /// How often a relay counts its backlog for the gauges. Zero: only [`Relay::backlog`](crate::relay::Relay::backlog) counts. 30 s
-    /// is in time for an alert on minutes, and keeps an idle relay below one statement a second: with empty tables a count is
+    /// is in time for an alert on minutes, and keeps an idle relay at one statement a second: with empty tables a count is
     /// one statement (on PostgreSQL, otherwise, one in a transaction with settings of its own). Every relay counts: with
     /// twenty on the same tables the database counts each 1.5 s, which takes 20 ms for each topic that is at its bound. Give
     /// some of them a longer interval, or zero, if that is too much.
@@ -289,9 +288,8 @@ pub const WRITE_RETRY_MAX: Duration = Duration::from_secs(5);
 /// one poll finds all that become due in between.
 pub const POLL_INTERVAL_MIN: Duration = Duration::from_millis(5);
 
-/// How long a transport gets messages one by one after it panicked. The message that caused the panic is retried within
-/// one and a half times [`TEMPORARY_WAIT_MAX`](super::TEMPORARY_WAIT_MAX), and in a batch it would fail its neighbours
-/// again. Sending one by one only costs the client some of its batching.
+/// How long a transport gets messages one by one after it panicked: twice [`TEMPORARY_WAIT_MAX`](super::TEMPORARY_WAIT_MAX),
+/// within which the message that caused the panic is retried. In a batch it would fail its neighbours again. Sending one by one only costs the client some of its batching.
 pub const SEND_ONE_BY_ONE_DURATION: Duration = Duration::from_secs(60);
 
 /// How much longer than [`delivery_timeout`](crate::transport::Transport::delivery_timeout) a message may be without an

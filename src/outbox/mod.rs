@@ -13,11 +13,11 @@ mod half;
 pub(crate) mod migrate;
 #[cfg(all(feature = "async", any(feature = "postgres", feature = "mysql", feature = "sqlite")))]
 pub(crate) mod migrate_async;
+#[cfg(all(feature = "async", any(feature = "postgres", feature = "mysql", feature = "sqlite")))]
+mod migrate_revert_async;
 mod pending_commit;
 mod probe;
 mod relay;
-#[cfg(all(feature = "async", any(feature = "postgres", feature = "mysql", feature = "sqlite")))]
-mod revert_async;
 #[cfg(feature = "_test")]
 mod test_hook;
 mod testing;

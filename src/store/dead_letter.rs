@@ -55,9 +55,11 @@ pub struct DeadLetter {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[non_exhaustive]
 pub struct FailedAttempt {
-    /// When, by the database's clock: an RFC 3339 timestamp in UTC.
-    pub at: String,
-    /// The class of the failure.
+    /// When, by the database's clock. `None` if the row does not say, as in [`MemoryStore`](super::MemoryStore).
+    #[serde(serialize_with = "serialize::instant_or_none")]
+    pub at: Option<SystemTime>,
+    /// The class of the failure: the name of a [`FailureClass`](crate::transport::FailureClass). A text, because a relay of another
+    /// version may have written one that this version does not know.
     pub class: String,
     /// What happened.
     pub error: String,
@@ -351,7 +353,7 @@ mod tests {
             dead_at: at,
             attempts: 1,
             failures: 2,
-            errors: vec![FailedAttempt { at: time.to_owned(), class: "record".to_owned(), error: "no".to_owned() }],
+            errors: vec![FailedAttempt { at: Some(at), class: "record".to_owned(), error: "no".to_owned() }],
             reason: "refused: no".to_owned(),
         };
         let expected = serde_json::json!({

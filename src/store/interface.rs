@@ -102,13 +102,14 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// letter stays and the row is removed all the same.
     async fn dead_letter(&self, dead: &[NewDeadLetter]) -> Result<Vec<RowKey>, StoreError>;
 
-    /// Reads when the earliest row of each topic is due, and which topics are paused. It is one statement, and the only one of an
-    /// idle relay. The caller bounds the range, so the store need not read index entries outside of it.
+    /// Reads when the earliest row of each topic is due, and which topics are paused. It is one statement, and most
+    /// of what an idle relay asks. The caller bounds the range, so the store need not read index entries outside of it.
     async fn poll(&self, spec: &PollSpec) -> Result<PollResult, StoreError>;
 
     /// Counts live rows and dead letters of every topic that has any, including topics that no relay is configured for.
     ///
-    /// For people and alerts: the relay itself never calls it. It counts a topic's live rows, oldest first, up to `count_max`, and
+    /// For people and alerts: it decides nothing. A relay calls it for its gauges, each
+    /// [`Limits::backlog_interval`](crate::Limits::backlog_interval). It counts a topic's live rows, oldest first, up to `count_max`, and
     /// its dead letters likewise. It reads indexes and no payloads.
     async fn backlog(&self, count_max: usize) -> Result<Vec<TopicBacklog>, StoreError>;
 

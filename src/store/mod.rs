@@ -62,7 +62,7 @@ pub use sealed::OutboxStore;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 pub use sql::SqlStore;
 #[cfg(feature = "sqlite")]
-pub use sqlite::{SQLITE_SET_UP, SqliteStore};
+pub use sqlite::{SQLITE_PRAGMAS, SqliteStore};
 
 #[allow(unused_imports, reason = "only databases use it")]
 pub(crate) use crate::retention::Keep;

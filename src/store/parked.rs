@@ -39,7 +39,7 @@ pub trait ParkedStore: fmt::Debug + Send + Sync {
     async fn discard_parked(&self, id: i64, record: Option<&AuditRecord>) -> Result<bool, StoreError>;
 }
 
-/// A record that a consumer has parked, or dead-lettered.
+/// A record that a consumer has parked.
 #[derive(Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ParkedRecord {
@@ -65,7 +65,7 @@ pub struct ParkedRecord {
     /// When it was parked, by the database's clock.
     #[serde(serialize_with = "instant")]
     pub parked_at: SystemTime,
-    /// Whether what follows of its key is parked after it. If not, it is a dead letter.
+    /// Whether what follows of its key is parked after it. If not, it was parked alone.
     pub holds_key: bool,
     /// Whether it is released, and the consumer has not begun to process it.
     pub is_released: bool,

@@ -63,11 +63,11 @@ impl<'de> Deserialize<'de> for OnFailedKey {
         #[derive(Deserialize)]
         #[serde(rename_all = "snake_case")]
         enum Config {
-            Hold,
+            BlockKey,
             DeadLetter,
         }
         Ok(match Config::deserialize(deserializer)? {
-            Config::Hold => Self::Hold,
+            Config::BlockKey => Self::BlockKey,
             Config::DeadLetter => Self::DeadLetter,
         })
     }

@@ -5,7 +5,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::Receipt;
+use super::OutcomeSender;
 use super::exactly_once::OutboxRow;
 use crate::message::Envelope;
 
@@ -56,7 +56,7 @@ pub struct FencedMessage {
     /// What to send.
     pub envelope: Envelope,
     /// Where its outcome goes.
-    pub receipt: Receipt,
+    pub sender: OutcomeSender,
     /// The messages of its key that it follows.
     pub sequence: KeySequence,
     /// Its row, on a lane of [`fence_exactly_once`](super::Transport::fence_exactly_once).

@@ -9,12 +9,12 @@ use tokio::time::timeout;
 
 /// Counts the messages that have no outcome yet, for the [`flush`](super::Transport::flush) of your own transport.
 ///
-/// Count each receipt before you pass it on ([`Receipt::tracked_by`](super::Receipt::tracked_by)). When it reports, the
+/// Count each outcome sender before you pass it on ([`OutcomeSender::tracked_by`](super::OutcomeSender::tracked_by)). When it reports, the
 /// count drops by itself. A cheap handle: clones share the count.
 ///
 /// ```
 /// use std::time::Duration;
-/// use diesel_outbox::transport::{FailureClass, Outcome, Receipt, Transport, TransportError, InFlightCounter};
+/// use diesel_outbox::transport::{FailureClass, Outcome, OutcomeSender, Transport, TransportError, InFlightCounter};
 /// use diesel_outbox::{Envelope, Topic, async_trait};
 ///
 /// #[derive(Debug)]
@@ -30,11 +30,11 @@ use tokio::time::timeout;
 ///     async fn prepare(&self, _topics: &[Topic]) -> Result<(), TransportError> {
 ///         Ok(())
 ///     }
-///     fn send(&self, envelope: Envelope, receipt: Receipt) {
-///         let receipt = receipt.tracked_by(&self.in_flight);
+///     fn send(&self, envelope: Envelope, sender: OutcomeSender) {
+///         let sender = sender.tracked_by(&self.in_flight);
 ///         // .. hands both to a printing thread, which finally calls:
 ///         # drop(envelope);
-///         receipt.complete(Outcome::Delivered);
+///         sender.complete(Outcome::Delivered);
 ///     }
 ///     async fn probe(&self) -> Result<(), TransportError> {
 ///         Ok(())
@@ -101,10 +101,10 @@ impl fmt::Debug for InFlightCounter {
     }
 }
 
-/// A receipt's share in a count, released when it is dropped.
+/// An outcome sender's share in a count, released when it is dropped.
 pub(crate) struct InFlightGuard {
     by: InFlightCounter,
-    /// Boxed, because few receipts are counted twice.
+    /// Boxed, because few outcome senders are counted twice.
     _also: Option<Box<InFlightGuard>>,
 }
 

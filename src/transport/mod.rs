@@ -10,7 +10,7 @@ mod in_flight;
 mod kafka;
 mod memory;
 mod outcome;
-mod receipt;
+mod outcome_sender;
 #[cfg(feature = "rocketmq")]
 mod rocketmq;
 
@@ -31,8 +31,8 @@ pub use kafka::{KafkaConfig, KafkaConfigError, KafkaTopic, KafkaTransport, Kafka
 pub(crate) use kafka::{Secrets, log_line, log_statistics};
 pub use memory::{MemoryTransport, ScriptedResponse, WaitTimedOut};
 pub use outcome::{FailureClass, Outcome, TransportError};
-pub use receipt::Receipt;
-pub(crate) use receipt::ReceiptSink;
+pub use outcome_sender::OutcomeSender;
+pub(crate) use outcome_sender::OutcomeSink;
 #[cfg(feature = "rocketmq")]
 pub(crate) use rocketmq::{CheckRequest, CheckResponse, HalfProducer, HalfSent};
 #[cfg(feature = "rocketmq")]
@@ -70,17 +70,17 @@ pub trait Transport: fmt::Debug + Send + Sync + 'static {
 
     /// Hands one message to the client. Never blocks, never waits for the broker.
     ///
-    /// The outcome arrives through the receipt, once, on any thread. Messages of one topic and key reach the broker in
+    /// The outcome arrives through the outcome sender, once, on any thread. Messages of one topic and key reach the broker in
     /// the order of their calls, as long as none of them fails.
-    fn send(&self, envelope: Envelope, receipt: Receipt);
+    fn send(&self, envelope: Envelope, sender: OutcomeSender);
 
     /// Hands several messages to the client, in this order, as [`send`](Self::send) does for each.
     ///
     /// Override this for a client that sends as soon as it has a message: without pauses in between it sends fewer and
     /// larger requests.
-    fn send_all(&self, messages: Vec<(Envelope, Receipt)>) {
-        for (envelope, receipt) in messages {
-            self.send(envelope, receipt);
+    fn send_all(&self, messages: Vec<(Envelope, OutcomeSender)>) {
+        for (envelope, sender) in messages {
+            self.send(envelope, sender);
         }
     }
 

@@ -168,6 +168,8 @@ fn links_by_name_are_defined() {
     let guides = [
         "architecture",
         "changelog",
+        "consumers",
+        "contributing",
         "design",
         "glossary",
         "guarantees",
@@ -182,7 +184,9 @@ fn links_by_name_are_defined() {
         "ordering",
         "pgbouncer",
         "protocol",
+        "receipts",
         "rocketmq",
+        "schemas",
         "tracing",
         "transports",
         "tuning",
@@ -191,11 +195,27 @@ fn links_by_name_are_defined() {
     for document in documents() {
         let text = read(&document);
         for guide in guides {
-            let used = text.contains(&format!("[{guide}] ")) || text.contains(&format!("[{guide}]."));
+            let used = [" ", ".", ","].iter().any(|after| text.contains(&format!("[{guide}]{after}")));
             let defined = text.contains(&format!("\n[{guide}]: "));
             assert!(!used || defined, "{document} uses [{guide}] and does not define it");
         }
     }
+}
+
+/// The page of tests has the sections of the guarantees, and some of its own behind them.
+#[test]
+fn sections_of_tests_are_those_of_the_guarantees() {
+    let headings = |page: &str| -> Vec<String> {
+        let text = read(page);
+        text.lines().filter(|line| line.starts_with("##")).map(|line| line.trim_start_matches('#').to_owned()).collect()
+    };
+    let guarantees = headings("docs/guarantees.md");
+    let tests = headings("docs/internals/testing.md");
+    let tests: Vec<&String> = tests.iter().skip_while(|heading| !heading.contains("Which test")).skip(1).collect();
+    let places: Vec<_> = tests.iter().map(|heading| guarantees.iter().position(|other| other == *heading)).collect();
+    let shared = places.iter().take_while(|place| place.is_some()).count();
+    assert!(shared >= 10 && places[..shared].is_sorted(), "{tests:?}");
+    assert_eq!(places.len() - shared, 2, "docs/internals/testing.md says that two more follow");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use async_trait::async_trait;
-use diesel_outbox::transport::{FailureClass, Outcome, Receipt, Transport, TransportError};
+use diesel_outbox::transport::{FailureClass, Outcome, OutcomeSender, Transport, TransportError};
 use diesel_outbox::{Envelope, OnFailedKey, Outbox, Topic};
 use serde::Serialize;
 
@@ -57,7 +57,7 @@ pub(crate) async fn run(plan: &Plan, env: &BenchEnv, recorder: &Recorder, leg_lo
 async fn drain(env: &BenchEnv, recorder: &Recorder, topic: &str, rows: usize, blocks: bool) -> Result<(Leg, CpuShare)> {
     database::reset(&env.postgres).await?;
     database::fill_keyed(&env.postgres, topic, rows as i64, PAYLOAD_BYTES, KEYS, Some(LANES)).await?;
-    let ordered = Topic::new(topic).ordered_by_key().lanes(LANES).on_failed_key(OnFailedKey::Hold);
+    let ordered = Topic::new(topic).ordered_by_key().lanes(LANES).on_failed_key(OnFailedKey::BlockKey);
     let outbox = Outbox::builder().topic(ordered).build().context("build the outbox")?;
     recorder.reset();
     let inner = application::kafka(&env.kafka)?;
@@ -94,12 +94,12 @@ impl<T: Transport> Transport for Blocking<T> {
     async fn prepare(&self, topics: &[Topic]) -> Result<(), TransportError> {
         self.inner.prepare(topics).await
     }
-    fn send(&self, envelope: Envelope, receipt: Receipt) {
+    fn send(&self, envelope: Envelope, sender: OutcomeSender) {
         if self.blocks && is_blocked(&envelope) {
             let error = TransportError::new(FailureClass::Temporary, "blocked by the bench");
-            receipt.complete(Outcome::Failed(error));
+            sender.complete(Outcome::Failed(error));
         } else {
-            self.inner.send(envelope, receipt);
+            self.inner.send(envelope, sender);
         }
     }
     async fn probe(&self) -> Result<(), TransportError> {

@@ -9,6 +9,9 @@ use diesel_outbox::{CodecError, OutboxMessage};
 
 use crate::Decode;
 
+/// A value of an old type, or of the one that it is converted to.
+type AnyEvent = Box<dyn Any>;
+
 /// Decodes the payloads of one event, of every shape that it has had. `C` is its codec.
 ///
 /// Which shape a message has is in its header `outbox-fingerprint`, if the producer's outbox sends
@@ -44,11 +47,11 @@ struct OldShape {
     from: TypeId,
     name: &'static str,
     fingerprints: &'static [&'static str],
-    decode: fn(&[u8]) -> Result<Box<dyn Any>, CodecError>,
+    decode: fn(&[u8]) -> Result<AnyEvent, CodecError>,
     to: TypeId,
     to_name: &'static str,
     /// Gives the value back if it is not of the old type.
-    convert: fn(Box<dyn Any>) -> Result<Box<dyn Any>, Box<dyn Any>>,
+    convert: fn(AnyEvent) -> Result<AnyEvent, AnyEvent>,
 }
 
 impl<T: OutboxMessage + 'static, C: Decode<T>> Decoder<T, C> {
@@ -132,7 +135,7 @@ impl<T: OutboxMessage + 'static, C: Decode<T>> DecoderBuilder<T, C> {
             decode: |payload| Ok(Box::new(OldCodec::decode(payload)?)),
             to: TypeId::of::<New>(),
             to_name: type_name::<New>(),
-            convert: |value| value.downcast::<Old>().map(|old| Box::new(New::from(*old)) as Box<dyn Any>),
+            convert: |value| value.downcast::<Old>().map(|old| Box::new(New::from(*old)) as AnyEvent),
         });
         self
     }

@@ -14,7 +14,7 @@ use std::time::Duration;
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 use diesel::r2d2::{ConnectionManager, Pool};
-use diesel_outbox::store::{SQLITE_SET_UP, SqliteStore};
+use diesel_outbox::store::{SQLITE_PRAGMAS, SqliteStore};
 use diesel_outbox::transport::MemoryTransport;
 use diesel_outbox::{Message, Outbox, Topic};
 use diesel_outbox_otel::consumer::{ProcessSpan, headers_context};
@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("shop.db").display().to_string();
     let mut conn = SqliteConnection::establish(&file)?;
-    conn.batch_execute(SQLITE_SET_UP)?;
+    conn.batch_execute(SQLITE_PRAGMAS)?;
     let outbox = Outbox::builder().topic(Topic::new("orders")).interceptor(OtelInterceptor::new()).build()?;
     outbox.migrate(&mut conn)?;
     let pool = Pool::builder().max_size(2).build(ConnectionManager::<SqliteConnection>::new(file))?;

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use diesel_outbox::transport::{Outcome, Receipt};
+use diesel_outbox::transport::{Outcome, OutcomeSender};
 use diesel_outbox::{Envelope, MessageId};
 use opentelemetry::trace::{Link, SpanBuilder, SpanKind, Status, TraceContextExt as _};
 use opentelemetry::{Context, KeyValue};
@@ -22,7 +22,7 @@ pub(crate) struct SendSpans {
 }
 
 impl SendSpans {
-    /// Starts the span of a call; `None` if there is nothing to record. Its receipts then stay as they are.
+    /// Starts the span of a call; `None` if there is nothing to record. Its outcome senders then stay as they are.
     pub(crate) fn begin<'a>(
         &self,
         messages: impl ExactSizeIterator<Item = &'a Envelope> + Clone,
@@ -140,11 +140,11 @@ impl SendSpan {
         self.context.clone()
     }
 
-    /// A receipt whose outcome the span notes.
-    pub(crate) fn receipt(self: &Arc<Self>, message_id: MessageId, receipt: Receipt) -> Receipt {
+    /// An outcome sender whose outcome the span notes.
+    pub(crate) fn sender(self: &Arc<Self>, message_id: MessageId, sender: OutcomeSender) -> OutcomeSender {
         let span = Arc::clone(self);
         // On a thread of the transport's, which a panic would end.
-        receipt.observed_by(move |outcome| {
+        sender.observed_by(move |outcome| {
             current::guarded(|| span.note(message_id, Failure::of(outcome)));
         })
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use diesel_outbox::transport::{
-    FailureClass, FencedLane, FencedMessage, LaneName, Receipt, RowLookup, Transport, TransportError,
+    FailureClass, FencedLane, FencedMessage, LaneName, OutcomeSender, RowLookup, Transport, TransportError,
 };
 use diesel_outbox::{Envelope, Topic};
 use opentelemetry::KeyValue;
@@ -74,22 +74,22 @@ impl<T: Transport> Transport for Traced<T> {
         self.inner.prepare(topics).await
     }
 
-    fn send(&self, envelope: Envelope, receipt: Receipt) {
+    fn send(&self, envelope: Envelope, sender: OutcomeSender) {
         let Some(span) = self.spans.begin(std::iter::once(&envelope)) else {
-            return self.inner.send(envelope, receipt);
+            return self.inner.send(envelope, sender);
         };
-        let receipt = span.receipt(envelope.message_id, receipt);
+        let sender = span.sender(envelope.message_id, sender);
         let _active = span.context().attach();
-        self.inner.send(envelope, receipt);
+        self.inner.send(envelope, sender);
     }
 
-    fn send_all(&self, messages: Vec<(Envelope, Receipt)>) {
+    fn send_all(&self, messages: Vec<(Envelope, OutcomeSender)>) {
         let Some(span) = self.spans.begin(messages.iter().map(|(envelope, _)| envelope)) else {
             return self.inner.send_all(messages);
         };
-        let with_span = |(envelope, receipt): (Envelope, Receipt)| {
-            let receipt = span.receipt(envelope.message_id, receipt);
-            (envelope, receipt)
+        let with_span = |(envelope, sender): (Envelope, OutcomeSender)| {
+            let sender = span.sender(envelope.message_id, sender);
+            (envelope, sender)
         };
         let messages = messages.into_iter().map(with_span).collect();
         let _active = span.context().attach();
@@ -151,9 +151,9 @@ impl FencedLane for TracedLane {
         let Some(span) = self.spans.begin(messages.iter().map(|message| &message.envelope)) else {
             return self.inner.send_all(messages);
         };
-        let with_span = |FencedMessage { envelope, receipt, sequence, row }| {
-            let receipt = span.receipt(envelope.message_id, receipt);
-            FencedMessage { envelope, receipt, sequence, row }
+        let with_span = |FencedMessage { envelope, sender, sequence, row }| {
+            let sender = span.sender(envelope.message_id, sender);
+            FencedMessage { envelope, sender, sequence, row }
         };
         let messages = messages.into_iter().map(with_span).collect();
         let _active = span.context().attach();

@@ -19,7 +19,7 @@ use crate::transport::{FailureClass, MemoryTransport, ScriptedResponse};
 const MINUTE: Duration = Duration::from_secs(60);
 
 fn outbox() -> Outbox {
-    let ordered = Topic::new("accounts").ordered_by_key().on_failed_key(OnFailedKey::Hold);
+    let ordered = Topic::new("accounts").ordered_by_key().on_failed_key(OnFailedKey::BlockKey);
     Outbox::builder().topic(Topic::new("orders").attempts_max(1)).topic(ordered).build().unwrap()
 }
 

@@ -7,8 +7,8 @@ use diesel::result::Error;
 #[cfg(feature = "r2d2")]
 use crate::enqueue::OutboxBackend;
 use crate::inbox::{Claim, Inbox, InboxError, InboxKey};
-use crate::store::sql::columns::Columns;
 use crate::store::sql::dialect::Dialect;
+use crate::store::sql::read_value::Columns;
 
 /// A database in which a consumer can process records.
 ///

@@ -7,14 +7,14 @@ use diesel::result::Error;
 use super::link::{Link, store_error};
 use super::rows::{ParkedKey, Released};
 use super::transaction::Transactions;
-use crate::consumer::engine::{LaneKey, Replay};
+use crate::consumer::engine::{QueueKey, Replay};
 use crate::consumer::record::PartitionId;
 use crate::consumer::source::Position;
 use crate::consumer::worker::Opened;
 use crate::limits::{CONSUMER_CONNECTION_TIMEOUT, CONSUMER_LOCK_TIMEOUT};
 use crate::outbox::transaction::CommitError;
-use crate::store::sql::columns::Columns;
 use crate::store::sql::dialect::{Bind, Dialect, Statement};
+use crate::store::sql::read_value::Columns;
 use crate::store::{SchemaProblem, StoreError};
 
 /// Gives a MySQL session back the bounds that it had.
@@ -28,11 +28,11 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
         self.end_bounded(opened).await
     }
 
-    pub(super) async fn released_bounded(&mut self, id: &PartitionId) -> Result<Vec<(LaneKey, Replay)>, StoreError> {
+    pub(super) async fn released_bounded(&mut self, id: &PartitionId) -> Result<Vec<(QueueKey, Replay)>, StoreError> {
         self.begin_bounded().await?;
         let read = Statement::new(&self.sql.released, self.binds(id, []));
         let released = self.link.load::<Released>(read).await;
-        let released = released.map(|rows| rows.into_iter().map(|Released(lane, replay)| (lane, replay)).collect());
+        let released = released.map(|rows| rows.into_iter().map(|Released(queue, replay)| (queue, replay)).collect());
         self.end_bounded(released.map_err(store_error)).await
     }
 
@@ -94,7 +94,7 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
 
     async fn open_partition(&mut self, id: &PartitionId, position: &Position) -> Result<Opened, StoreError> {
         let mut opened =
-            Opened { start: position.start, gone: None, parked_keys: HashSet::new(), has_dead_letters: false };
+            Opened { start: position.start, gone: None, parked_keys: HashSet::new(), has_parked_alone: false };
         if self.options.progress.has_offsets() {
             opened.start = self.stored_offset(id, position.start).await.map_err(store_error)?;
             if !position.has(opened.start) {
@@ -109,7 +109,7 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
         }
         let read = Statement::new(&self.sql.parked_keys, self.binds(id, []));
         let keys = self.link.load::<ParkedKey>(read).await.map_err(store_error)?;
-        opened.has_dead_letters = keys.iter().any(|key| key.0.is_none());
+        opened.has_parked_alone = keys.iter().any(|key| key.0.is_none());
         opened.parked_keys = keys.into_iter().filter_map(|key| key.0).collect();
         Ok(opened)
     }

@@ -10,8 +10,8 @@ use crate::consumer::engine::{Outcome, Replay};
 use crate::consumer::error::HandlerError;
 use crate::consumer::record::PartitionId;
 use crate::limits::{CONSUMER_CONNECTION_TIMEOUT, cut_error_text};
-use crate::store::sql::columns::Columns;
 use crate::store::sql::dialect::{Bind, Dialect, Statement};
+use crate::store::sql::read_value::Columns;
 
 impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
     /// Processes released records. Those of a key go in order, until none is left or one fails.

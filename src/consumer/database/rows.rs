@@ -6,10 +6,10 @@ use std::time::{Duration, UNIX_EPOCH};
 use diesel::deserialize::Result;
 use diesel::row::NamedRow;
 
-use crate::consumer::engine::{LaneKey, Replay};
+use crate::consumer::engine::{QueueKey, Replay};
 use crate::consumer::record::{PartitionId, Record};
 use crate::message::Headers;
-use crate::store::sql::columns::Columns;
+use crate::store::sql::read_value::Columns;
 use crate::store::sql::rows::FromRow;
 
 /// A parked record.
@@ -53,7 +53,7 @@ impl FromRow for ParkedRow {
     }
 }
 
-/// A key with parked records; none stands for dead letters.
+/// A key with parked records; none stands for those that were parked alone.
 pub(super) struct ParkedKey(pub(super) Option<Arc<[u8]>>);
 
 impl FromRow for ParkedKey {
@@ -63,16 +63,16 @@ impl FromRow for ParkedKey {
 }
 
 /// What is to be replayed because of a released row.
-pub(super) struct Released(pub(super) LaneKey, pub(super) Replay);
+pub(super) struct Released(pub(super) QueueKey, pub(super) Replay);
 
 impl FromRow for Released {
     fn from_row<'a, DB: Columns>(row: &impl NamedRow<'a, DB>) -> Result<Self> {
         let (id, key, holds_key) =
             (DB::number(row, 0)?, DB::bytes(row, 1)?.map(Arc::<[u8]>::from), DB::number(row, 2)? == 1);
-        let lane = key.clone().map_or(LaneKey::Keyless, LaneKey::Key);
+        let queue = key.clone().map_or(QueueKey::Keyless, QueueKey::Key);
         Ok(match key.filter(|_| holds_key) {
-            Some(key) => Self(lane, Replay::Key(key)),
-            None => Self(lane, Replay::Row(id)),
+            Some(key) => Self(queue, Replay::Key(key)),
+            None => Self(queue, Replay::Row(id)),
         })
     }
 }

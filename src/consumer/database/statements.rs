@@ -54,7 +54,7 @@ statements! {
         sqlite: "SELECT count(*) FROM outbox_parked
             WHERE consumer = ?1 AND topic = ?2 AND partition_name = ?3 AND record_offset = ?4 AND sent_at_ms = ?5";
     }
-    /// Keys with parked records; NULL if there are dead letters.
+    /// Keys with parked records; NULL if there are some that were parked alone.
     parked_keys {
         postgres: "SELECT DISTINCT CASE WHEN holds_key = 1 THEN record_key END FROM outbox_parked
             WHERE consumer = $1 AND topic = $2 AND partition_name = $3";

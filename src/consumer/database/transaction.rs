@@ -13,7 +13,7 @@ use super::link::Link;
 use super::rows::ParkedRow;
 use super::statements::ConsumerSql;
 use crate::clock::millis;
-use crate::consumer::engine::{Job, LaneKey, Outcome, Replay, Step, Work};
+use crate::consumer::engine::{Job, Outcome, QueueKey, Replay, Step, Work};
 use crate::consumer::error::HandlerError;
 use crate::consumer::identity::inbox_key;
 use crate::consumer::options::{OnFailure, Options};
@@ -24,8 +24,8 @@ use crate::crash_points::crash_point;
 use crate::limits::{CONSUMER_CONNECTION_TIMEOUT, cut_error_text};
 use crate::panic_guard::catch_panic_async;
 use crate::store::StoreError;
-use crate::store::sql::columns::Columns;
 use crate::store::sql::dialect::{Bind, BindOf, Dialect, Statement};
+use crate::store::sql::read_value::Columns;
 use crate::store::sql::text::SqlRenderer;
 
 /// One worker's connection and statements.
@@ -108,7 +108,7 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
             Step::GiveUp { reason } => {
                 let holds_key = self.options.on_failure == OnFailure::Park && record.key.is_some();
                 self.park(record, holds_key, reason).await?;
-                if holds_key { Outcome::Parked } else { Outcome::DeadLettered }
+                if holds_key { Outcome::Parked } else { Outcome::ParkedAlone }
             }
             Step::Handle if job.is_key_parked && self.is_key_parked(record).await? => {
                 self.park(record, true, "an earlier record of its key is parked").await?;
@@ -139,7 +139,7 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
             Claimed::New => Ok(None),
             // The offset says that nobody has processed it.
             Claimed::TooOld if progress.has_offsets() => Ok(None),
-            Claimed::TooOld => self.dead_letter_too_old(record).await.map(Some),
+            Claimed::TooOld => self.park_too_old(record).await.map(Some),
             // Another process may have parked it, which this one does not know yet.
             Claimed::Duplicate => {
                 let is_key_parked = self.options.on_failure == OnFailure::Park && self.is_key_parked(record).await?;
@@ -148,8 +148,8 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
         }
     }
 
-    /// Nothing says whether it was processed, so a person has to. No claim says whether it was dead-lettered: the row does.
-    async fn dead_letter_too_old(&mut self, record: &Record) -> Result<Outcome, Failure> {
+    /// Nothing says whether it was processed, so a person has to. No claim says whether it was parked: the row does.
+    async fn park_too_old(&mut self, record: &Record) -> Result<Outcome, Failure> {
         let place = [record.offset, sent_at_ms(record)].map(Bind::Number);
         let count = Statement::new(&self.sql.is_parked, self.binds(&record.partition, place));
         if self.link.load::<i64>(count).await?.pop().is_some_and(|rows| rows > 0) {
@@ -163,7 +163,7 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
         crash_point!(CONSUMER_COMMITTING);
         self.link.commit().await.map_err(Failure::Commit)?;
         match outcome {
-            Outcome::Parked | Outcome::DeadLettered => {
+            Outcome::Parked | Outcome::ParkedAlone => {
                 crash_point!(CONSUMER_PARKED);
             }
             _ => {
@@ -226,7 +226,7 @@ where
         L::block_on(&runtime, self.open_bounded(id, position))
     }
 
-    fn released(&mut self, id: &PartitionId) -> Result<Vec<(LaneKey, Replay)>, StoreError> {
+    fn released(&mut self, id: &PartitionId) -> Result<Vec<(QueueKey, Replay)>, StoreError> {
         let runtime = self.runtime.clone();
         L::block_on(&runtime, self.released_bounded(id))
     }

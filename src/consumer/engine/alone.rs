@@ -2,7 +2,7 @@
 //!
 //! Before such a record begins, the broker has to know which one it is. Then the next owner knows which one ended the process.
 
-use super::lane::{LaneState, Step};
+use super::key_queue::{QueueState, Step};
 use super::outcome::killed;
 use super::{Commit, Engine, Mark, Note, Token};
 use crate::consumer::options::OnFailure;
@@ -14,20 +14,20 @@ impl Engine {
         for (id, partition) in suspicious.filter(|(_, of)| !of.needs_reopening) {
             while let Some((key, offset)) = partition.next_alone() {
                 let kills = offset.map_or(0, |offset| partition.kills(offset));
-                let Some(lane) = partition.lanes.get_mut(&key) else { break };
-                let has_failed = kills >= self.options.crashes_max && lane.step == Step::Handle;
-                if has_failed && self.options.on_failure == OnFailure::HoldKey {
-                    lane.state = LaneState::Held;
+                let Some(queue) = partition.queues.get_mut(&key) else { break };
+                let has_failed = kills >= self.options.crashes_max && queue.step == Step::Handle;
+                if has_failed && self.options.on_failure == OnFailure::BlockKey {
+                    queue.state = QueueState::Held;
                     continue;
                 }
                 if has_failed {
-                    lane.step = Step::GiveUp { reason: killed(kills) };
+                    queue.step = Step::GiveUp { reason: killed(kills) };
                 }
                 // The handler does not run in any other case.
-                let runs_handler = lane.step == Step::Handle;
+                let runs_handler = queue.step == Step::Handle;
                 let is_marked = offset.is_none_or(|offset| !runs_handler || partition.want_mark(offset));
                 let may_begin = is_marked && self.running == 0;
-                let token = Token { partition: id.clone(), generation: partition.generation, lane: key };
+                let token = Token { partition: id.clone(), generation: partition.generation, queue: key };
                 return Some(may_begin.then_some(token));
             }
         }

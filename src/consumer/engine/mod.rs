@@ -2,7 +2,7 @@
 
 mod alone;
 mod bounds;
-mod lane;
+mod key_queue;
 mod note;
 mod outage;
 mod outcome;
@@ -19,12 +19,12 @@ use std::hash::BuildHasher as _;
 use std::sync::Arc;
 use std::time::Instant;
 
-pub(crate) use self::lane::{LaneKey, Replay, Step, Work};
+pub(crate) use self::key_queue::{QueueKey, Replay, Step, Work};
 pub(crate) use self::note::Note;
 pub(crate) use self::outcome::{Commit, Job, Mark, Next, Outcome, Settled, Token};
 pub(crate) use self::partition::Opening;
 
-use self::lane::LaneState;
+use self::key_queue::QueueState;
 use self::outage::Outage;
 use self::partition::{Origin, Partition};
 use super::options::Options;
@@ -35,9 +35,9 @@ use super::record::{PartitionId, Record};
 pub(crate) struct Engine {
     options: Arc<Options>,
     partitions: HashMap<PartitionId, Partition>,
-    /// Lanes that may run, each at its turn. Some entries are stale.
+    /// Queues that may run, each at its turn. Some entries are stale.
     ready: VecDeque<Token>,
-    waiting: BinaryHeap<Reverse<WaitingLane>>,
+    waiting: BinaryHeap<Reverse<WaitingQueue>>,
     /// Jobs that workers have, those of earlier assignments included.
     running: usize,
     is_alone_running: bool,
@@ -53,21 +53,21 @@ fn random() -> u32 {
     u32::from_ne_bytes([a, b, c, d]).max(1)
 }
 
-/// A lane whose first record waits for its next attempt.
+/// A queue whose first record waits for its next attempt.
 #[derive(Debug, PartialEq, Eq)]
-struct WaitingLane {
+struct WaitingQueue {
     until: Instant,
     token: Token,
 }
 
-impl Ord for WaitingLane {
+impl Ord for WaitingQueue {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        let order = |lane: &Self| (lane.until, lane.token.generation);
-        order(self).cmp(&order(other)).then_with(|| self.token.lane.cmp(&other.token.lane))
+        let order = |queue: &Self| (queue.until, queue.token.generation);
+        order(self).cmp(&order(other)).then_with(|| self.token.queue.cmp(&other.token.queue))
     }
 }
 
-impl PartialOrd for WaitingLane {
+impl PartialOrd for WaitingQueue {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
@@ -172,7 +172,7 @@ impl Engine {
     /// Takes a record that was read.
     pub(crate) fn add(&mut self, record: Record) {
         let record = Arc::new(record);
-        let lane = self.lane_of(&record);
+        let queue = self.queue_of(&record);
         let Some(partition) = self.partitions.get_mut(&record.partition) else { return };
         if partition.watermark.is_missing(record.offset) {
             // Going on would pass it over.
@@ -181,39 +181,40 @@ impl Engine {
         if partition.is_closing || partition.needs_reopening || !partition.watermark.add(record.offset) {
             return;
         }
-        let token = Token { partition: record.partition.clone(), generation: partition.generation, lane: lane.clone() };
-        let is_first = partition.lanes.get(&lane).is_none_or(|lane| lane.queue.is_empty());
-        partition.add(lane, record);
+        let token =
+            Token { partition: record.partition.clone(), generation: partition.generation, queue: queue.clone() };
+        let is_first = partition.queues.get(&queue).is_none_or(|queue| queue.entries.is_empty());
+        partition.add(queue, record);
         if is_first {
             self.ready.push_back(token);
         }
     }
 
     /// Takes released records of a partition, each before what follows of its key.
-    pub(crate) fn replay(&mut self, id: &PartitionId, replays: Vec<(LaneKey, Replay)>) {
+    pub(crate) fn replay(&mut self, id: &PartitionId, replays: Vec<(QueueKey, Replay)>) {
         let Some(partition) = self.partitions.get_mut(id) else { return };
-        for (lane, replay) in replays {
-            let lane = if self.options.progress.has_offsets() { LaneKey::Whole } else { lane };
-            if partition.add_replay(lane.clone(), replay) {
-                self.ready.push_back(Token { partition: id.clone(), generation: partition.generation, lane });
+        for (queue, replay) in replays {
+            let queue = if self.options.progress.has_offsets() { QueueKey::Whole } else { queue };
+            if partition.add_replay(queue.clone(), replay) {
+                self.ready.push_back(Token { partition: id.clone(), generation: partition.generation, queue });
             }
         }
     }
 
-    /// The partitions with parked records or dead letters.
+    /// The partitions with parked records.
     pub(crate) fn with_parked(&self) -> Vec<PartitionId> {
-        let has_any = |partition: &Partition| partition.has_dead_letters || !partition.parked_keys.is_empty();
+        let has_any = |partition: &Partition| partition.has_parked_alone || !partition.parked_keys.is_empty();
         let parked = self.partitions.iter().filter(|(_, partition)| has_any(partition));
         parked.map(|(id, _)| id.clone()).collect()
     }
 
-    fn lane_of(&self, record: &Record) -> LaneKey {
+    fn queue_of(&self, record: &Record) -> QueueKey {
         match &record.key {
             // What is written in the handler's transaction is where the partition is done up to.
-            _ if self.options.progress.has_offsets() => LaneKey::Whole,
-            Some(key) => LaneKey::Key(Arc::clone(key)),
-            None if self.options.keyless_in_parallel => LaneKey::Single(record.offset),
-            None => LaneKey::Keyless,
+            _ if self.options.progress.has_offsets() => QueueKey::Whole,
+            Some(key) => QueueKey::Key(Arc::clone(key)),
+            None if self.options.keyless_in_parallel => QueueKey::Single(record.offset),
+            None => QueueKey::Keyless,
         }
     }
 
@@ -234,37 +235,37 @@ impl Engine {
         Next::Wait(self.waiting.peek().map(|Reverse(first)| first.until))
     }
 
-    /// Makes lanes ready whose wait is over.
+    /// Makes queues ready whose wait is over.
     fn wake(&mut self, now: Instant) {
         while self.waiting.peek().is_some_and(|Reverse(first)| first.until <= now) {
-            let Some(Reverse(WaitingLane { until, token })) = self.waiting.pop() else { return };
+            let Some(Reverse(WaitingQueue { until, token })) = self.waiting.pop() else { return };
             let partition = self.partitions.get_mut(&token.partition).filter(|of| of.generation == token.generation);
-            let lane = partition.and_then(|partition| partition.lanes.get_mut(&token.lane));
-            if let Some(lane) = lane.filter(|lane| lane.state == LaneState::Waiting(until)) {
-                lane.state = LaneState::Ready;
+            let queue = partition.and_then(|partition| partition.queues.get_mut(&token.queue));
+            if let Some(queue) = queue.filter(|queue| queue.state == QueueState::Waiting(until)) {
+                queue.state = QueueState::Ready;
                 self.ready.push_back(token);
             }
         }
     }
 
-    /// Whether an entry of the queue is not stale. Entries of a partition whose records run alone are dropped: it begins anew after.
+    /// Whether a turn is not stale. Entries of a partition whose records run alone are dropped: it begins anew after.
     fn may_run(&self, token: &Token) -> bool {
         let partition = self.partitions.get(&token.partition).filter(|of| of.generation == token.generation);
         let open = partition.filter(|of| !of.is_closing && !of.needs_reopening && of.alone.is_none());
-        let lane = open.and_then(|partition| partition.lanes.get(&token.lane));
-        lane.is_some_and(|lane| lane.state == LaneState::Ready && !lane.queue.is_empty())
+        let queue = open.and_then(|partition| partition.queues.get(&token.queue));
+        queue.is_some_and(|queue| queue.state == QueueState::Ready && !queue.entries.is_empty())
     }
 
-    /// Gives the first record of a lane to a worker.
+    /// Gives the first record of a queue to a worker.
     fn begin(&mut self, token: Token) -> Next {
         let Some(partition) = self.partitions.get_mut(&token.partition) else { return Next::Wait(None) };
         let expected_next = partition.watermark.next();
         let is_alone_mode = partition.alone.is_some();
-        let Some(lane) = partition.lanes.get_mut(&token.lane) else { return Next::Wait(None) };
-        let Some(work) = lane.queue.front().cloned() else { return Next::Wait(None) };
-        lane.state = LaneState::Running;
-        let step = lane.step.clone();
-        let alone = lane.first_offset().filter(|_| is_alone_mode);
+        let Some(queue) = partition.queues.get_mut(&token.queue) else { return Next::Wait(None) };
+        let Some(work) = queue.entries.front().cloned() else { return Next::Wait(None) };
+        queue.state = QueueState::Running;
+        let step = queue.step.clone();
+        let alone = queue.first_offset().filter(|_| is_alone_mode);
         let is_key_parked = match &work {
             Work::Record(record) => record.key.as_ref().is_some_and(|key| partition.parked_keys.contains(key)),
             Work::Replay(_) => true,
@@ -276,12 +277,12 @@ impl Engine {
         Next::Job(Box::new(Job { token, work, step, expected_next, is_key_parked, outages, alone }))
     }
 
-    /// Lets a lane wait.
+    /// Lets a queue wait.
     fn wait(&mut self, token: &Token, until: Instant) {
         let partition = self.partitions.get_mut(&token.partition);
-        if let Some(lane) = partition.and_then(|partition| partition.lanes.get_mut(&token.lane)) {
-            lane.state = LaneState::Waiting(until);
-            self.waiting.push(Reverse(WaitingLane { until, token: token.clone() }));
+        if let Some(queue) = partition.and_then(|partition| partition.queues.get_mut(&token.queue)) {
+            queue.state = QueueState::Waiting(until);
+            self.waiting.push(Reverse(WaitingQueue { until, token: token.clone() }));
         }
     }
 }

@@ -3,18 +3,18 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::lane::{LaneKey, Step, Work};
+use super::key_queue::{QueueKey, Step, Work};
 use super::note::{Alone, Note};
 use crate::consumer::error::HandlerError;
 use crate::consumer::record::PartitionId;
 
-/// Which lane of which assignment a job is of.
+/// Which queue of which assignment a job is of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Token {
     pub(crate) partition: PartitionId,
     /// A partition that is revoked and assigned again has another one: what was begun before changes nothing.
     pub(crate) generation: u64,
-    pub(crate) lane: LaneKey,
+    pub(crate) queue: QueueKey,
 }
 
 /// What a worker is to do.
@@ -48,12 +48,12 @@ pub(crate) enum Outcome {
     Handled,
     /// The inbox had the message already; with whether its key has parked records.
     Duplicate { is_key_parked: bool },
-    /// The inbox keeps no ids of that age, so nobody knows whether it was processed: it is a dead letter now.
+    /// The inbox keeps no ids of that age, so nobody knows whether it was processed: it is parked alone.
     TooOld,
     /// The record is in the table of parked records, with what follows of its key.
     Parked,
     /// The record is there alone.
-    DeadLettered,
+    ParkedAlone,
     /// Parked records were processed; with whether the key has none left.
     Replayed { is_key_free: bool },
     /// The handler failed.
@@ -80,7 +80,7 @@ pub(crate) enum Settled {
         failures: u32,
         wait: Duration,
     },
-    /// It has failed for good, and is parked or dead-lettered next.
+    /// It has failed for good, and is parked next.
     GivenUp {
         failures: u32,
     },

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::lane::{Lane, LaneKey, LaneState, Replay, Work};
+use super::key_queue::{KeyQueue, QueueKey, QueueState, Replay, Work};
 use super::note::{Alone, Note};
 use super::watermark::Watermark;
 use crate::consumer::record::Record;
@@ -19,7 +19,7 @@ pub(crate) struct Opening {
     pub(crate) note: Note,
     /// Keys with parked records.
     pub(crate) parked_keys: HashSet<Arc<[u8]>>,
-    pub(crate) has_dead_letters: bool,
+    pub(crate) has_parked_alone: bool,
 }
 
 /// Which assignment a partition is of.
@@ -35,7 +35,7 @@ pub(super) struct Partition {
     pub(super) generation: u64,
     origin: Origin,
     pub(super) watermark: Watermark,
-    pub(super) lanes: HashMap<LaneKey, Lane>,
+    pub(super) queues: HashMap<QueueKey, KeyQueue>,
     /// Records in memory that are not finished.
     pub(super) rows: usize,
     pub(super) bytes: usize,
@@ -48,7 +48,7 @@ pub(super) struct Partition {
     /// What the broker was told last.
     pub(super) committed: Option<i64>,
     pub(super) parked_keys: HashSet<Arc<[u8]>>,
-    pub(super) has_dead_letters: bool,
+    pub(super) has_parked_alone: bool,
     unclean: u32,
     /// Records to run until the beginning counts as survived.
     trial_left: usize,
@@ -73,7 +73,7 @@ pub(super) struct AloneMode {
 impl Partition {
     /// `trial_rows` is how many records may have been in memory when the last owner ended.
     pub(super) fn new(origin: Origin, opening: Opening, trial_rows: usize) -> Self {
-        let Opening { start, note, parked_keys, has_dead_letters } = opening;
+        let Opening { start, note, parked_keys, has_parked_alone } = opening;
         let is_suspect = note.alone.is_some() || note.unclean >= CONSUMER_UNCLEAN_ENDS_MAX;
         let alone =
             is_suspect.then_some(AloneMode { left: trial_rows, suspect: note.alone, marked: None, wanted: None });
@@ -81,7 +81,7 @@ impl Partition {
             generation: origin.generation,
             origin,
             watermark: Watermark::new(start),
-            lanes: HashMap::new(),
+            queues: HashMap::new(),
             rows: 0,
             bytes: 0,
             running: 0,
@@ -90,7 +90,7 @@ impl Partition {
             is_paused: false,
             committed: None,
             parked_keys,
-            has_dead_letters,
+            has_parked_alone,
             unclean: note.unclean.saturating_add(1),
             trial_left: trial_rows,
             trial_end: None,
@@ -104,22 +104,22 @@ impl Partition {
         Note { unclean: self.unclean, alone: suspect, writer: self.origin.writer }
     }
 
-    pub(super) fn add(&mut self, lane: LaneKey, record: Arc<Record>) {
+    pub(super) fn add(&mut self, queue: QueueKey, record: Arc<Record>) {
         self.rows += 1;
         self.bytes += record.size_bytes();
-        self.lanes.entry(lane).or_insert_with(Lane::new).queue.push_back(Work::Record(record));
+        self.queues.entry(queue).or_insert_with(KeyQueue::new).entries.push_back(Work::Record(record));
     }
 
-    /// Puts a replay before the records of its lane that have not begun. Returns whether the lane may run now.
-    pub(super) fn add_replay(&mut self, lane: LaneKey, replay: Replay) -> bool {
-        let lane = self.lanes.entry(lane).or_insert_with(Lane::new);
-        let is_there = lane.queue.iter().any(|work| matches!(work, Work::Replay(known) if *known == replay));
+    /// Puts a replay before the records of its queue that have not begun. Returns whether the queue may run now.
+    pub(super) fn add_replay(&mut self, queue: QueueKey, replay: Replay) -> bool {
+        let queue = self.queues.entry(queue).or_insert_with(KeyQueue::new);
+        let is_there = queue.entries.iter().any(|work| matches!(work, Work::Replay(known) if *known == replay));
         // A first record that runs, waits or is held has begun.
-        let has_begun = lane.state != LaneState::Ready || lane.failures > 0;
+        let has_begun = queue.state != QueueState::Ready || queue.failures > 0;
         if !is_there {
-            lane.queue.insert(usize::from(has_begun && !lane.queue.is_empty()), Work::Replay(replay));
+            queue.entries.insert(usize::from(has_begun && !queue.entries.is_empty()), Work::Replay(replay));
         }
-        lane.state == LaneState::Ready
+        queue.state == QueueState::Ready
     }
 
     /// Notes that a record is finished, and forgets it.
@@ -168,10 +168,11 @@ impl Partition {
         suspect.filter(|suspect| suspect.offset == offset).map_or(0, |suspect| suspect.starts)
     }
 
-    /// In the mode in which records run alone: the lane of the next one, which is the first in the order of the partition that may run.
-    pub(super) fn next_alone(&self) -> Option<(LaneKey, Option<i64>)> {
-        let ready = self.lanes.iter().filter(|(_, lane)| lane.state == LaneState::Ready && !lane.queue.is_empty());
-        ready.map(|(key, lane)| (key.clone(), lane.first_offset())).min_by_key(|(_, offset)| *offset)
+    /// In the mode in which records run alone: the queue of the next one, which is the first in the order of the partition that may run.
+    pub(super) fn next_alone(&self) -> Option<(QueueKey, Option<i64>)> {
+        let ready =
+            self.queues.iter().filter(|(_, queue)| queue.state == QueueState::Ready && !queue.entries.is_empty());
+        ready.map(|(key, queue)| (key.clone(), queue.first_offset())).min_by_key(|(_, offset)| *offset)
     }
 
     /// Asks for the mark of a record that is to run alone. Returns whether it is there.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::lane::{Lane, LaneState, Step, Work};
-use super::{Engine, Job, LaneKey, Outcome, Replay, Settled, Token};
+use super::key_queue::{KeyQueue, QueueState, Step, Work};
+use super::{Engine, Job, Outcome, QueueKey, Replay, Settled, Token};
 use crate::consumer::error::HandlerError;
 use crate::consumer::options::OnFailure;
 use crate::consumer::record::PartitionId;
@@ -50,15 +50,15 @@ impl Engine {
 
     /// Tries the same again after a while.
     fn postpone(&mut self, job: &Job, now: Instant) -> Settled {
-        let Some(lane) = self.lane(&job.token) else { return Settled::Late };
-        let wait = CONSUMER_POSTPONE_WAIT_MIN * 2_u32.saturating_pow(lane.postponed.min(16));
-        lane.postponed = lane.postponed.saturating_add(1);
+        let Some(queue) = self.queue(&job.token) else { return Settled::Late };
+        let wait = CONSUMER_POSTPONE_WAIT_MIN * 2_u32.saturating_pow(queue.postponed.min(16));
+        queue.postponed = queue.postponed.saturating_add(1);
         self.wait(&job.token, now + wait.min(CONSUMER_OUTAGE_WAIT_MAX));
         Settled::Deferred
     }
 
-    fn lane(&mut self, token: &Token) -> Option<&mut Lane> {
-        self.partitions.get_mut(&token.partition)?.lanes.get_mut(&token.lane)
+    fn queue(&mut self, token: &Token) -> Option<&mut KeyQueue> {
+        self.partitions.get_mut(&token.partition)?.queues.get_mut(&token.queue)
     }
 
     fn settle(&mut self, job: &Job, outcome: &Outcome, now: Instant) -> Settled {
@@ -72,9 +72,9 @@ impl Engine {
                 self.note_parked(job, true);
                 self.done(job)
             }
-            Outcome::TooOld | Outcome::DeadLettered => {
+            Outcome::TooOld | Outcome::ParkedAlone => {
                 if let Some(partition) = self.partitions.get_mut(&job.token.partition) {
-                    partition.has_dead_letters = true;
+                    partition.has_parked_alone = true;
                 }
                 self.done(job)
             }
@@ -129,14 +129,14 @@ impl Engine {
         }
     }
 
-    /// Ends the first entry of a lane, and turns to the next one.
+    /// Ends the first entry of a queue, and turns to the next one.
     fn advance(&mut self, token: &Token) {
         let Some(partition) = self.partitions.get_mut(&token.partition) else { return };
-        let Some(lane) = partition.lanes.get_mut(&token.lane) else { return };
-        let done = lane.advance();
-        let is_empty = lane.queue.is_empty();
+        let Some(queue) = partition.queues.get_mut(&token.queue) else { return };
+        let done = queue.advance();
+        let is_empty = queue.entries.is_empty();
         if is_empty {
-            partition.lanes.remove(&token.lane);
+            partition.queues.remove(&token.queue);
         }
         if let Some(Work::Record(record)) = done {
             partition.finish(&record);
@@ -146,34 +146,34 @@ impl Engine {
         }
     }
 
-    /// Lets a lane run again before all others.
+    /// Lets a queue run again before all others.
     fn ready_first(&mut self, token: &Token) {
-        if let Some(lane) = self.lane(token) {
-            lane.state = LaneState::Ready;
+        if let Some(queue) = self.queue(token) {
+            queue.state = QueueState::Ready;
             self.ready.push_front(token.clone());
         }
     }
 
     fn conflict(&mut self, job: &Job, now: Instant) -> Settled {
-        let Some(lane) = self.lane(&job.token) else { return Settled::Late };
-        lane.conflicts += 1;
-        if lane.conflicts > CONSUMER_CONFLICTS_MAX {
+        let Some(queue) = self.queue(&job.token) else { return Settled::Late };
+        queue.conflicts += 1;
+        if queue.conflicts > CONSUMER_CONFLICTS_MAX {
             let error = HandlerError::retriable("it met deadlocks or serialization failures time after time");
             return self.failed(job, &error, now);
         }
-        let until = now + CONSUMER_CONFLICT_WAIT * lane.conflicts;
+        let until = now + CONSUMER_CONFLICT_WAIT * queue.conflicts;
         self.wait(&job.token, until);
         Settled::Deferred
     }
 
     fn failed(&mut self, job: &Job, error: &HandlerError, now: Instant) -> Settled {
         let options = Arc::clone(&self.options);
-        let Some(lane) = self.lane(&job.token) else { return Settled::Late };
-        lane.failures = lane.failures.saturating_add(1);
-        let failures = lane.failures;
+        let Some(queue) = self.queue(&job.token) else { return Settled::Late };
+        queue.failures = queue.failures.saturating_add(1);
+        let failures = queue.failures;
         let is_final = !error.is_retriable() || failures >= options.attempts_max;
-        if lane.step == Step::Handle && is_final && options.on_failure != OnFailure::HoldKey {
-            lane.step = Step::GiveUp { reason: error.to_string().into() };
+        if queue.step == Step::Handle && is_final && options.on_failure != OnFailure::BlockKey {
+            queue.step = Step::GiveUp { reason: error.to_string().into() };
             self.ready_first(&job.token);
             return Settled::GivenUp { failures };
         }
@@ -185,7 +185,7 @@ impl Engine {
         }
     }
 
-    /// Puts the lanes of a partition back into the queue once its records need not run alone any more.
+    /// Gives the queues of a partition their turns again once its records need not run alone any more.
     fn resume_after_alone(&mut self, job: &Job) {
         let partition = self.partitions.get(&job.token.partition);
         if job.alone.is_some() && partition.is_some_and(|partition| partition.alone.is_none()) {
@@ -193,13 +193,13 @@ impl Engine {
         }
     }
 
-    /// Puts the lanes of a partition that may run into the queue. Entries that are there twice do no harm.
+    /// Gives the queues of a partition that may run their turns. Entries that are there twice do no harm.
     pub(super) fn queue_ready(&mut self, id: &PartitionId) {
         let Some(partition) = self.partitions.get(id) else { return };
-        let ready = partition.lanes.iter().filter(|(_, lane)| lane.state == LaneState::Ready);
+        let ready = partition.queues.iter().filter(|(_, queue)| queue.state == QueueState::Ready);
         let token =
-            |lane: &LaneKey| Token { partition: id.clone(), generation: partition.generation, lane: lane.clone() };
-        let tokens: Vec<Token> = ready.map(|(lane, _)| token(lane)).collect();
+            |queue: &QueueKey| Token { partition: id.clone(), generation: partition.generation, queue: queue.clone() };
+        let tokens: Vec<Token> = ready.map(|(queue, _)| token(queue)).collect();
         self.ready.extend(tokens);
     }
 

@@ -1,3 +1,5 @@
+//! The end of a relay: takes nothing new, sends and settles what is in hand, reports the rest.
+
 use std::time::Duration;
 
 use futures_util::future::join_all;

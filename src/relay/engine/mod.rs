@@ -43,7 +43,7 @@ use crate::panic_guard::catch_panic;
 use crate::receipts::Waiters;
 use crate::repeated::warn_once_a_minute;
 use crate::store::{RowKey, Store};
-use crate::transport::{FailureClass, Outcome, ReceiptSink, Transport};
+use crate::transport::{FailureClass, Outcome, OutcomeSink, Transport};
 
 #[derive(Debug)]
 pub(crate) struct Engine {
@@ -163,7 +163,7 @@ impl Engine {
 
 /// Receives outcomes on the transport's threads. Each goes to the row's holder, and topic and breaker learn from it at
 /// once, whoever holds the row.
-impl ReceiptSink for Engine {
+impl OutcomeSink for Engine {
     fn placed(&self, row: RowKey, partition: i32, offset: i64) {
         self.waiters.note_place(row.message_id, partition, offset);
     }

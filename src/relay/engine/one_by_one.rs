@@ -30,6 +30,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::limits::TEMPORARY_WAIT_MAX;
 
     #[test]
     fn it_begins_with_a_panic_and_ends_by_itself() {
@@ -37,5 +38,6 @@ mod tests {
         assert!(!one_by_one.is_on(now));
         one_by_one.begin(now);
         assert!(one_by_one.is_on(now) && !one_by_one.is_on(now + SEND_ONE_BY_ONE_DURATION));
+        assert!(one_by_one.is_on(now + TEMPORARY_WAIT_MAX), "the message that caused it comes back alone");
     }
 }

@@ -15,7 +15,7 @@ use crate::relay::ledger::entry::Progress;
 use crate::relay::path::Path;
 use crate::relay::topics::TopicState;
 use crate::store::{Row, RowKey};
-use crate::transport::{FencedLane, FencedMessage, KeySequence, OutboxRow, Outcome, Receipt, ReceiptSink};
+use crate::transport::{FencedLane, FencedMessage, KeySequence, OutboxRow, Outcome, OutcomeSender, OutcomeSink};
 
 /// A row to send, with everything that decides whether it may be.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ pub(crate) enum Offered {
 #[must_use = "the last batch goes with `send`"]
 pub(crate) struct Outgoing<'a> {
     engine: &'a Arc<Engine>,
-    batch: Vec<(Envelope, Receipt)>,
+    batch: Vec<(Envelope, OutcomeSender)>,
     fenced: Vec<(Arc<dyn FencedLane>, Vec<FencedMessage>)>,
     /// How many rows both hold.
     rows: usize,
@@ -108,7 +108,7 @@ impl<'a> Outgoing<'a> {
             return Offered::Known(known);
         }
         // Made at once: if a panic drops it, it reports the row as not sent. Otherwise nobody would.
-        let receipt = Receipt::of_row(row.key, Arc::clone(engine) as Arc<dyn ReceiptSink>);
+        let sender = OutcomeSender::of_row(row.key, Arc::clone(engine) as Arc<dyn OutcomeSink>);
         if let Some(claim_outcomes) = claim_outcomes {
             claim_outcomes.expect();
         }
@@ -117,15 +117,15 @@ impl<'a> Outgoing<'a> {
             topic.counters.resent.increment(1);
         }
         topic.counters.sent(path).increment(1);
-        self.push(send_mode, row.envelope, receipt, now);
+        self.push(send_mode, row.envelope, sender, now);
         Offered::Sent
     }
 
-    fn push(&mut self, send_mode: SendMode, envelope: Envelope, receipt: Receipt, now: BootInstant) {
+    fn push(&mut self, send_mode: SendMode, envelope: Envelope, sender: OutcomeSender, now: BootInstant) {
         match send_mode {
-            SendMode::Plain => self.batch.push((envelope, receipt)),
+            SendMode::Plain => self.batch.push((envelope, sender)),
             SendMode::Fenced(by, sequence, row) => {
-                let message = FencedMessage { envelope, receipt, sequence, row };
+                let message = FencedMessage { envelope, sender, sequence, row };
                 match self.fenced.iter_mut().find(|(lane, _)| Arc::ptr_eq(lane, &by)) {
                     Some((_, messages)) => messages.push(message),
                     None => self.fenced.push((by, vec![message])),
@@ -143,7 +143,7 @@ impl<'a> Outgoing<'a> {
         self.send_batch();
     }
 
-    /// Calls the transport. If it panics, the rows it has not taken are dropped with their receipts, and so are
+    /// Calls the transport. If it panics, the rows it has not taken are dropped with their outcome senders, and so are
     /// reported.
     fn hand_over(&self, send: impl FnOnce()) {
         if catch_panic("transport", &self.engine.name, send).is_none() {
@@ -158,7 +158,7 @@ impl<'a> Outgoing<'a> {
         }
         let (batch, fenced) = (std::mem::take(&mut self.batch), std::mem::take(&mut self.fenced));
         let too_early: Vec<RowKey> = match is_injected(InjectedBug::SettleOnSend) {
-            true => batch.iter().filter_map(|(_, receipt)| receipt.row()).collect(),
+            true => batch.iter().filter_map(|(_, sender)| sender.row()).collect(),
             false => Vec::new(),
         };
         if !batch.is_empty() {

@@ -1,4 +1,4 @@
-//! Calls of the store, which may be third-party code.
+//! Calls of the store. It runs code that is not ours: the driver, the pool, the application's set-up of connections.
 
 use crate::panic_guard::catch_panic_async;
 use crate::store::StoreError;

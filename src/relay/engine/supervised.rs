@@ -1,4 +1,4 @@
-//! Restarts tasks that panic: they run third-party transports, stores and retry policies.
+//! Restarts tasks that panic: they run transports, retry policies, drivers and pools that are not ours.
 
 use std::sync::Arc;
 

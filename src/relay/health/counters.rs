@@ -35,7 +35,7 @@ impl TopicCounters {
         Self {
             sent: CountersByPath::new(names::SENT, &labels),
             delivered: CountersByPath::new(names::DELIVERED, &labels),
-            resent: metrics::counter!(names::RESENT, labels.to_vec()),
+            resent: metrics::counter!(names::RETRIED, labels.to_vec()),
             commit_to_ack: metrics::histogram!(names::COMMIT_TO_ACK, labels.to_vec()),
             timings: Timings::new(topic, transport),
             totals: Totals::default(),

@@ -207,7 +207,7 @@ fn a_message_whose_acknowledgement_was_lost_is_counted_as_sent_again_and_no_othe
             world.drained().await;
             assert_eq!(world.broker.delivered().len(), 3);
         });
-        assert_eq!(counts.of(metrics::RESENT), [("topic=orders transport=default", 1)]);
+        assert_eq!(counts.of(metrics::RETRIED), [("topic=orders transport=default", 1)]);
     }
 }
 
@@ -226,7 +226,7 @@ fn a_message_that_was_held_is_counted_as_sent_again() {
         world.drained().await;
         assert_eq!(world.broker.delivered().len(), 2);
     });
-    assert_eq!(counts.of(metrics::RESENT), [("topic=orders transport=default", 1)]);
+    assert_eq!(counts.of(metrics::RETRIED), [("topic=orders transport=default", 1)]);
 }
 
 #[test]

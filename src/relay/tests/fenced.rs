@@ -17,7 +17,7 @@ use crate::relay::StartError;
 use crate::store::{Call, Fault, RowKey};
 use crate::topic::{OnFailedKey, Topic};
 use crate::transport::{
-    FailureClass, FencedLane, LaneName, MemoryTransport, Receipt, ScriptedResponse, Transport, TransportError,
+    FailureClass, FencedLane, LaneName, MemoryTransport, OutcomeSender, ScriptedResponse, Transport, TransportError,
 };
 
 fn topic() -> Topic {
@@ -99,7 +99,7 @@ async fn a_dead_node_is_followed_within_its_lease_and_its_messages_are_refused()
 
 #[tokio::test(start_paused = true)]
 async fn a_failed_message_takes_back_later_ones_and_holds_its_key() {
-    for policy in [OnFailedKey::Hold, OnFailedKey::DeadLetter] {
+    for policy in [OnFailedKey::BlockKey, OnFailedKey::DeadLetter] {
         let world = world_with(topic().on_failed_key(policy));
         let rows = commit(&world, 10);
         let bad = rows[4].message_id;
@@ -107,7 +107,7 @@ async fn a_failed_message_takes_back_later_ones_and_holds_its_key() {
         let _relay = world.start().await;
         let beside = world.commit_keyed("b");
         let before: Vec<MessageId> = ids(&rows[..4]);
-        if policy == OnFailedKey::Hold {
+        if policy == OnFailedKey::BlockKey {
             world.delivered(5).await;
             sleep(Duration::from_secs(30)).await;
             assert_eq!(world.first_appearances()["a"], before);
@@ -117,7 +117,8 @@ async fn a_failed_message_takes_back_later_ones_and_holds_its_key() {
             world.broker.clear_responses();
         }
         world.drained().await;
-        let expected: Vec<_> = ids(&rows).into_iter().filter(|id| *id != bad || policy == OnFailedKey::Hold).collect();
+        let expected: Vec<_> =
+            ids(&rows).into_iter().filter(|id| *id != bad || policy == OnFailedKey::BlockKey).collect();
         assert_eq!(world.first_appearances()["a"], expected);
         assert_eq!(world.first_appearances()["b"], [beside.message_id]);
         assert_eq!(world.store.dead_letter_rows().len(), usize::from(policy == OnFailedKey::DeadLetter));
@@ -288,8 +289,8 @@ impl Transport for Slow {
         self.broker.prepare(topics).await
     }
 
-    fn send(&self, envelope: Envelope, receipt: Receipt) {
-        self.broker.send(envelope, receipt);
+    fn send(&self, envelope: Envelope, sender: OutcomeSender) {
+        self.broker.send(envelope, sender);
     }
 
     async fn probe(&self) -> Result<(), TransportError> {

@@ -103,7 +103,7 @@ fn an_ordered_message_whose_acknowledgement_was_lost_is_counted_as_sent_again() 
         world.drained().await;
         assert_eq!(world.broker.delivered().len(), 3);
     });
-    assert_eq!(counts.of(metrics::RESENT), [("topic=payments transport=default", 1)]);
+    assert_eq!(counts.of(metrics::RETRIED), [("topic=payments transport=default", 1)]);
 }
 
 #[test]

@@ -39,7 +39,7 @@ struct Schedule {
 impl Schedule {
     fn new(seed: u64, is_fenced: bool) -> Self {
         let goes_on = seed % 4 == 1;
-        let policy = if goes_on { OnFailedKey::DeadLetter } else { OnFailedKey::Hold };
+        let policy = if goes_on { OnFailedKey::DeadLetter } else { OnFailedKey::BlockKey };
         let topic = Topic::new(TOPIC).ordered_by_key().on_failed_key(policy);
         let first = world_with(if is_fenced { topic.fenced() } else { topic });
         first.broker.set_latency(Duration::from_millis(2));

@@ -191,7 +191,7 @@ async fn a_topic_can_go_on_behind_a_dead_letter() {
 /// The broker refuses every batch with the bad record in it, as Kafka does.
 #[tokio::test(start_paused = true)]
 async fn a_refused_record_is_tried_alone_before_its_key_is_held() {
-    for policy in [OnFailedKey::Hold, OnFailedKey::DeadLetter] {
+    for policy in [OnFailedKey::BlockKey, OnFailedKey::DeadLetter] {
         let world = world_with(Topic::new(TOPIC).ordered_by_key().on_failed_key(policy));
         let rows: Vec<RowKey> = (0..10).map(|key| world.commit_keyed(&key.to_string())).collect();
         let bad = rows[4].message_id;

@@ -83,7 +83,7 @@ fn every_figure_of_a_known_scenario_is_as_it_was() {
     is(format!("{}/record", metrics::FAILED), 3.0);
     is(format!("{}/attempts", metrics::DEAD_LETTERED), 1.0);
     is(format!("{}/poisoned", metrics::DEAD_LETTERED), 1.0);
-    is(metrics::RESENT.to_owned(), 2.0);
+    is(metrics::RETRIED.to_owned(), 2.0);
     is(metrics::CONFIRM_MISSED.to_owned(), 1.0);
     is(metrics::COMMIT_TO_ACK.to_owned(), 3.0);
     is(metrics::IN_FLIGHT.to_owned(), 0.0);

@@ -17,7 +17,9 @@ use crate::relay::Relay;
 use crate::retry::RetryPolicy;
 use crate::store::{Call, Failed, Fault, Held, InsertOptions, RowKey, Store as _};
 use crate::topic::{OnFailedKey, Topic};
-use crate::transport::{FailureClass, MemoryTransport, Outcome, Receipt, ScriptedResponse, Transport, TransportError};
+use crate::transport::{
+    FailureClass, MemoryTransport, Outcome, OutcomeSender, ScriptedResponse, Transport, TransportError,
+};
 
 /// A common way to write it. Panics from 64 failures on, because a `Duration` has 64 bits of seconds.
 #[derive(Debug)]
@@ -81,7 +83,7 @@ async fn a_policy_that_panics_at_the_64th_failure_keeps_no_neighbour() {
 /// Nobody else sends a key of this lane.
 #[tokio::test(start_paused = true)]
 async fn a_policy_that_panics_leaves_no_key_of_a_lane_stuck() {
-    for on_failed in [OnFailedKey::DeadLetter, OnFailedKey::Hold] {
+    for on_failed in [OnFailedKey::DeadLetter, OnFailedKey::BlockKey] {
         #[derive(Debug)]
         struct Panics;
         impl RetryPolicy for Panics {
@@ -195,14 +197,14 @@ impl Transport for Defective {
         self.broker.prepare(topics).await
     }
 
-    fn send(&self, envelope: Envelope, receipt: Receipt) {
+    fn send(&self, envelope: Envelope, sender: OutcomeSender) {
         match &*envelope.kind {
             "panics" => panic!("a bug in the transport"),
-            "unreadable" => receipt.complete(Outcome::Failed(TransportError::new(FailureClass::Record, Unreadable))),
+            "unreadable" => sender.complete(Outcome::Failed(TransportError::new(FailureClass::Record, Unreadable))),
             "unreadable topic" => {
-                receipt.complete(Outcome::Failed(TransportError::new(FailureClass::Topic, Unreadable)))
+                sender.complete(Outcome::Failed(TransportError::new(FailureClass::Topic, Unreadable)))
             }
-            _ => self.broker.send(envelope, receipt),
+            _ => self.broker.send(envelope, sender),
         }
     }
 

@@ -14,7 +14,7 @@ use crate::relay::{RelayBuilder, StartError, TransportStatus};
 use crate::retry::Fixed;
 use crate::store::{LiveRow, MemoryStore};
 use crate::topic::Topic;
-use crate::transport::{FailureClass, MemoryTransport, Outcome, Receipt, Transport, TransportError};
+use crate::transport::{FailureClass, MemoryTransport, Outcome, OutcomeSender, Transport, TransportError};
 
 /// A memory transport with switches for a second transport's faults.
 #[derive(Debug, Clone)]
@@ -60,10 +60,10 @@ impl Transport for Hooks {
         Ok(())
     }
 
-    fn send(&self, envelope: Envelope, receipt: Receipt) {
+    fn send(&self, envelope: Envelope, sender: OutcomeSender) {
         match self.refusal.lock().unwrap().take() {
-            Some(error) => receipt.complete(Outcome::Failed(error)),
-            None => self.inner.send(envelope, receipt),
+            Some(error) => sender.complete(Outcome::Failed(error)),
+            None => self.inner.send(envelope, sender),
         }
     }
 

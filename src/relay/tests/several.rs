@@ -11,7 +11,7 @@ use crate::message::Envelope;
 use crate::naming::TableNames;
 use crate::relay::{RelayBuilder, Relays, RelaysBuilder, RelaysError, StartError};
 use crate::topic::Topic;
-use crate::transport::{MemoryTransport, Receipt, Transport, TransportError};
+use crate::transport::{MemoryTransport, OutcomeSender, Transport, TransportError};
 
 fn worlds() -> [World; 2] {
     let north = World::new();
@@ -101,8 +101,8 @@ impl Transport for Few {
         self.0.prepare(topics).await
     }
 
-    fn send(&self, envelope: Envelope, receipt: Receipt) {
-        self.0.send(envelope, receipt);
+    fn send(&self, envelope: Envelope, sender: OutcomeSender) {
+        self.0.send(envelope, sender);
     }
 
     async fn probe(&self) -> Result<(), TransportError> {

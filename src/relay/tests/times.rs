@@ -12,7 +12,7 @@ use crate::limits::{PREPARE_TIMEOUT, SETTLE_RETRY_INTERVAL};
 use crate::message::Envelope;
 use crate::store::{Call, InsertOptions};
 use crate::topic::Topic;
-use crate::transport::{MemoryTransport, Receipt, Transport, TransportError};
+use crate::transport::{MemoryTransport, OutcomeSender, Transport, TransportError};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
@@ -134,8 +134,8 @@ impl Transport for Probed {
         self.broker.prepare(topics).await
     }
 
-    fn send(&self, envelope: Envelope, receipt: Receipt) {
-        self.broker.send(envelope, receipt);
+    fn send(&self, envelope: Envelope, sender: OutcomeSender) {
+        self.broker.send(envelope, sender);
     }
 
     async fn probe(&self) -> Result<(), TransportError> {

@@ -21,7 +21,7 @@ fn live_message() -> LiveMessage {
         deliver_at: None,
         attempts: 1,
         failures: 2,
-        errors: vec![FailedAttempt { at: String::new(), class: "temporary".to_owned(), error: "no leader".to_owned() }],
+        errors: vec![FailedAttempt { at: None, class: "temporary".to_owned(), error: "no leader".to_owned() }],
         owner: None,
         leased_until: Some(at),
         position: LivePosition { lane: -1, due_at: 0, id: 7 },
@@ -41,7 +41,7 @@ fn a_live_message_is_json() {
         "id": 7, "message_id": Uuid::nil(), "topic": "orders", "state": "leased", "lane": null, "key": "42",
         "kind": "order.placed", "headers": [["token", "swordfish"]], "payload": "swordfish", "created_at": time,
         "due_at": time, "deliver_at": null, "attempts": 1, "failures": 2,
-        "errors": [{"at": "", "class": "temporary", "error": "no leader"}], "owner": null, "leased_until": time,
+        "errors": [{"at": null, "class": "temporary", "error": "no leader"}], "owner": null, "leased_until": time,
     });
     assert_eq!(serde_json::to_value(live_message()).unwrap(), expected);
 }

@@ -3,8 +3,8 @@
 mod bind;
 mod check;
 mod claim;
-mod columns;
 mod database;
+mod read_value;
 mod rows;
 mod transaction;
 

@@ -8,8 +8,8 @@ use diesel::row::NamedRow;
 use super::bind::poll_bounds;
 use crate::store::decode::RawRow;
 use crate::store::poll::TopicPoll;
-use crate::store::sql::columns::Columns;
 use crate::store::sql::dialect::count;
+use crate::store::sql::read_value::Columns;
 use crate::store::sql::rows::{RawPoll, raw_row};
 use crate::store::{PollTopic, TopicBacklog, overdue};
 

@@ -6,7 +6,7 @@ use diesel::sql_types::Nullable;
 use super::ctid::{Ctid, Tid};
 use crate::store::RowKey;
 use crate::store::decode::RawRow;
-use crate::store::sql::columns::Columns;
+use crate::store::sql::read_value::Columns;
 use crate::store::sql::rows::{key, raw_row};
 
 /// A row of the claim statement.

@@ -10,9 +10,9 @@ use super::bind::{PgBind, poll_binds};
 use crate::message::MessageId;
 use crate::store::pool::{ConnectionPool, PoolConnection, Session};
 use crate::store::sql::binds::Binds as _;
-use crate::store::sql::columns::Columns;
 use crate::store::sql::database::{Database, VoidMarkSql, WriteOutcome};
 use crate::store::sql::dialect::{Bind, Statement, count};
+use crate::store::sql::read_value::Columns;
 use crate::store::sql::rows::{FromRow, Read};
 use crate::store::sql::text::StatementSql;
 use crate::store::{

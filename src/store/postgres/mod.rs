@@ -4,7 +4,6 @@ mod bind;
 mod check;
 mod claim;
 mod claim_rows;
-mod columns;
 mod ctid;
 mod database;
 mod instants;
@@ -12,6 +11,7 @@ mod notice_connection;
 mod notices;
 mod partitions;
 mod pooler;
+mod read_value;
 
 #[cfg(any(feature = "async", feature = "libpq"))]
 use std::sync::Arc;

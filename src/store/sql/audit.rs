@@ -9,10 +9,10 @@ use futures_util::future::BoxFuture;
 use uuid::Uuid;
 
 use super::SqlStore;
-use super::columns::Columns;
 use super::database::Database;
 use super::dialect::{Bind, BindOf, Statement, count};
 use super::executor::PoolConnectionOf;
+use super::read_value::Columns;
 use super::rows::{FromRow, Read};
 use super::search::Search;
 use crate::store::pool::ConnectionPool;

@@ -5,9 +5,9 @@ use futures_util::future::BoxFuture;
 
 use super::SqlStore;
 use super::binds::Binds;
-use super::columns::Columns;
 use super::dialect::{Bind, BindOf, Statement};
 use super::executor::PoolConnectionOf;
+use super::read_value::Columns;
 use super::row_batch::RowBatch;
 use super::rows::{FromRow, RawPollRow, Read};
 use super::scans::{SCAN_COUNTS, scan_batches};

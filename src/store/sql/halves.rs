@@ -6,9 +6,9 @@ use diesel::deserialize::Result as RowResult;
 use diesel::row::NamedRow;
 
 use super::SqlStore;
-use super::columns::Columns;
 use super::database::{Database, VoidMarkSql};
 use super::dialect::{Bind, Statement};
+use super::read_value::Columns;
 use super::rows::{FromRow, Read};
 use crate::message::MessageId;
 use crate::store::pool::ConnectionPool;

@@ -4,8 +4,8 @@ use diesel::deserialize::Result;
 use diesel::row::NamedRow;
 
 use super::admin_rows::{counter, lane};
-use super::columns::Columns;
 use super::dialect::count;
+use super::read_value::Columns;
 use super::rows::FromRow;
 use super::search::failed_attempts;
 use crate::store::{

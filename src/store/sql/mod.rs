@@ -8,7 +8,6 @@ mod admin;
 mod admin_rows;
 mod audit;
 pub(crate) mod binds;
-pub(crate) mod columns;
 pub(crate) mod database;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 pub(crate) mod dialect;
@@ -20,6 +19,7 @@ mod live_pages;
 pub(crate) mod live_rows;
 pub(crate) mod live_search;
 mod parked;
+pub(crate) mod read_value;
 pub(crate) mod row_batch;
 pub(crate) mod rows;
 pub(crate) mod scans;

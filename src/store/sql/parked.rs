@@ -5,9 +5,9 @@ use diesel::deserialize::Result as RowResult;
 use diesel::row::NamedRow;
 
 use super::SqlStore;
-use super::columns::Columns;
 use super::database::Database;
 use super::dialect::{Bind, BindOf};
+use super::read_value::Columns;
 use super::rows::FromRow;
 use crate::message::Headers;
 use crate::store::parked::{ParkedRecord, ParkedStore};

@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime};
 use diesel::deserialize::{QueryableByName, Result};
 use diesel::row::NamedRow;
 
-use super::columns::Columns;
 use super::dialect::count;
+use super::read_value::Columns;
 use crate::lane::NodeId;
 use crate::message::MessageId;
 use crate::store::decode::{RawBody, RawRow};

@@ -218,6 +218,28 @@ pub(crate) fn failed_attempts(column: &str) -> Vec<FailedAttempt> {
     let text = |note: &Value, name: &str| note.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     notes
         .iter()
-        .map(|note| FailedAttempt { at: text(note, "at"), class: text(note, "class"), error: text(note, "error") })
+        .map(|note| FailedAttempt {
+            at: humantime::parse_rfc3339(&text(note, "at")).ok(),
+            class: text(note, "class"),
+            error: text(note, "error"),
+        })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use super::*;
+
+    /// PostgreSQL and MySQL write microseconds, SQLite milliseconds, an operator anything.
+    #[test]
+    fn times_of_failures_are_read() {
+        let at =
+            |time: &str| failed_attempts(&format!(r#"[{{"at": {time}, "class": "record", "error": "no"}}]"#))[0].at;
+        let after = |micros: u64| Some(SystemTime::UNIX_EPOCH + Duration::from_micros(micros));
+        assert_eq!(at(r#""2024-02-29T23:59:59.250001Z""#), after(1_709_251_199_250_001));
+        assert_eq!(at(r#""2024-02-29T23:59:59.250Z""#), after(1_709_251_199_250_000));
+        assert_eq!([at(r#""yesterday""#), at("7"), at("null")], [None; 3]);
+    }
 }

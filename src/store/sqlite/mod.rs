@@ -3,8 +3,8 @@
 mod bind;
 mod check;
 mod claim;
-mod columns;
 mod database;
+mod read_value;
 #[cfg(test)]
 mod tests;
 
@@ -30,14 +30,14 @@ use super::sql::SqlStore;
 /// use diesel::connection::SimpleConnection;
 /// use diesel::r2d2::{ConnectionManager, CustomizeConnection, Error, Pool};
 /// use diesel::sqlite::SqliteConnection;
-/// use diesel_outbox::store::SQLITE_SET_UP;
+/// use diesel_outbox::store::SQLITE_PRAGMAS;
 ///
 /// #[derive(Debug)]
 /// struct SetUp;
 ///
 /// impl CustomizeConnection<SqliteConnection, Error> for SetUp {
 ///     fn on_acquire(&self, conn: &mut SqliteConnection) -> Result<(), Error> {
-///         conn.batch_execute(SQLITE_SET_UP).map_err(Error::QueryError)
+///         conn.batch_execute(SQLITE_PRAGMAS).map_err(Error::QueryError)
 ///     }
 /// }
 ///
@@ -50,7 +50,7 @@ use super::sql::SqlStore;
 /// # }
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
-pub const SQLITE_SET_UP: &str = "PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL";
+pub const SQLITE_PRAGMAS: &str = "PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL";
 
 /// The setting of each connection of the store: wait for the write lock, but shorter than a call may take.
 const SET_UP: &str = "PRAGMA busy_timeout = 2000";
@@ -64,7 +64,7 @@ const SET_UP: &str = "PRAGMA busy_timeout = 2000";
 ///
 /// # The one write lock
 /// SQLite lets one connection write at a time. So a claim leases its rows in a short transaction and does not keep them locked while
-/// they are sent. Set up the application's connections with [`SQLITE_SET_UP`] or similar; a relay warns at its start of settings that can
+/// they are sent. Set up the application's connections with [`SQLITE_PRAGMAS`] or similar; a relay warns at its start of settings that can
 /// lose commits. Begin writing transactions with `BEGIN IMMEDIATE` (Diesel's `immediate_transaction`). Otherwise a transaction that reads
 /// first fails at once if the relay has written meanwhile, whatever its `busy_timeout`.
 ///

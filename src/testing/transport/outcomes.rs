@@ -6,7 +6,7 @@ use tokio::sync::Notify;
 
 use crate::clock::system_now;
 use crate::message::{Envelope, MessageId};
-use crate::transport::{FailureClass, FencedLane, FencedMessage, KeySequence, Outcome, Receipt, Transport};
+use crate::transport::{FailureClass, FencedLane, FencedMessage, KeySequence, Outcome, OutcomeSender, Transport};
 
 /// Sends messages and records the outcome of each, by the number under which it was sent.
 #[derive(Debug, Default)]
@@ -49,13 +49,13 @@ impl OutcomeRecorder {
 
     /// Sends a message as number `id`.
     pub fn send(self: &Arc<Self>, transport: &dyn Transport, id: i64, envelope: Envelope) {
-        transport.send(envelope, self.receipt(id));
+        transport.send(envelope, self.sender(id));
     }
 
-    /// The receipt of message `id`, for a caller that sends it itself.
-    pub fn receipt(self: &Arc<Self>, id: i64) -> Receipt {
+    /// The outcome sender of message `id`, for a caller that sends it itself.
+    pub fn sender(self: &Arc<Self>, id: i64) -> OutcomeSender {
         let outcomes = Arc::clone(self);
-        Receipt::new(move |outcome| outcomes.note(id, outcome))
+        OutcomeSender::new(move |outcome| outcomes.note(id, outcome))
     }
 
     /// Sends messages of one sequence through a fenced lane, each with its number.
@@ -67,7 +67,7 @@ impl OutcomeRecorder {
     ) {
         let message = |(id, envelope): (i64, Envelope)| FencedMessage {
             envelope,
-            receipt: self.receipt(id),
+            sender: self.sender(id),
             sequence: sequence.clone(),
             row: None,
         };

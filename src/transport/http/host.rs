@@ -15,13 +15,13 @@ use super::prepared::PreparedTarget;
 use super::url::Origin;
 use crate::limits::HTTP_HOST_BACK_OFF_MIN;
 use crate::message::Envelope;
-use crate::transport::{FailureClass, Outcome, Receipt, TransportError};
+use crate::transport::{FailureClass, Outcome, OutcomeSender, TransportError};
 
 /// A message to send.
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) envelope: Envelope,
-    pub(super) receipt: Receipt,
+    pub(super) sender: OutcomeSender,
     pub(super) target: Arc<PreparedTarget>,
     pub(super) url: Url,
     pub(super) scope: Scope,
@@ -185,10 +185,10 @@ impl Host {
     /// Returns messages that waited too long. They were not sent, and nothing is written for them.
     pub(super) fn return_expired(&self, now: Instant) {
         let late = self.state().queue.drain_where(|job| job.queue_deadline.is_some_and(|until| now >= until));
-        late.into_iter().for_each(|job| job.receipt.complete(Outcome::Busy));
+        late.into_iter().for_each(|job| job.sender.complete(Outcome::Busy));
     }
 
-    /// Drops everything that waits: each receipt then reports a failure by itself.
+    /// Drops everything that waits: each outcome sender then reports a failure by itself.
     pub(super) fn drop_all(&self) {
         let forgotten = self.state().queue.drain_where(|_| true);
         drop(forgotten);
@@ -225,12 +225,12 @@ impl Host {
                 HttpFailure::HostFull { origin }.into_error(FailureClass::Temporary, Some(HTTP_HOST_BACK_OFF_MIN))
             }
         };
-        fail_receipt(job.receipt, error);
+        report_failure(job.sender, error);
     }
 }
 
-pub(super) fn fail_receipt(receipt: Receipt, error: TransportError) {
-    receipt.complete(Outcome::Failed(error));
+pub(super) fn report_failure(sender: OutcomeSender, error: TransportError) {
+    sender.complete(Outcome::Failed(error));
 }
 
 /// A worker: sends to its host, one message after the other.

@@ -36,10 +36,10 @@ use async_trait::async_trait;
 use tokio::time::Instant;
 
 use self::failure::{FailureKind, HttpFailure, Scope};
-use self::host::{Job, fail_receipt};
+use self::host::{Job, report_failure};
 use self::prepared::Targets;
 use self::workers::WorkerPool;
-use super::{FailureClass, InFlightCounter, Outcome, Receipt, Transport, TransportError};
+use super::{FailureClass, InFlightCounter, Outcome, OutcomeSender, Transport, TransportError};
 use crate::limits::{HTTP_FOREIGN_HOSTS, HTTP_QUEUED_PER_REQUEST, HTTP_TIMEOUT_SLACK};
 use crate::message::Envelope;
 use crate::topic::Topic;
@@ -86,14 +86,14 @@ impl HttpTransport {
         if self.targets.single_host().is_some() { usize::MAX } else { self.messages_per_host() }
     }
 
-    fn take(&self, envelope: Envelope, receipt: Receipt) {
+    fn take(&self, envelope: Envelope, sender: OutcomeSender) {
         let target = match self.targets.of(&envelope.topic) {
             Ok(target) => target,
-            Err(failure) => return fail_receipt(receipt, failure.into_error(FailureClass::Topic, None)),
+            Err(failure) => return report_failure(sender, failure.into_error(FailureClass::Topic, None)),
         };
         let (url, origin) = match target.url_of(&envelope) {
             Ok(found) => found,
-            Err(failure) => return fail_receipt(receipt, failure.into_error(FailureClass::RecordRefused, None)),
+            Err(failure) => return report_failure(sender, failure.into_error(FailureClass::RecordRefused, None)),
         };
         let scope = self.targets.scope(target);
         let settings = &self.pool.settings;
@@ -103,11 +103,11 @@ impl HttpTransport {
                 Scope::Message => FailureClass::RecordRefused,
                 Scope::Topic | Scope::Transport => FailureKind::AddressDenied.class(scope),
             };
-            return fail_receipt(receipt, HttpFailure::PrivateAddress { origin }.into_error(class, None));
+            return report_failure(sender, HttpFailure::PrivateAddress { origin }.into_error(class, None));
         }
         let target = Arc::clone(target);
         let queue_deadline = Instant::now().checked_add(settings.queue_timeout);
-        self.pool.take(&origin, Job { envelope, receipt, target, url, scope, queue_deadline }, self.host_capacity());
+        self.pool.take(&origin, Job { envelope, sender, target, url, scope, queue_deadline }, self.host_capacity());
     }
 }
 
@@ -136,12 +136,12 @@ impl Transport for HttpTransport {
 
     /// # Panics
     /// Panics outside a tokio runtime with time and I/O enabled; a relay has one.
-    fn send(&self, envelope: Envelope, receipt: Receipt) {
-        let receipt = receipt.tracked_by(&self.in_flight);
+    fn send(&self, envelope: Envelope, sender: OutcomeSender) {
+        let sender = sender.tracked_by(&self.in_flight);
         if self.in_flight.count() > self.pool.settings.queue_max {
-            return receipt.complete(Outcome::Busy);
+            return sender.complete(Outcome::Busy);
         }
-        self.take(envelope, receipt);
+        self.take(envelope, sender);
     }
 
     /// Sends HEAD to the host if there is only one. With several hosts, none of them is an outage of the transport. A

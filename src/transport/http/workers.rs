@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
 use super::failure::{FailureKind, HttpFailure};
-use super::host::{Host, Job, Worker, fail_receipt};
+use super::host::{Host, Job, Worker, report_failure};
 use super::hosts::Hosts;
 use super::response::drain;
 use super::retry_after;
@@ -191,12 +191,12 @@ impl RequestSender {
 
     /// Sends one message and reports its outcome. Returns the answer if it was not read to its end.
     async fn deliver(&self, host: &Host, job: Job, timer: Pin<&mut Sleep>) -> Option<Response> {
-        let Job { envelope, receipt, target, url, scope, queue_deadline: _ } = job;
+        let Job { envelope, sender, target, url, scope, queue_deadline: _ } = job;
         let (attempt, declares_content_type) = (envelope.attempt, target.uses_content_type_of(&envelope));
         let request = match target.request(envelope, url) {
             Ok(request) => request,
             Err(failure) => {
-                fail_receipt(receipt, failure.into_error(FailureClass::RecordRefused, None));
+                report_failure(sender, failure.into_error(FailureClass::RecordRefused, None));
                 return None;
             }
         };
@@ -214,7 +214,7 @@ impl RequestSender {
         let (kind, failure, pause, response) = match exchanged {
             Some(Ok((response, true))) => {
                 host.answered();
-                receipt.complete(Outcome::Delivered);
+                sender.complete(Outcome::Delivered);
                 return Some(response);
             }
             Some(Ok((response, false))) => {
@@ -244,7 +244,7 @@ impl RequestSender {
         // Before the outcome, so that whoever receives it finds the outage recorded.
         host.failed(kind, scope, pause, Instant::now());
         let error = failure.into_error(kind.class(scope), pause);
-        fail_receipt(receipt, self.with_attempts(error, kind, attempt));
+        report_failure(sender, self.with_attempts(error, kind, attempt));
         response
     }
 

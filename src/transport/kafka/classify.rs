@@ -1,3 +1,5 @@
+//! What each error code of Kafka means for a message.
+
 use rdkafka::types::RDKafkaErrorCode as Code;
 
 use crate::transport::FailureClass;

@@ -214,10 +214,10 @@ impl Producer {
 }
 
 impl Drop for Producer {
-    /// Purges what it holds; the receipts report that within half a second.
+    /// Purges what it holds; the outcome senders report that within half a second.
     ///
     /// On its own thread: the call waits for the producer's thread. That thread may be the one that runs this drop, in
-    /// the sink of the last receipt.
+    /// the sink of the last outcome sender.
     fn drop(&mut self) {
         let inner = self.inner.take();
         let closing = thread::Builder::new().name("outbox-kafka-close".to_owned()).spawn(move || drop(inner));

@@ -14,11 +14,11 @@ use super::health::Health;
 use super::metadata_lookup::{LookupRequest, MetadataLookups};
 use super::partitions::{ActivityClock, PartitionPermit};
 use super::secrets::Secrets;
-use crate::transport::{FailureClass, Outcome, Receipt, TransportError};
+use crate::transport::{FailureClass, Outcome, OutcomeSender, TransportError};
 
-/// What travels through the client with a message: its receipt and its permit.
+/// What travels through the client with a message: its outcome sender and its permit.
 pub(super) struct SendContext {
-    pub(super) receipt: Receipt,
+    pub(super) sender: OutcomeSender,
     pub(super) topic: Arc<str>,
     pub(super) place: Option<PartitionPermit>,
 }
@@ -36,7 +36,7 @@ impl SendContext {
     /// Reports a message that the client refused, which says nothing about its partition.
     pub(super) fn return_unsent(self, outcome: Outcome) {
         drop(self.place);
-        self.receipt.complete(outcome);
+        self.sender.complete(outcome);
     }
 }
 
@@ -81,7 +81,7 @@ impl ProducerContext for Context {
         let outcome = match result {
             Ok(record) => {
                 self.health.answered();
-                send_context.receipt.placed(record.partition(), record.offset());
+                send_context.sender.placed(record.partition(), record.offset());
                 Outcome::Delivered
             }
             Err((error, _)) => {

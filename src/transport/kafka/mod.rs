@@ -39,7 +39,7 @@ use self::fenced::Fence;
 use self::metadata_lookup::MetadataLookups;
 use self::partitioner::{PartitionFn, Partitioner};
 use self::topics::TopicSpec;
-use super::{FailureClass, FencedLane, LaneName, Outcome, Receipt, RowLookup, Transport, TransportError};
+use super::{FailureClass, FencedLane, LaneName, Outcome, OutcomeSender, RowLookup, Transport, TransportError};
 use crate::crash_points::crash_point;
 use crate::limits::{KAFKA_ADMIN_TIMEOUT, KAFKA_FENCE_PREFIX};
 use crate::message::Envelope;
@@ -72,7 +72,7 @@ use crate::topic::Topic;
 /// [`partition_with`](KafkaTransportBuilder::partition_with). Messages without a key go to partitions with a leader
 /// anyway.
 ///
-/// **Shutdown.** Dropping it abandons what the client still holds: receipts report a failure, from another thread,
+/// **Shutdown.** Dropping it abandons what the client still holds: outcome senders report a failure, from another thread,
 /// within two seconds. Call [`flush`](Transport::flush) first; the relay's `shutdown` does. The lanes of fenced topics
 /// have their own clients. They send what they were given, and end with the relay.
 #[derive(Debug)]
@@ -143,23 +143,23 @@ impl Transport for KafkaTransport {
             .await?
     }
 
-    fn send(&self, envelope: Envelope, receipt: Receipt) {
-        self.send_all(vec![(envelope, receipt)]);
+    fn send(&self, envelope: Envelope, sender: OutcomeSender) {
+        self.send_all(vec![(envelope, sender)]);
     }
 
     /// All records are made before the first one is handed over, because the client's thread starts to send with the
     /// first.
-    fn send_all(&self, messages: Vec<(Envelope, Receipt)>) {
+    fn send_all(&self, messages: Vec<(Envelope, OutcomeSender)>) {
         let (mut envelopes, mut places) = (Vec::with_capacity(messages.len()), Vec::with_capacity(messages.len()));
-        for (envelope, receipt) in messages {
+        for (envelope, sender) in messages {
             match self.partitioner.place(&envelope) {
                 Ok((partition, place)) => {
-                    let receipt = receipt.tracked_by(&self.client.in_flight);
-                    let send_context = Box::new(SendContext { receipt, topic: Arc::clone(&envelope.topic), place });
+                    let sender = sender.tracked_by(&self.client.in_flight);
+                    let send_context = Box::new(SendContext { sender, topic: Arc::clone(&envelope.topic), place });
                     places.push((partition, send_context));
                     envelopes.push(envelope);
                 }
-                Err(error) => receipt.complete(Outcome::Failed(error)),
+                Err(error) => sender.complete(Outcome::Failed(error)),
             }
         }
         let records = envelopes.iter().zip(places);

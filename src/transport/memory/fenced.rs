@@ -25,9 +25,9 @@ impl MemoryLane {
 
 impl FencedLane for MemoryLane {
     fn send_all(&self, messages: Vec<FencedMessage>) {
-        for FencedMessage { envelope, receipt, sequence, row } in messages {
+        for FencedMessage { envelope, sender, sequence, row } in messages {
             let lane = Some(SentInLane { fence: self.fence.clone(), sequence, row });
-            Inner::take(&self.inner, Sent { envelope, receipt, lane });
+            Inner::take(&self.inner, Sent { envelope, sender, lane });
         }
     }
 

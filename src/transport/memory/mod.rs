@@ -15,7 +15,7 @@ use async_trait::async_trait;
 
 use self::fenced::MemoryLane;
 use self::state::{Inner, Sent};
-use super::{DeliveredRows, FailureClass, FencedLane, LaneName, Receipt, RowLookup, Transport, TransportError};
+use super::{DeliveredRows, FailureClass, FencedLane, LaneName, OutcomeSender, RowLookup, Transport, TransportError};
 use crate::message::Envelope;
 use crate::topic::Topic;
 
@@ -208,8 +208,8 @@ impl Transport for MemoryTransport {
 
     /// # Panics
     /// Panics with a latency outside a tokio runtime.
-    fn send(&self, envelope: Envelope, receipt: Receipt) {
-        Inner::take(&self.inner, Sent { envelope, receipt, lane: None });
+    fn send(&self, envelope: Envelope, sender: OutcomeSender) {
+        Inner::take(&self.inner, Sent { envelope, sender, lane: None });
     }
 
     async fn probe(&self) -> Result<(), TransportError> {

@@ -10,13 +10,13 @@ use super::script::{Script, ScriptedResponse};
 use crate::limits::MEMORY_DELIVERY_TIMEOUT;
 use crate::message::Envelope;
 use crate::transport::{
-    DeliveredRows, FailureClass, KeySequence, LaneName, OutboxRow, Outcome, Receipt, TransportError,
+    DeliveredRows, FailureClass, KeySequence, LaneName, OutboxRow, Outcome, OutcomeSender, TransportError,
 };
 
 #[derive(Debug)]
 pub(super) struct Sent {
     pub(super) envelope: Envelope,
-    pub(super) receipt: Receipt,
+    pub(super) sender: OutcomeSender,
     /// For a fenced topic.
     pub(super) lane: Option<SentInLane>,
 }
@@ -50,7 +50,7 @@ pub(super) struct State {
     pub(super) held: VecDeque<Sent>,
     /// In transit for the latency.
     travelling: VecDeque<Sent>,
-    /// Never answered. Kept, because dropping a receipt would answer.
+    /// Never answered. Kept, because dropping an outcome sender would answer.
     never_answered: Vec<Sent>,
     /// How often each lane was fenced.
     pub(super) fences: HashMap<LaneName, u64>,
@@ -83,7 +83,7 @@ impl State {
         self.held.len() + self.travelling.len() + self.never_answered.len()
     }
 
-    fn arrive(&mut self, sent: Sent) -> Option<(Receipt, Outcome)> {
+    fn arrive(&mut self, sent: Sent) -> Option<(OutcomeSender, Outcome)> {
         if self.holding {
             self.held.push_back(sent);
             None
@@ -93,13 +93,13 @@ impl State {
     }
 
     /// Decides a message's outcome; `None` means that it is never answered.
-    fn decide(&mut self, sent: Sent) -> Option<(Receipt, Outcome)> {
+    fn decide(&mut self, sent: Sent) -> Option<(OutcomeSender, Outcome)> {
         let lane = sent.lane.clone();
         let refused = lane.as_ref().and_then(|lane| lane.fence.refuses(&lane.sequence, &self.fences));
         let answered = match refused {
-            Some(error) => Some((sent.receipt, Outcome::Failed(error))),
+            Some(error) => Some((sent.sender, Outcome::Failed(error))),
             None if lane.as_ref().is_some_and(|lane| self.has_delivered(lane)) => {
-                Some((sent.receipt, Outcome::Delivered))
+                Some((sent.sender, Outcome::Delivered))
             }
             None => self.respond(sent),
         };
@@ -123,11 +123,11 @@ impl State {
         }
     }
 
-    fn respond(&mut self, sent: Sent) -> Option<(Receipt, Outcome)> {
+    fn respond(&mut self, sent: Sent) -> Option<(OutcomeSender, Outcome)> {
         if let Some(class) = self.down {
-            return Some((sent.receipt, down(class)));
+            return Some((sent.sender, down(class)));
         }
-        let Sent { envelope, receipt, lane } = sent;
+        let Sent { envelope, sender, lane } = sent;
         let outcome = match self.script.response(&envelope) {
             ScriptedResponse::Deliver => {
                 self.store(envelope, lane);
@@ -140,11 +140,11 @@ impl State {
                 scripted(class)
             }
             ScriptedResponse::Silence => {
-                self.never_answered.push(Sent { envelope, receipt, lane });
+                self.never_answered.push(Sent { envelope, sender, lane });
                 return None;
             }
         };
-        Some((receipt, outcome))
+        Some((sender, outcome))
     }
 }
 
@@ -167,7 +167,7 @@ impl Inner {
                 if let Some(lane) = &sent.lane {
                     lane.sequence.fail();
                 }
-                return sent.receipt.complete(Outcome::Busy);
+                return sent.sender.complete(Outcome::Busy);
             }
             if state.latency.is_zero() {
                 drop(state);
@@ -205,8 +205,8 @@ impl Inner {
         self.report(answered);
     }
 
-    fn report(&self, answered: impl IntoIterator<Item = (Receipt, Outcome)>) {
-        answered.into_iter().for_each(|(receipt, outcome)| receipt.complete(outcome));
+    fn report(&self, answered: impl IntoIterator<Item = (OutcomeSender, Outcome)>) {
+        answered.into_iter().for_each(|(sender, outcome)| sender.complete(outcome));
         self.notify();
     }
 

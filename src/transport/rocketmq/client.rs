@@ -218,7 +218,7 @@ impl Client {
         Err(failed.unwrap_or_else(nodes::none_known))
     }
 
-    /// Abandons waiting messages: their receipts report it.
+    /// Abandons waiting messages: their outcome senders report it.
     pub(super) fn close(&self) {
         self.is_closed.store(true, Ordering::Release);
         for topic in self.topics.all() {

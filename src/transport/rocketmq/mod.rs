@@ -39,8 +39,8 @@ use self::classify::CallError;
 use self::client::Client;
 use self::error::NotSent;
 use self::library::Library;
-use self::send_queue::{PendingReceipt, QueuedMessage};
-use super::{FailureClass, Outcome, Receipt, Transport, TransportError};
+use self::send_queue::{PendingOutcome, QueuedMessage};
+use super::{FailureClass, Outcome, OutcomeSender, Transport, TransportError};
 use crate::message::Envelope;
 use crate::topic::Topic;
 
@@ -68,7 +68,7 @@ use crate::topic::Topic;
 /// **Durability.** A message is delivered when the broker confirms it. With `SYNC_FLUSH` it is then on disk; with
 /// `ASYNC_FLUSH`, the broker's default, it is in memory.
 ///
-/// **Shutdown.** Dropping it abandons what it still holds: receipts report a failure. Call [`flush`](Transport::flush)
+/// **Shutdown.** Dropping it abandons what it still holds: outcome senders report a failure. Call [`flush`](Transport::flush)
 /// first; the relay's `shutdown` does.
 pub struct RocketMqTransport {
     client: Arc<Client>,
@@ -146,11 +146,11 @@ impl Transport for RocketMqTransport {
         self.client.config.in_flight_max
     }
 
-    fn send(&self, envelope: Envelope, receipt: Receipt) {
-        hand_over(&self.client, vec![(envelope, receipt)]);
+    fn send(&self, envelope: Envelope, sender: OutcomeSender) {
+        hand_over(&self.client, vec![(envelope, sender)]);
     }
 
-    fn send_all(&self, messages: Vec<(Envelope, Receipt)>) {
+    fn send_all(&self, messages: Vec<(Envelope, OutcomeSender)>) {
         hand_over(&self.client, messages);
     }
 
@@ -171,17 +171,17 @@ impl Transport for RocketMqTransport {
 }
 
 /// Queues messages. Those whose outcome is already clear are reported at once.
-fn hand_over(client: &Arc<Client>, messages: Vec<(Envelope, Receipt)>) {
+fn hand_over(client: &Arc<Client>, messages: Vec<(Envelope, OutcomeSender)>) {
     let handed_at = Instant::now();
     let mut entries = Vec::with_capacity(messages.len());
-    for (envelope, receipt) in messages {
+    for (envelope, sender) in messages {
         if let Some(outage) = client.health.outage() {
-            receipt.complete(Outcome::Failed(outage));
+            sender.complete(Outcome::Failed(outage));
         } else if let Some(permit) = client.capacity.enter() {
-            let held = PendingReceipt { receipt: receipt.tracked_by(&client.in_flight), permit };
+            let held = PendingOutcome { sender: sender.tracked_by(&client.in_flight), permit };
             entries.push(QueuedMessage { envelope, held, handed_at });
         } else {
-            receipt.complete(Outcome::Busy);
+            sender.complete(Outcome::Busy);
         }
     }
     work::hand_over(client, entries);

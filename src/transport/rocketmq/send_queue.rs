@@ -10,12 +10,12 @@ use super::queues::Queue;
 use super::record;
 use crate::limits::ROCKETMQ_BATCH_MESSAGES_MAX;
 use crate::message::Envelope;
-use crate::transport::{FailureClass, Outcome, Receipt, TransportError};
+use crate::transport::{FailureClass, Outcome, OutcomeSender, TransportError};
 
 /// A message that waits to be sent.
 pub(super) struct QueuedMessage {
     pub(super) envelope: Envelope,
-    pub(super) held: PendingReceipt,
+    pub(super) held: PendingOutcome,
     pub(super) handed_at: Instant,
 }
 
@@ -26,18 +26,18 @@ impl QueuedMessage {
     }
 }
 
-/// What remains of a message while it is in a request: its receipt and its permit. The permit is released before the
+/// What remains of a message while it is in a request: its outcome sender and its permit. The permit is released before the
 /// report. Otherwise the next message, sent in response to the report, could find no room.
-pub(super) struct PendingReceipt {
-    pub(super) receipt: Receipt,
+pub(super) struct PendingOutcome {
+    pub(super) sender: OutcomeSender,
     pub(super) permit: CapacityPermit,
 }
 
-impl PendingReceipt {
+impl PendingOutcome {
     pub(super) fn complete(self, outcome: Outcome) {
-        let Self { receipt, permit } = self;
+        let Self { sender, permit } = self;
         drop(permit);
-        receipt.complete(outcome);
+        sender.complete(outcome);
     }
 }
 
@@ -120,12 +120,12 @@ mod tests {
     use crate::limits::ROCKETMQ_BATCH_BYTES_MAX;
     use crate::message::MessageId;
     use crate::store::RowKey;
-    use crate::transport::ReceiptSink;
+    use crate::transport::OutcomeSink;
     use crate::transport::rocketmq::capacity::Capacity;
 
     struct Nobody;
 
-    impl ReceiptSink for Nobody {
+    impl OutcomeSink for Nobody {
         fn complete(&self, _row: RowKey, _outcome: Outcome) {}
     }
 
@@ -134,7 +134,7 @@ mod tests {
         envelope.payload = Some(vec![0; bytes]);
         let row = RowKey { id: 1, message_id: envelope.message_id };
         let permit = Capacity::new(1).enter().expect("it is empty");
-        let held = PendingReceipt { receipt: Receipt::of_row(row, Arc::new(Nobody)), permit };
+        let held = PendingOutcome { sender: OutcomeSender::of_row(row, Arc::new(Nobody)), permit };
         QueuedMessage { envelope, held, handed_at: Instant::now() }
     }
 

@@ -22,7 +22,7 @@ use crate::limits::{
 };
 use crate::message::MessageId;
 use crate::store::RowKey;
-use crate::transport::{InFlightCounter, ReceiptSink};
+use crate::transport::{InFlightCounter, OutcomeSink};
 
 /// How a connection answers messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,7 +102,7 @@ struct RecordingSink {
     in_flight: InFlightCounter,
 }
 
-impl ReceiptSink for RecordingSink {
+impl OutcomeSink for RecordingSink {
     fn complete(&self, _row: RowKey, outcome: Outcome) {
         let class = match outcome {
             Outcome::Delivered => None,
@@ -120,8 +120,9 @@ impl RecordingSink {
             let mut envelope = Envelope::new(MessageId::new(), "orders".into(), system_now());
             envelope.key = Some(format!("key-{}", id % 5));
             let row = RowKey { id: i64::try_from(id).expect("few"), message_id: envelope.message_id };
-            let receipt = Receipt::of_row(row, Arc::clone(self) as Arc<dyn ReceiptSink>).tracked_by(&self.in_flight);
-            hand_over(client, vec![(envelope, receipt)]);
+            let sender =
+                OutcomeSender::of_row(row, Arc::clone(self) as Arc<dyn OutcomeSink>).tracked_by(&self.in_flight);
+            hand_over(client, vec![(envelope, sender)]);
         }
         let left = self.in_flight.wait_until_none(client.config.delivery_timeout).await;
         let outcomes = std::mem::take(&mut *self.outcomes.lock().expect("no panic"));

@@ -11,7 +11,7 @@ use super::error::NotSent;
 use super::nodes;
 use super::queues::{self, Queue};
 use super::record;
-use super::send_queue::{PendingReceipt, QueuedMessage, SendQueue, split_expired};
+use super::send_queue::{PendingOutcome, QueuedMessage, SendQueue, split_expired};
 use super::topics::Topic;
 use crate::limits::ROCKETMQ_BATCH_BYTES_MAX;
 use crate::transport::{FailureClass, Outcome, TransportError};
@@ -176,6 +176,6 @@ fn to_transport_error(client: &Client, call_error: &CallError) -> TransportError
     }
 }
 
-fn fail(all: impl IntoIterator<Item = PendingReceipt>, error: impl Fn() -> TransportError) {
+fn fail(all: impl IntoIterator<Item = PendingOutcome>, error: impl Fn() -> TransportError) {
     all.into_iter().for_each(|held| held.complete(Outcome::Failed(error())));
 }

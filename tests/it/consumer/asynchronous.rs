@@ -17,7 +17,7 @@ fn manager(place: &Place) -> AsyncDieselConnectionManager<AsyncPgConnection> {
     AsyncDieselConnectionManager::new(&place.database_url)
 }
 
-/// Copies have one effect, and a failed record is dead-lettered.
+/// Copies have one effect, and a failed record is parked alone.
 async fn processes(start: impl AsyncFn(&Place) -> RunningConsumer) {
     let Some(bed) = Bed::on_postgres(2).await else { return };
     let place = &bed.place;
@@ -38,7 +38,7 @@ async fn processes(start: impl AsyncFn(&Place) -> RunningConsumer) {
 async fn with_deadpool() {
     processes(async |place| {
         let pool = deadpool::Pool::builder(manager(place)).max_size(9).build().expect("a pool");
-        let consumer = place.consumer().on_failure(OnFailure::DeadLetter);
+        let consumer = place.consumer().on_failure(OnFailure::ParkAlone);
         consumer.start_async(pool, handle).expect("it starts")
     })
     .await;
@@ -48,7 +48,7 @@ async fn with_deadpool() {
 async fn with_bb8() {
     processes(async |place| {
         let pool = bb8::Pool::builder().max_size(9).build(manager(place)).await.expect("a pool");
-        let consumer = place.consumer().on_failure(OnFailure::DeadLetter).progress(Progress::InboxAndOffsets);
+        let consumer = place.consumer().on_failure(OnFailure::ParkAlone).progress(Progress::InboxAndOffsets);
         consumer.start_async(pool, handle).expect("it starts")
     })
     .await;
@@ -60,7 +60,7 @@ async fn a_connection_that_rests_in_mobc_is_used_again() {
     let Some(bed) = Bed::on_postgres(2).await else { return };
     let place = &bed.place;
     let pool = mobc::Pool::builder().max_open(9).build(manager(place));
-    let consumer = place.consumer().on_failure(OnFailure::DeadLetter).start_async(pool.clone(), handle);
+    let consumer = place.consumer().on_failure(OnFailure::ParkAlone).start_async(pool.clone(), handle);
     let consumer = consumer.expect("it starts");
     for numbers in [numbers(0..20), numbers(20..40)] {
         place.send(numbers);
@@ -83,7 +83,7 @@ async fn an_error_that_the_handler_ignores_is_found() {
     let place = &bed.place;
     place.send(numbers(0..10));
     let pool = deadpool::Pool::builder(manager(place)).max_size(9).build().expect("a pool");
-    let consumer = place.consumer().on_failure(OnFailure::DeadLetter);
+    let consumer = place.consumer().on_failure(OnFailure::ParkAlone);
     let consumer = consumer.start_async(pool, async |conn: &mut AsyncPgConnection, record: &Record| {
         conn.batch_execute(&insert(record)).await?;
         if number(record) == 3 {
@@ -105,7 +105,7 @@ async fn an_error_that_the_handler_ignores_is_found() {
 async fn with_mobc() {
     processes(async |place| {
         let pool = mobc::Pool::builder().max_open(9).build(manager(place));
-        let consumer = place.consumer().on_failure(OnFailure::DeadLetter);
+        let consumer = place.consumer().on_failure(OnFailure::ParkAlone);
         consumer.start_async(pool, handle).expect("it starts")
     })
     .await;

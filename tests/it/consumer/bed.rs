@@ -15,7 +15,7 @@ use diesel::sqlite::SqliteConnection;
 use diesel_outbox::MessageId;
 use diesel_outbox::consumer::{HandlerError, KafkaConsumer, ParkedRecord, ParkedRecords, Record, RunningConsumer};
 use diesel_outbox::retry::Fixed;
-use diesel_outbox::store::SQLITE_SET_UP;
+use diesel_outbox::store::SQLITE_PRAGMAS;
 use diesel_outbox::transport::{KafkaConfig, header};
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use rdkafka::message::{Header, OwnedHeaders};
@@ -80,7 +80,7 @@ macro_rules! on_any {
             }
             On::Sqlite => {
                 let $conn = &mut SqliteConnection::establish(&$place.database_url).expect("open");
-                $conn.batch_execute(SQLITE_SET_UP).expect("set up");
+                $conn.batch_execute(SQLITE_PRAGMAS).expect("set up");
                 $body
             }
         }
@@ -323,7 +323,7 @@ struct SetUp;
 
 impl CustomizeConnection<SqliteConnection, PoolError> for SetUp {
     fn on_acquire(&self, conn: &mut SqliteConnection) -> Result<(), PoolError> {
-        conn.batch_execute(SQLITE_SET_UP).map_err(PoolError::QueryError)
+        conn.batch_execute(SQLITE_PRAGMAS).map_err(PoolError::QueryError)
     }
 }
 

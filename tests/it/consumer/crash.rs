@@ -57,7 +57,7 @@ fn run(script: Script) {
         arm_failpoint(step, nth_hit, None);
     }
     let progress = if has_offsets { Progress::Offsets } else { Progress::Inbox };
-    let consumer = place.consumer().progress(progress).on_failure(OnFailure::DeadLetter).rows_max(40);
+    let consumer = place.consumer().progress(progress).on_failure(OnFailure::ParkAlone).rows_max(40);
     let consumer = place.start(consumer, move |record| {
         if poison == Some(number(record)) {
             std::process::abort();
@@ -137,7 +137,7 @@ at_each_step! {
     after_committing_offsets = "consumer::offsets_committed";
 }
 
-/// It is recognised, runs alone, and is dead-lettered; everything else is processed.
+/// It is recognised, runs alone, and is parked; everything else is processed.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_record_that_kills_its_process_is_found() {
     let Some(bed) = Bed::on_postgres(1).await else { return };

@@ -1,4 +1,4 @@
-//! Records that fail: tried again, held, parked, dead-lettered, replayed.
+//! Records that fail: tried again, parked, replayed, or in the way of their key.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -122,12 +122,12 @@ async fn a_replay_beside_new_records_keeps_the_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dead_letter_leaves_its_key_alone_and_can_be_released() {
+async fn a_record_parked_alone_leaves_its_key_free_and_can_be_released() {
     let Some(bed) = Bed::on_postgres(1).await else { return };
     let place = &bed.place;
     send(place);
     let is_broken = Arc::new(AtomicBool::new(true));
-    let consumer = place.start(place.consumer().on_failure(OnFailure::DeadLetter), failing(&is_broken));
+    let consumer = place.start(place.consumer().on_failure(OnFailure::ParkAlone), failing(&is_broken));
     place.wait_until_consumed();
     assert_eq!(of_key(place, "a"), [0, 4, 6, 8, 10]);
     let parked = place.parked();
@@ -145,7 +145,7 @@ async fn a_held_key_waits_until_its_record_succeeds() {
     let place = &bed.place;
     send(place);
     let is_broken = Arc::new(AtomicBool::new(true));
-    let consumer = place.start(place.consumer().on_failure(OnFailure::HoldKey), failing(&is_broken));
+    let consumer = place.start(place.consumer().on_failure(OnFailure::BlockKey), failing(&is_broken));
     wait_until("the other key is done", || of_key(place, "b").len() == 6);
     assert_eq!(of_key(place, "a"), [0]);
     is_broken.store(false, Ordering::SeqCst);
@@ -160,7 +160,7 @@ async fn a_handler_that_panics_has_failed() {
     let Some(bed) = Bed::on_postgres(1).await else { return };
     let place = &bed.place;
     send(place);
-    let consumer = place.start(place.consumer().on_failure(OnFailure::DeadLetter), |record| {
+    let consumer = place.start(place.consumer().on_failure(OnFailure::ParkAlone), |record| {
         assert_ne!(number(record), 3, "of this test");
         Ok(())
     });

@@ -14,7 +14,7 @@ async fn is_an_attempt(on: On, act: fn() -> Act, says: &str) {
     place.send((0..8).map(|number| (number, "k".to_owned())));
     let attempts = Arc::new(AtomicU32::new(0));
     let of_hook = Arc::clone(&attempts);
-    let consumer = place.consumer().attempts_max(2).on_failure(OnFailure::DeadLetter).on_error(move |record, _| {
+    let consumer = place.consumer().attempts_max(2).on_failure(OnFailure::ParkAlone).on_error(move |record, _| {
         assert_eq!(number(record), 3);
         of_hook.fetch_add(1, Ordering::SeqCst);
     });

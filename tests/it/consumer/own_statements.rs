@@ -34,7 +34,7 @@ async fn they_only_wait_if_they_fail() {
     place.send(numbers(0..8));
     let errors = Arc::new(AtomicU32::new(0));
     let of_hook = Arc::clone(&errors);
-    let consumer = place.consumer().attempts_max(1).on_failure(OnFailure::DeadLetter).on_error(move |record, error| {
+    let consumer = place.consumer().attempts_max(1).on_failure(OnFailure::ParkAlone).on_error(move |record, error| {
         assert_eq!((number(record), error.to_string()), (2, "refused".to_owned()));
         of_hook.fetch_add(1, Ordering::SeqCst);
     });

@@ -17,7 +17,7 @@ fn forget_everything(place: &Place) {
 }
 
 /// Nobody knows whether they were processed, so a person decides. To read them again adds nothing.
-async fn they_are_dead_letters(on: On) {
+async fn they_are_parked_alone(on: On) {
     let Some(bed) = Bed::open(on, 1).await else { return };
     let place = &bed.place;
     forget_everything(place);
@@ -41,18 +41,18 @@ async fn they_are_dead_letters(on: On) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn they_are_dead_letters_on_postgres() {
-    they_are_dead_letters(On::Postgres).await;
+async fn they_are_parked_alone_on_postgres() {
+    they_are_parked_alone(On::Postgres).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn they_are_dead_letters_on_mariadb() {
-    they_are_dead_letters(On::Mariadb).await;
+async fn they_are_parked_alone_on_mariadb() {
+    they_are_parked_alone(On::Mariadb).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn they_are_dead_letters_on_sqlite() {
-    they_are_dead_letters(On::Sqlite).await;
+async fn they_are_parked_alone_on_sqlite() {
+    they_are_parked_alone(On::Sqlite).await;
 }
 
 /// The offset in the database says that they are new.

@@ -17,7 +17,9 @@ fn page() -> String {
 
 Logs go through `tracing`. Each event at INFO and above has its id in the field `event`: search and alert by it, not by the text.
 
-WARN: recovers by itself. ERROR: somebody must act. A WARN that repeats is logged once a minute, and in between as DEBUG.
+ERROR: somebody must act. WARN: mostly recovers by itself; the last column says what to do if it does not. Until a person acts, these stay:
+`audit_missing`, `database_setting`, `full_scan_timed_out`, `hook_replaced`, `no_relay`, `pool_shared`, `topic_paused`. A WARN that repeats is
+logged once a minute, and in between as DEBUG.
 
 | `event` | level | fields | text | do |
 |---|---|---|---|---|

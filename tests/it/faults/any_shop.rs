@@ -11,7 +11,7 @@ use diesel::sql_types::{BigInt, Text};
 use diesel::sqlite::SqliteConnection;
 use diesel_async::{AsyncPgConnection, SimpleAsyncConnection as _};
 use diesel_outbox::relay::RelayBuilder;
-use diesel_outbox::store::{MysqlStore, PostgresStore, SQLITE_SET_UP, SqliteStore};
+use diesel_outbox::store::{MysqlStore, PostgresStore, SQLITE_PRAGMAS, SqliteStore};
 use diesel_outbox::transport::Transport;
 use diesel_outbox::{Message, Outbox};
 use serde::{Deserialize, Serialize};
@@ -152,7 +152,7 @@ fn topic() -> String {
 
 fn sqlite(file: &str) -> SqliteConnection {
     let mut connection = SqliteConnection::establish(file).unwrap();
-    connection.batch_execute(SQLITE_SET_UP).unwrap();
+    connection.batch_execute(SQLITE_PRAGMAS).unwrap();
     connection
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use diesel_outbox::transport::{
-    FailureClass, FencedLane, KafkaTransport, LaneName, Outcome, Receipt, RowLookup, Transport, TransportError,
+    FailureClass, FencedLane, KafkaTransport, LaneName, Outcome, OutcomeSender, RowLookup, Transport, TransportError,
 };
 use diesel_outbox::{Envelope, Topic};
 
@@ -35,23 +35,23 @@ impl Transport for FaultyKafka {
         self.kafka.prepare(topics).await
     }
 
-    fn send(&self, envelope: Envelope, receipt: Receipt) {
+    fn send(&self, envelope: Envelope, sender: OutcomeSender) {
         let refused = self.refusals.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(1));
         if refused.is_ok() {
             let error = TransportError::new(FailureClass::Record, std::io::Error::other("as the test says"));
-            return receipt.complete(Outcome::Failed(error));
+            return sender.complete(Outcome::Failed(error));
         }
         let by = self.acknowledged_after;
         if by.is_zero() {
-            return self.kafka.send(envelope, receipt);
+            return self.kafka.send(envelope, sender);
         }
         let late = move |outcome| {
             std::thread::spawn(move || {
                 std::thread::park_timeout(by);
-                receipt.complete(outcome);
+                sender.complete(outcome);
             });
         };
-        self.kafka.send(envelope, Receipt::new(late));
+        self.kafka.send(envelope, OutcomeSender::new(late));
     }
 
     async fn probe(&self) -> Result<(), TransportError> {

@@ -8,7 +8,7 @@ use diesel::result::Error;
 use diesel_async::{AsyncConnection, TransactionManager as _};
 use diesel_outbox::inbox::{Claim, Inbox, InboxError, InboxKey, Once, Pruned};
 use diesel_outbox::migrations::EmbeddedMigrations;
-use diesel_outbox::store::SQLITE_SET_UP;
+use diesel_outbox::store::SQLITE_PRAGMAS;
 use diesel_outbox::{AsyncOutboxBackend, OutboxBackend, TransactionConnection};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -288,7 +288,7 @@ impl OnDatabase for diesel::sqlite::Sqlite {
 
 impl Database {
     fn set_up(self) -> &'static str {
-        if self == Self::Sqlite { SQLITE_SET_UP } else { "SELECT 1" }
+        if self == Self::Sqlite { SQLITE_PRAGMAS } else { "SELECT 1" }
     }
 
     /// A query for a number, as text.

@@ -11,7 +11,7 @@ use diesel_async::{AsyncConnection, AsyncMysqlConnection, AsyncPgConnection};
 use diesel_migrations::MigrationHarness;
 use diesel_outbox::MessageId;
 use diesel_outbox::migrations::MIGRATIONS;
-use diesel_outbox::store::SQLITE_SET_UP;
+use diesel_outbox::store::SQLITE_PRAGMAS;
 use tempfile::TempDir;
 use uuid::Uuid;
 use xtask::servers::ServerKind;
@@ -171,7 +171,7 @@ impl SqliteFile {
 
     pub(crate) fn connect(&self) -> SqliteConnection {
         let mut conn = SqliteConnection::establish(&self.url()).expect("open");
-        conn.batch_execute(SQLITE_SET_UP).expect("set up");
+        conn.batch_execute(SQLITE_PRAGMAS).expect("set up");
         conn
     }
 }

@@ -13,7 +13,7 @@ use diesel::sqlite::SqliteConnection;
 use diesel_outbox::internals::store::Store;
 use diesel_outbox::relay::Relay;
 use diesel_outbox::store::{MysqlStore, PostgresStore, SqliteStore};
-use diesel_outbox::transport::{FailureClass, MemoryTransport, Outcome, Receipt, Transport, TransportError};
+use diesel_outbox::transport::{FailureClass, MemoryTransport, Outcome, OutcomeSender, Transport, TransportError};
 use diesel_outbox::{Envelope, Limits, OutboxBackend, Topic};
 
 use super::databases::{SqliteFile, fresh_mariadb, fresh_postgres, pool};
@@ -65,12 +65,12 @@ impl Transport for CuttableTransport {
         self.is_whole()
     }
 
-    fn send(&self, envelope: Envelope, receipt: Receipt) {
+    fn send(&self, envelope: Envelope, sender: OutcomeSender) {
         if let Err(error) = self.is_whole() {
-            return receipt.complete(Outcome::Failed(error));
+            return sender.complete(Outcome::Failed(error));
         }
         self.sends.fetch_add(1, Ordering::AcqRel);
-        self.broker.send(envelope, receipt);
+        self.broker.send(envelope, sender);
     }
 
     async fn probe(&self) -> Result<(), TransportError> {

@@ -167,7 +167,7 @@ where
 fn several_processes_migrate_at_once_on_sqlite() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("shop.db").to_str().expect("a plain path").to_owned();
-    at_once::<SqliteConnection>(Some(file), diesel_outbox::store::SQLITE_SET_UP);
+    at_once::<SqliteConnection>(Some(file), diesel_outbox::store::SQLITE_PRAGMAS);
 }
 
 /// Where transactions keep the snapshot from before the lock, too.

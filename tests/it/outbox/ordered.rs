@@ -127,7 +127,7 @@ fn settings_of_ordered_topics_require_an_ordered_topic() {
     let topics = [
         Topic::new("accounts").lanes(4),
         Topic::new("accounts").serialize_by_key(),
-        Topic::new("accounts").on_failed_key(OnFailedKey::Hold),
+        Topic::new("accounts").on_failed_key(OnFailedKey::BlockKey),
     ];
     for topic in topics {
         let error = Outbox::builder().topic(topic).build().expect_err("it is not ordered").to_string();

@@ -9,7 +9,7 @@ pub(super) const CONSUMERS: &[&str] = &[
     "consumer::setters",
     "consumer::engine::watermark",
     "consumer::engine::note",
-    "consumer::engine::lane",
+    "consumer::engine::key_queue",
     "consumer::engine::outage",
     "consumer::engine::outcome",
     "consumer::engine::partition",

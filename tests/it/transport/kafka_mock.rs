@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use diesel_outbox::testing::transport::{OutcomeRecorder, RecordedOutcome, StoredMessage, TransportUnderTest};
 use diesel_outbox::transport::{
-    FailureClass, FencedLane, KafkaTopic, KafkaTransport, KeySequence, LaneName, Receipt, Transport,
+    FailureClass, FencedLane, KafkaTopic, KafkaTransport, KeySequence, LaneName, OutcomeSender, Transport,
 };
 use rdkafka::mocking::MockCluster;
 use rdkafka::producer::{BaseProducer, DefaultProducerContext, Producer as _};
@@ -145,12 +145,12 @@ async fn the_last_outcome_may_drop_the_transport() {
     let holder = Arc::new(LastHolder::default());
     for id in 0..100 {
         let envelope = envelope(&topic, Some("key"));
-        let (holder, receipt) = (Arc::clone(&holder), outcomes.receipt(id));
+        let (holder, sender) = (Arc::clone(&holder), outcomes.sender(id));
         let report = move |outcome| {
             holder.drop_it();
-            receipt.complete(outcome);
+            sender.complete(outcome);
         };
-        kafka.send(envelope, Receipt::new(report));
+        kafka.send(envelope, OutcomeSender::new(report));
     }
     assert_eq!(outcomes.count(), 0);
     *holder.held.lock().unwrap_or_else(PoisonError::into_inner) = Some(kafka);

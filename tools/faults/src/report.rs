@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use diesel_outbox::internals::metrics::{LANE_LOST, LEFT_TO_SWEEPER, RESENT};
+use diesel_outbox::internals::metrics::{LANE_LOST, LEFT_TO_SWEEPER, RETRIED};
 use serde_json::{Value, json};
 
 use crate::app::{ADMIN_ACTIONS, POLICIES, TRANSACTIONS};
@@ -20,7 +20,7 @@ use crate::wire::{AGED, FENCED, ORDERED, PLAIN};
 
 /// What the faults of a long run always cause: a full queue or an outage of the broker, lanes whose owner stalled, and
 /// messages that are sent again.
-const COUNTED_BY_EVERY_LONG_RUN: [&str; 3] = [LEFT_TO_SWEEPER, LANE_LOST, RESENT];
+const COUNTED_BY_EVERY_LONG_RUN: [&str; 3] = [LEFT_TO_SWEEPER, LANE_LOST, RETRIED];
 
 /// Why a run fails; empty if it passes.
 pub(crate) fn failures(outcome: &RunResult, plan: &Plan) -> Vec<String> {

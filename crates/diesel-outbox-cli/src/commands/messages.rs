@@ -5,7 +5,7 @@ use serde::ser::Error as _;
 use serde::{Serialize, Serializer};
 use serde_json::json;
 
-use crate::output::Page;
+use crate::output::{Page, instant};
 
 /// A message as an entry of a list: without its payload, which may be large, but with its size.
 pub(crate) fn without_payload<S: Serializer>(
@@ -81,6 +81,7 @@ fn as_stored(bytes: &[u8]) -> String {
 /// Adds the failures of a message to its page.
 pub(crate) fn show_errors(errors: &[FailedAttempt], page: &mut Page) {
     for FailedAttempt { at, class, error, .. } in errors {
-        page.field("failed", format!("{at} {class}: {error}"));
+        let at = at.map_or_else(String::new, |at| instant(at) + " ");
+        page.field("failed", format!("{at}{class}: {error}"));
     }
 }

@@ -69,7 +69,7 @@ pub(crate) enum Command {
     /// Sent messages, of topics that keep them
     #[command(subcommand)]
     History(HistoryCommand),
-    /// Records that consumers have parked or dead-lettered
+    /// Records that consumers have parked
     #[command(subcommand)]
     Parked(ParkedCommand),
     /// Have every relay skip topics, until they are resumed

@@ -1,4 +1,4 @@
-//! Records that consumers have parked or dead-lettered.
+//! Records that consumers have parked.
 
 use clap::{Args, Subcommand};
 use diesel_outbox::admin::ParkedRecord;
@@ -88,7 +88,7 @@ fn state(record: &ParkedRecord) -> &'static str {
     match (record.is_released, record.holds_key) {
         (true, _) => "released",
         (false, true) => "holds its key",
-        (false, false) => "dead letter",
+        (false, false) => "alone",
     }
 }
 

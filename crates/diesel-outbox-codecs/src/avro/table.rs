@@ -55,7 +55,7 @@ pub(super) fn schema_of<T: AvroSchema + 'static>() -> &'static Schema {
     }
     // The application's code, so outside the lock.
     let schema = T::get_schema();
-    *write().get_or_insert_default().of_types.entry(of).or_insert_with(|| Box::leak(Box::new(schema)))
+    write().get_or_insert_default().of_types.entry(of).or_insert_with(|| Box::leak(Box::new(schema)))
 }
 
 /// The schema of a type with its id; `None` until the registry was asked.

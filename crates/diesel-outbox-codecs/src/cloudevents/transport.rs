@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use diesel_outbox::transport::{
-    FailureClass, FencedLane, FencedMessage, LaneName, Receipt, RowLookup, Transport, TransportError,
+    FailureClass, FencedLane, FencedMessage, LaneName, OutcomeSender, RowLookup, Transport, TransportError,
 };
 use diesel_outbox::{Envelope, Topic, async_trait};
 
@@ -108,12 +108,12 @@ impl<T: Transport> Transport for CloudEvents<T> {
         self.inner.prepare(topics).await
     }
 
-    fn send(&self, envelope: Envelope, receipt: Receipt) {
-        self.inner.send(self.events.encode(envelope), receipt);
+    fn send(&self, envelope: Envelope, sender: OutcomeSender) {
+        self.inner.send(self.events.encode(envelope), sender);
     }
 
-    fn send_all(&self, messages: Vec<(Envelope, Receipt)>) {
-        let encode = |(envelope, receipt)| (self.events.encode(envelope), receipt);
+    fn send_all(&self, messages: Vec<(Envelope, OutcomeSender)>) {
+        let encode = |(envelope, sender)| (self.events.encode(envelope), sender);
         self.inner.send_all(messages.into_iter().map(encode).collect());
     }
 

@@ -6,7 +6,7 @@ use anyhow::Result;
 use diesel::connection::SimpleConnection as _;
 use diesel::prelude::*;
 use diesel_outbox::relay::FlushOutcome;
-use diesel_outbox::store::{SQLITE_SET_UP, SqliteStore};
+use diesel_outbox::store::{SQLITE_PRAGMAS, SqliteStore};
 use diesel_outbox::transport::{KafkaConfig, KafkaTopic, KafkaTransport, Transport};
 use diesel_outbox::{MessageId, Outbox, OutboxMessage};
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
@@ -34,7 +34,7 @@ impl Shop {
 
     fn connect(&self) -> Result<SqliteConnection> {
         let mut conn = SqliteConnection::establish(&self.file())?;
-        conn.batch_execute(SQLITE_SET_UP)?;
+        conn.batch_execute(SQLITE_PRAGMAS)?;
         Ok(conn)
     }
 

@@ -6,7 +6,7 @@ use std::sync::{Mutex, mpsc};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use diesel_outbox::transport::{Receipt, Transport, TransportError};
+use diesel_outbox::transport::{OutcomeSender, Transport, TransportError};
 use diesel_outbox::{Envelope, Outbox, Topic};
 use diesel_outbox_otel::{OtelInterceptor, traced};
 use opentelemetry::trace::{Tracer as _, TracerProvider as _};
@@ -78,7 +78,7 @@ impl Transport for Deadly {
         Ok(())
     }
 
-    fn send(&self, envelope: Envelope, _receipt: Receipt) {
+    fn send(&self, envelope: Envelope, _sender: OutcomeSender) {
         std::fs::write(Path::new(&self.file), &headers(&envelope, "traceparent")[0]).expect("stored");
         self.request_ended.lock().expect("no panic").recv_timeout(DEADLINE).expect("the request ends");
         std::process::abort();

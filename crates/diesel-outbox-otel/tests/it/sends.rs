@@ -148,8 +148,8 @@ fn a_batch_of_which_a_part_fails_names_what_failed_memory() {
     broker.respond_when(ScriptedResponse::Busy, |message| message.key.as_deref() == Some("d"));
     let messages: Vec<_> = ["a", "b", "c", "d"].into_iter().map(envelope).collect();
     let ids: Vec<_> = messages.iter().map(|message| message.message_id.to_string()).collect();
-    let receipts = (0..).map(|id| outcomes.receipt(id));
-    transport.send_all(messages.into_iter().zip(receipts).collect());
+    let senders = (0..).map(|id| outcomes.sender(id));
+    transport.send_all(messages.into_iter().zip(senders).collect());
     assert_eq!(outcomes.count(), 4, "each outcome is passed on");
     let sent = collector.wait_for(1, "send orders").remove(0);
     assert_eq!((sent.attribute("error.type"), sent.attribute("server.address")), (Some("topic"), Some("broker-1")));
@@ -171,7 +171,7 @@ fn messages_of_several_topics_share_a_span_without_destination_memory() {
     let mut other = envelope("a");
     other.topic = "payments".into();
     other.attempt = 2;
-    transport.send_all(vec![(envelope("a"), outcomes.receipt(1)), (other, outcomes.receipt(2))]);
+    transport.send_all(vec![(envelope("a"), outcomes.sender(1)), (other, outcomes.sender(2))]);
     let sent = collector.wait_for(1, "send").remove(0);
     assert_eq!((sent.attribute("messaging.destination.name"), sent.attribute("outbox.attempt")), (None, None));
     transport.send_all(Vec::new());
@@ -187,7 +187,7 @@ fn a_span_ends_with_the_last_outcome_memory() {
     let mut message = envelope("a");
     message.headers.push("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
     assert_eq!(headers(&message, "traceparent").len(), 1);
-    transport.send_all(vec![(message, outcomes.receipt(1)), (envelope("b"), outcomes.receipt(2))]);
+    transport.send_all(vec![(message, outcomes.sender(1)), (envelope("b"), outcomes.sender(2))]);
     broker.release_next(1);
     assert_eq!((outcomes.count(), collector.spans().len()), (1, 0));
     drop((transport, broker));

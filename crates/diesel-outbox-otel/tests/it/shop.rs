@@ -7,7 +7,7 @@ use diesel::prelude::*;
 use diesel::r2d2::{ConnectionManager, Pool};
 use diesel_outbox::relay::BlockingRelay;
 use diesel_outbox::retry::Fixed;
-use diesel_outbox::store::{SQLITE_SET_UP, SqliteStore};
+use diesel_outbox::store::{SQLITE_PRAGMAS, SqliteStore};
 use diesel_outbox::transport::{MemoryTransport, Transport};
 use diesel_outbox::{Envelope, Message, Outbox, Topic};
 use diesel_outbox_otel::{OtelInterceptor, Traced, traced};
@@ -114,7 +114,7 @@ pub(crate) fn outbox(interceptor: OtelInterceptor) -> Outbox {
 
 pub(crate) fn connect(file: &str) -> SqliteConnection {
     let mut conn = SqliteConnection::establish(file).expect("open");
-    conn.batch_execute(SQLITE_SET_UP).expect("set up");
+    conn.batch_execute(SQLITE_PRAGMAS).expect("set up");
     conn
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use diesel_outbox::testing::transport::{OutcomeRecorder, StoredMessage, TransportUnderTest};
-use diesel_outbox::transport::{FailureClass, MemoryTransport, Receipt, Transport, TransportError};
+use diesel_outbox::transport::{FailureClass, MemoryTransport, OutcomeSender, Transport, TransportError};
 use diesel_outbox::{Envelope, MessageId, Topic};
 use diesel_outbox_otel::{OtelInterceptor, traced};
 use opentelemetry::Context;
@@ -57,9 +57,9 @@ impl Transport for Odd {
     }
 
     /// Completes the message if the send span is active.
-    fn send(&self, _envelope: Envelope, receipt: Receipt) {
+    fn send(&self, _envelope: Envelope, sender: OutcomeSender) {
         if Context::current().has_active_span() {
-            receipt.complete(diesel_outbox::transport::Outcome::Delivered);
+            sender.complete(diesel_outbox::transport::Outcome::Delivered);
         }
     }
 
@@ -109,8 +109,8 @@ async fn each_answer_of_a_transport_is_passed_on() {
     assert_eq!(transport.flush(Duration::from_secs(3)).await, 3);
     let outcomes = OutcomeRecorder::new();
     let message = || Envelope::new(MessageId::new(), "orders".into(), std::time::SystemTime::UNIX_EPOCH);
-    transport.send(message(), outcomes.receipt(1));
-    transport.send_all(vec![(message(), outcomes.receipt(2))]);
+    transport.send(message(), outcomes.sender(1));
+    transport.send_all(vec![(message(), outcomes.sender(2))]);
     let seen = outcomes.seen();
     assert!(seen.len() == 2 && seen.iter().all(|(_, seen)| seen.class().is_none()), "{seen:?}");
 }

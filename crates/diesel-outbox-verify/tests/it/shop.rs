@@ -8,7 +8,7 @@ use diesel_async::sync_connection_wrapper::SyncConnectionWrapper;
 use diesel_async::{AsyncConnection as _, AsyncMysqlConnection, AsyncPgConnection, SimpleAsyncConnection as _};
 use diesel_outbox::admin::{Admin, SentMessage};
 use diesel_outbox::relay::Relay;
-use diesel_outbox::store::{MysqlStore, PostgresStore, SQLITE_SET_UP, SqliteStore};
+use diesel_outbox::store::{MysqlStore, PostgresStore, SQLITE_PRAGMAS, SqliteStore};
 use diesel_outbox::transport::Transport;
 use diesel_outbox::{Message, MessageId, Outbox, Topic};
 use diesel_outbox_verify::{Finding, RecordSource, Report, Verification};
@@ -49,7 +49,7 @@ macro_rules! over_connection {
             }
             Kind::Sqlite => {
                 let mut $conn = SyncConnectionWrapper::<SqliteConnection>::establish(&$shop.url).await.expect("open");
-                $conn.batch_execute(SQLITE_SET_UP).await.expect("set up");
+                $conn.batch_execute(SQLITE_PRAGMAS).await.expect("set up");
                 $done
             }
         }

@@ -192,7 +192,7 @@ fn life(created_at: SystemTime, errors: &[FailedAttempt], now: SystemTime, end: 
         ol.life {
             li { "Enqueued " (instant(created_at, now)) }
             @for error in errors {
-                li.failed { "Failed " @if !error.at.is_empty() { time datetime=(error.at) { (error.at) } } " as " (error.class) div.mono { (error.error) } }
+                li.failed { "Failed " @if let Some(at) = error.at { (instant(at, now)) } " as " (error.class) div.mono { (error.error) } }
             }
             (end)
         }

@@ -124,6 +124,6 @@ fn state(record: &ParkedRecord) -> &'static str {
     match (record.is_released, record.holds_key) {
         (true, _) => "released: its consumer processes it soon",
         (false, true) => "what follows of its key waits behind it",
-        (false, false) => "dead letter",
+        (false, false) => "parked alone: what follows of its key goes on",
     }
 }

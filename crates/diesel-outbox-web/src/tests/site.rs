@@ -12,7 +12,7 @@ use diesel_outbox::internals::store::{
     Failed, Held, HistoryRow, InsertOptions, Keep, LaneBalanceSpec, LaneCount, Locking, NewDeadLetter, RowKey, Store,
     WithFence,
 };
-use diesel_outbox::store::{MemoryStore, SQLITE_SET_UP, SqliteStore};
+use diesel_outbox::store::{MemoryStore, SQLITE_PRAGMAS, SqliteStore};
 use diesel_outbox::{Envelope, Headers, Message, MessageId, NodeId, Outbox, Topic};
 use tokio::task::JoinHandle;
 
@@ -81,7 +81,7 @@ impl Site {
         let path = folder.path().join("shop.db").display().to_string();
         let outbox = outbox();
         let mut conn = diesel::SqliteConnection::establish(&path).expect("connect");
-        conn.batch_execute(SQLITE_SET_UP).expect("set up");
+        conn.batch_execute(SQLITE_PRAGMAS).expect("set up");
         outbox.migrate(&mut conn).expect("migrate");
         let open = || SqliteStore::connect(path.clone()).expect("a store");
         let dashboard = Dashboard::new(&outbox, open(), access);
@@ -141,7 +141,7 @@ impl Site {
             }
             Data::Sqlite { path, .. } => {
                 let mut conn = diesel::SqliteConnection::establish(path).expect("connect");
-                conn.batch_execute(SQLITE_SET_UP).expect("set up");
+                conn.batch_execute(SQLITE_PRAGMAS).expect("set up");
                 let message = delay.map_or(message.clone(), |delay| message.clone().delay(delay));
                 let written = conn.immediate_transaction(|conn| self.outbox.enqueue(conn, &message));
                 let message_id = written.expect("enqueue");

@@ -9,7 +9,7 @@ use diesel_async::{AsyncConnection, AsyncMysqlConnection, AsyncPgConnection, Sim
 use diesel_outbox::admin::Admin;
 use diesel_outbox::internals::store::{Failed, Held, NewDeadLetter, RowKey, Store};
 use diesel_outbox::relay::Relay;
-use diesel_outbox::store::{MysqlStore, OutboxStore, PostgresStore, SQLITE_SET_UP, SqliteStore};
+use diesel_outbox::store::{MysqlStore, OutboxStore, PostgresStore, SQLITE_PRAGMAS, SqliteStore};
 use diesel_outbox::transport::MemoryTransport;
 use diesel_outbox::{Message, MessageId, Outbox, OutboxBuilder, TableNames, Topic};
 use diesel_outbox_web::{Access, Dashboard, Rights};
@@ -74,7 +74,7 @@ impl Shop {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("shop.db").display().to_string();
         let mut conn = Sqlite::establish(&path).await.expect("connect");
-        conn.batch_execute(SQLITE_SET_UP).await.expect("set up");
+        conn.batch_execute(SQLITE_PRAGMAS).await.expect("set up");
         let open = || SqliteStore::connect(path.clone()).expect("a store");
         Self::with(&TableNames::default(), Connection::Sqlite(conn), open, Some(folder)).await
     }

@@ -14,7 +14,7 @@ use diesel_async::{
 };
 use diesel_outbox::admin::Admin;
 use diesel_outbox::relay::Relay;
-use diesel_outbox::store::{MysqlStore, PostgresStore, SQLITE_SET_UP, SqliteStore};
+use diesel_outbox::store::{MysqlStore, PostgresStore, SQLITE_PRAGMAS, SqliteStore};
 use diesel_outbox::transport::MemoryTransport;
 use diesel_outbox::{MessageId, Outbox, TableNames, Topic};
 use diesel_outbox_web::{Access, Dashboard, Rights};
@@ -64,7 +64,7 @@ impl Control {
             Kind::Mariadb => Self::Mysql(AsyncMysqlConnection::establish(url).await.expect("connect")),
             Kind::Sqlite => {
                 let mut conn = Sqlite::establish(url).await.expect("open");
-                conn.batch_execute(SQLITE_SET_UP).await.expect("set up");
+                conn.batch_execute(SQLITE_PRAGMAS).await.expect("set up");
                 Self::Sqlite(conn)
             }
         }

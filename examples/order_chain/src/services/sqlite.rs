@@ -3,7 +3,7 @@
 use diesel::connection::SimpleConnection;
 use diesel::r2d2::{ConnectionManager, CustomizeConnection, Error, Pool};
 use diesel::sqlite::SqliteConnection;
-use diesel_outbox::store::SQLITE_SET_UP;
+use diesel_outbox::store::SQLITE_PRAGMAS;
 
 use super::ledger::Service;
 use crate::Failure;
@@ -22,7 +22,7 @@ struct SetUp;
 
 impl CustomizeConnection<Db, Error> for SetUp {
     fn on_acquire(&self, conn: &mut Db) -> Result<(), Error> {
-        conn.batch_execute(SQLITE_SET_UP).map_err(Error::QueryError)
+        conn.batch_execute(SQLITE_PRAGMAS).map_err(Error::QueryError)
     }
 }
 

@@ -4,7 +4,7 @@ use diesel::prelude::*;
 use diesel_async::pooled_connection::{AsyncDieselConnectionManager, ManagerConfig, deadpool::Pool};
 use diesel_async::sync_connection_wrapper::SyncConnectionWrapper;
 use diesel_async::{AsyncConnection, RunQueryDsl, SimpleAsyncConnection};
-use diesel_outbox::store::{OutboxStore, SQLITE_SET_UP, SqliteStore};
+use diesel_outbox::store::{OutboxStore, SQLITE_PRAGMAS, SqliteStore};
 
 use self::db::tables::products;
 use crate::Failure;
@@ -28,7 +28,7 @@ pub fn pool(file: &str, connections: usize) -> Result<Pool<Db>, Failure> {
     config.custom_setup = Box::new(|file| {
         Box::pin(async move {
             let mut conn = Db::establish(file).await?;
-            let set_up = conn.batch_execute(SQLITE_SET_UP).await;
+            let set_up = conn.batch_execute(SQLITE_PRAGMAS).await;
             set_up.map_err(diesel::ConnectionError::CouldntSetupConfiguration)?;
             Ok(conn)
         })

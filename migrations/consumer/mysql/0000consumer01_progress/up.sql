@@ -21,7 +21,7 @@ CREATE TABLE outbox_parked (
     -- The record's timestamp, in milliseconds from 1970; -1 if it has none.
     sent_at_ms bigint NOT NULL,
     parked_at datetime(6) NOT NULL DEFAULT (UTC_TIMESTAMP(6)),
-    -- 1 if what follows of its key is parked after it, 0 for a dead letter.
+    -- 1 if what follows of its key is parked after it, 0 if it was parked alone.
     holds_key bigint NOT NULL,
     -- 1 once somebody has released it, until the consumer begins to process it.
     released bigint NOT NULL DEFAULT 0,

@@ -24,7 +24,7 @@ CREATE TABLE outbox_parked (
     sent_at_ms integer NOT NULL,
     -- In milliseconds from 1970.
     parked_at integer NOT NULL,
-    -- 1 if what follows of its key is parked after it, 0 for a dead letter.
+    -- 1 if what follows of its key is parked after it, 0 if it was parked alone.
     holds_key integer NOT NULL,
     -- 1 once somebody has released it, until the consumer begins to process it.
     released integer NOT NULL DEFAULT 0,

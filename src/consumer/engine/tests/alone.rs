@@ -81,7 +81,7 @@ fn a_record_that_killed_its_process_alone_is_given_up() {
 fn with_held_keys_it_stays_where_it_is() {
     let mut harness = Harness::new(|options| {
         options.crashes_max = 2;
-        options.on_failure = OnFailure::HoldKey;
+        options.on_failure = OnFailure::BlockKey;
     });
     harness.open(suspected(0, 2));
     harness.add(0, "a");

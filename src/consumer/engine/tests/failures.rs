@@ -32,7 +32,7 @@ fn a_record_that_failed_for_good_is_given_up_and_its_key_goes_on() {
     assert_eq!(harness.fail(&second), Settled::GivenUp { failures: 2 });
     let last = harness.job();
     assert_eq!(last.step, Step::GiveUp { reason: "refused".into() });
-    harness.complete(&last, Outcome::DeadLettered);
+    harness.complete(&last, Outcome::ParkedAlone);
     let next = harness.job();
     assert_eq!((offset(&next), next.is_key_parked, harness.next_offset()), (1, false, 1));
 }
@@ -50,7 +50,7 @@ fn a_permanent_error_spends_no_further_attempt() {
 fn a_held_key_waits_for_ever_and_holds_the_watermark() {
     let mut harness = Harness::new(|options| {
         options.attempts_max = 1;
-        options.on_failure = OnFailure::HoldKey;
+        options.on_failure = OnFailure::BlockKey;
     });
     harness.add(0, "a");
     harness.add(1, "b");
@@ -66,6 +66,26 @@ fn a_held_key_waits_for_ever_and_holds_the_watermark() {
         harness.advance(wait);
     }
     assert_eq!(harness.next_offset(), 0);
+}
+
+#[test]
+fn a_record_without_a_key_blocks_those_behind_it_without_one() {
+    let mut harness = Harness::new(|options| {
+        options.attempts_max = 1;
+        options.on_failure = OnFailure::BlockKey;
+    });
+    for (offset, key) in [(0, ""), (1, ""), (2, "a")] {
+        harness.add(offset, key);
+    }
+    let first = harness.job();
+    assert!(matches!(harness.fail(&first), Settled::Held { .. }));
+    let other = harness.job();
+    assert_eq!(offset(&other), 2);
+    harness.complete(&other, Outcome::Handled);
+    harness.advance(1);
+    let again = harness.job();
+    assert_eq!((offset(&again), again.step == Step::Handle), (0, true), "tried again, not parked");
+    assert!(harness.try_job().is_none(), "the next one without a key waits");
 }
 
 #[test]
@@ -145,7 +165,7 @@ fn a_database_that_is_away_pauses_everything_and_spends_nothing() {
 fn an_outage_ends_although_what_began_it_is_gone() {
     let mut harness = Harness::new(|_| {});
     harness.open(Opening { parked_keys: HashSet::from([Arc::from(&b"a"[..])]), ..Opening::default() });
-    harness.engine.replay(&harness.id, vec![(LaneKey::Key(Arc::from(&b"a"[..])), Replay::Key(Arc::from(&b"a"[..])))]);
+    harness.engine.replay(&harness.id, vec![(QueueKey::Key(Arc::from(&b"a"[..])), Replay::Key(Arc::from(&b"a"[..])))]);
     let replay = harness.job();
     harness.engine.database_is_away(harness.now);
     harness.engine.remove(&[harness.id.clone()]);

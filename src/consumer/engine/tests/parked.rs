@@ -51,7 +51,7 @@ fn a_replay_runs_before_what_follows_of_its_key() {
     harness.add(0, "a");
     harness.add(1, "a");
     let first = harness.job();
-    let replay = || vec![(LaneKey::Key(key("a")), Replay::Key(key("a")))];
+    let replay = || vec![(QueueKey::Key(key("a")), Replay::Key(key("a")))];
     harness.engine.replay(&harness.id, replay());
     harness.engine.replay(&harness.id, replay());
     assert!(harness.try_job().is_none(), "the key has a record under way");
@@ -67,7 +67,7 @@ fn a_replay_runs_before_what_follows_of_its_key() {
 fn a_replay_that_fails_is_not_tried_again_by_itself() {
     let mut harness = Harness::new(|_| {});
     harness.open(Opening { parked_keys: HashSet::from([key("a")]), ..Opening::default() });
-    harness.engine.replay(&harness.id, vec![(LaneKey::Key(key("a")), Replay::Key(key("a")))]);
+    harness.engine.replay(&harness.id, vec![(QueueKey::Key(key("a")), Replay::Key(key("a")))]);
     let job = harness.job();
     assert_eq!(harness.fail(&job), Settled::ReplayFailed);
     assert!(harness.try_job().is_none());
@@ -79,7 +79,7 @@ fn a_replay_that_fails_is_not_tried_again_by_itself() {
 fn a_replay_that_was_in_the_way_is_tried_again_without_another_release() {
     let mut harness = Harness::new(|_| {});
     harness.open(Opening { parked_keys: HashSet::from([key("a")]), ..Opening::default() });
-    harness.engine.replay(&harness.id, vec![(LaneKey::Key(key("a")), Replay::Key(key("a")))]);
+    harness.engine.replay(&harness.id, vec![(QueueKey::Key(key("a")), Replay::Key(key("a")))]);
     for outcome in [Outcome::Conflict, Outcome::Postponed("locked".to_owned())] {
         let job = harness.job();
         assert_eq!(harness.complete(&job, outcome), Settled::Deferred);

@@ -226,11 +226,7 @@ impl State {
 
 /// The failures of a row. The store in memory does not keep their times.
 pub(super) fn failed_attempts(errors: &[StoredError]) -> Vec<FailedAttempt> {
-    let note = |error: &StoredError| FailedAttempt {
-        at: String::new(),
-        class: error.class.clone(),
-        error: error.error.clone(),
-    };
+    let note = |error: &StoredError| FailedAttempt { at: None, class: error.class.clone(), error: error.error.clone() };
     errors.iter().map(note).collect()
 }
 

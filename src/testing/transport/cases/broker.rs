@@ -81,7 +81,7 @@ pub async fn send_never_blocks(broker: &dyn TransportUnderTest) {
     assert_eq!(numbers(&outcomes.wait_for(20_000, broker.max_wait()).await).len(), 20_000);
 }
 
-/// When a transport is dropped, the receipts of messages that it held report a failure, once.
+/// When a transport is dropped, the outcome senders of messages that it held report a failure, once.
 pub async fn dropping_the_transport_fails_held_messages(broker: &dyn TransportUnderTest) {
     let (transport, outcomes, topic) = (broker.transport(), OutcomeRecorder::new(), broker.new_topic().await);
     if !broker.go_down().await {

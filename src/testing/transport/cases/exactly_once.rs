@@ -43,7 +43,7 @@ pub async fn exactly_once_lane_sends_no_row_twice(broker: &dyn TransportUnderTes
         let (envelope, row) = (envelope(&topic, Some("key"), payload), Some(row.clone()));
         lane.send_all(vec![FencedMessage {
             envelope,
-            receipt: outcomes.receipt(number),
+            sender: outcomes.sender(number),
             sequence: sequence.clone(),
             row,
         }]);

@@ -4,12 +4,12 @@ use rdkafka::types::RDKafkaErrorCode as Code;
 
 use crate::message::Envelope;
 use crate::transport::kafka::partitions::PartitionPermit;
-use crate::transport::{KeySequence, OutboxRow, Outcome, Receipt, TransportError};
+use crate::transport::{KeySequence, OutboxRow, Outcome, OutcomeSender, TransportError};
 
 /// A message of a lane.
 pub(super) struct Job {
     pub(super) envelope: Envelope,
-    pub(super) receipt: Receipt,
+    pub(super) sender: OutcomeSender,
     pub(super) sequence: KeySequence,
     /// On an exactly-once lane.
     pub(super) row: Option<OutboxRow>,
@@ -23,7 +23,7 @@ impl Job {
     pub(super) fn fail(self, error: TransportError) {
         self.sequence.fail();
         drop(self.place);
-        self.receipt.complete(Outcome::Failed(error));
+        self.sender.complete(Outcome::Failed(error));
     }
 
     pub(super) fn can_send(&self) -> bool {
@@ -100,11 +100,11 @@ pub(super) mod tests {
     use super::*;
     use crate::message::MessageId;
     use crate::store::RowKey;
-    use crate::transport::ReceiptSink;
+    use crate::transport::OutcomeSink;
 
     struct Nobody;
 
-    impl ReceiptSink for Nobody {
+    impl OutcomeSink for Nobody {
         fn complete(&self, _row: RowKey, _outcome: Outcome) {}
     }
 
@@ -112,10 +112,10 @@ pub(super) mod tests {
         let mut envelope = Envelope::new(MessageId::new(), "orders".into(), SystemTime::UNIX_EPOCH);
         envelope.payload = Some(vec![0; bytes]);
         let row = RowKey { id: 1, message_id: envelope.message_id };
-        let receipt = Receipt::of_row(row, Arc::new(Nobody));
+        let sender = OutcomeSender::of_row(row, Arc::new(Nobody));
         Job {
             envelope,
-            receipt,
+            sender,
             sequence: sequence.clone(),
             row: None,
             partition: None,

@@ -142,11 +142,11 @@ struct KafkaLane {
 impl FencedLane for KafkaLane {
     fn send_all(&self, messages: Vec<FencedMessage>) {
         let mut jobs = Vec::with_capacity(messages.len());
-        for FencedMessage { envelope, receipt, sequence, row } in messages {
-            let receipt = receipt.tracked_by(&self.partitioner.client.in_flight);
+        for FencedMessage { envelope, sender, sequence, row } in messages {
+            let sender = sender.tracked_by(&self.partitioner.client.in_flight);
             let placed = self.partitioner.place(&envelope);
             let mut job =
-                Job { envelope, receipt, sequence, row, partition: None, place: None, precedes_failure: false };
+                Job { envelope, sender, sequence, row, partition: None, place: None, precedes_failure: false };
             match placed {
                 Ok(placed) => {
                     (job.partition, job.place) = placed;

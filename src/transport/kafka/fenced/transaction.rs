@@ -158,7 +158,7 @@ impl Transaction<'_> {
         let answers = reports.len();
         for (place, answer) in reports {
             if let (Some(job), Ok((partition, offset))) = (jobs.get(place), answer) {
-                job.receipt.placed(partition, offset);
+                job.sender.placed(partition, offset);
             }
             results[place] = MessageResult::of(answer);
             // The record of what the transaction delivers is no job.
@@ -257,7 +257,7 @@ impl Transaction<'_> {
         let (mut again, mut failed) = (Vec::new(), HashSet::new());
         for (mut job, results) in jobs.into_iter().zip(results) {
             match results {
-                MessageResult::Accepted if aborted.is_none() => job.receipt.complete(Outcome::Delivered),
+                MessageResult::Accepted if aborted.is_none() => job.sender.complete(Outcome::Delivered),
                 _ if failed.contains(&job.sequence) => job.fail(EndReason::behind().error()),
                 MessageResult::Refused(code) => {
                     failed.insert(job.sequence.clone());

@@ -104,7 +104,7 @@ impl Drop for Worker {
 fn report_delivered(progress: &mut Progress, waiting: &mut VecDeque<Job>) {
     for job in std::mem::take(waiting) {
         match &job.row {
-            Some(row) if progress.delivered.has(row) => job.receipt.complete(Outcome::Delivered),
+            Some(row) if progress.delivered.has(row) => job.sender.complete(Outcome::Delivered),
             _ => waiting.push_back(job),
         }
     }

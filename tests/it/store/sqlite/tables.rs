@@ -9,7 +9,7 @@ use diesel::{RunQueryDsl as _, SqliteConnection};
 use diesel_outbox::TableNames;
 use diesel_outbox::internals::store::{Held, PollSpec, Store, StoreWarning};
 use diesel_outbox::migrations::Migrations;
-use diesel_outbox::store::{SQLITE_SET_UP, SchemaProblem, SqliteStore, StoreError};
+use diesel_outbox::store::{SQLITE_PRAGMAS, SchemaProblem, SqliteStore, StoreError};
 
 use super::{R2d2Pool, open, r2d2};
 use crate::store::assert_works_without_pauses;
@@ -93,7 +93,7 @@ struct Settings {
 async fn an_application_s_connection_is_set_up_by_one_constant() {
     let under_test = open().await;
     under_test.close_control();
-    let each = format!("PRAGMA journal_mode = DELETE; PRAGMA synchronous = OFF; {SQLITE_SET_UP}");
+    let each = format!("PRAGMA journal_mode = DELETE; PRAGMA synchronous = OFF; {SQLITE_PRAGMAS}");
     let pool = pool_with(under_test.file(), &each);
     let sql = "SELECT * FROM pragma_busy_timeout, pragma_journal_mode, pragma_synchronous";
     let found: Settings = diesel::sql_query(sql).get_result(&mut *pool.get().expect("a connection")).expect("settings");

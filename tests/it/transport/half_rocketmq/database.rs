@@ -11,7 +11,7 @@ use diesel_migrations::MigrationHarness as _;
 use diesel_outbox::MarkBackend;
 use diesel_outbox::internals::store::Store;
 use diesel_outbox::migrations::MIGRATIONS;
-use diesel_outbox::store::{MysqlStore, PostgresStore, SQLITE_SET_UP, SqliteStore};
+use diesel_outbox::store::{MysqlStore, PostgresStore, SQLITE_PRAGMAS, SqliteStore};
 use tempfile::TempDir;
 use uuid::Uuid;
 use xtask::servers::ServerKind;
@@ -103,7 +103,7 @@ impl TestDatabase for MysqlConnection {
 
 impl TestDatabase for SqliteConnection {
     const NAME: &str = "sqlite";
-    const SET_UP: &str = SQLITE_SET_UP;
+    const SET_UP: &str = SQLITE_PRAGMAS;
     const MARKS: &str = "SELECT hex(message_id) || ' ' || is_void AS text FROM outbox_half_messages";
 
     on_connection!();

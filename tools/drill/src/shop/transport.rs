@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use diesel_outbox::transport::{
-    FailureClass, FencedLane, KafkaTransport, LaneName, Outcome, Receipt, Transport, TransportError,
+    FailureClass, FencedLane, KafkaTransport, LaneName, Outcome, OutcomeSender, Transport, TransportError,
 };
 use diesel_outbox::{Envelope, Topic};
 
@@ -36,19 +36,19 @@ impl Transport for BuggyKafka {
         self.kafka.prepare(topics).await
     }
 
-    fn send(&self, envelope: Envelope, receipt: Receipt) {
-        self.send_all(vec![(envelope, receipt)]);
+    fn send(&self, envelope: Envelope, sender: OutcomeSender) {
+        self.send_all(vec![(envelope, sender)]);
     }
 
     /// Refuses the first copy of each message of one topic.
-    fn send_all(&self, messages: Vec<(Envelope, Receipt)>) {
+    fn send_all(&self, messages: Vec<(Envelope, OutcomeSender)>) {
         let is_refused = |envelope: &Envelope| {
             self.bug == Some(Bug::EveryEvent) && &*envelope.topic == RETURNS && envelope.kind == "refused"
         };
         let (refused, rest): (Vec<_>, Vec<_>) = messages.into_iter().partition(|(envelope, _)| is_refused(envelope));
-        for (_, receipt) in refused {
+        for (_, sender) in refused {
             let error = std::io::Error::other("the drill refuses it");
-            receipt.complete(Outcome::Failed(TransportError::new(FailureClass::Record, error)));
+            sender.complete(Outcome::Failed(TransportError::new(FailureClass::Record, error)));
         }
         self.kafka.send_all(rest);
     }

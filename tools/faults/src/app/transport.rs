@@ -6,7 +6,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use diesel_outbox::transport::{
-    FailureClass, FencedLane, FencedMessage, KafkaTransport, LaneName, Outcome, Receipt, RowLookup, Transport,
+    FailureClass, FencedLane, FencedMessage, KafkaTransport, LaneName, Outcome, OutcomeSender, RowLookup, Transport,
     TransportError,
 };
 use diesel_outbox::{Envelope, Topic};
@@ -68,45 +68,45 @@ impl FaultyKafka {
     }
 
     /// Marks a copy, or refuses it.
-    fn prepared(&self, envelope: Envelope, receipt: Receipt) -> Option<(Envelope, Receipt)> {
+    fn prepared(&self, envelope: Envelope, sender: OutcomeSender) -> Option<(Envelope, OutcomeSender)> {
         let name = envelope.payload.as_deref().and_then(MessageName::of_payload);
         let is_always_refused = envelope.kind == "plain" && name.is_some_and(MessageName::is_always_refused);
         if is_always_refused || (envelope.kind == REFUSED_AT_FIRST && !is_accepted_by_now(&envelope)) {
             let error = TransportError::new(FailureClass::Record, std::io::Error::other("the broker refuses it"));
-            receipt.complete(Outcome::Failed(error));
+            sender.complete(Outcome::Failed(error));
             return None;
         }
         if self.now() == Some(TransportFault::FailSends)
             && name.is_some_and(|name| (name.sequence + u64::from(envelope.attempt)) % 2 == 0)
         {
-            receipt.complete(timed_out());
+            sender.complete(timed_out());
             return None;
         }
-        Some(self.marked(envelope, receipt, false))
+        Some(self.marked(envelope, sender, false))
     }
 
-    fn marked(&self, mut envelope: Envelope, receipt: Receipt, is_fenced: bool) -> (Envelope, Receipt) {
+    fn marked(&self, mut envelope: Envelope, sender: OutcomeSender, is_fenced: bool) -> (Envelope, OutcomeSender) {
         envelope.headers.push(SENT_BY, self.process.to_string());
         let of = self.clone();
-        (envelope, Receipt::new(move |outcome| of.forward(receipt, outcome, is_fenced)))
+        (envelope, OutcomeSender::new(move |outcome| of.forward(sender, outcome, is_fenced)))
     }
 
     /// Forwards an outcome, unless it is an acknowledgement to be lost or delayed.
-    fn forward(&self, receipt: Receipt, outcome: Outcome, is_fenced: bool) {
+    fn forward(&self, sender: OutcomeSender, outcome: Outcome, is_fenced: bool) {
         // A message that a fence refused was not stored, so it cannot cause a duplicate.
         if matches!(&outcome, Outcome::Failed(error) if error.class() != FailureClass::Fenced) {
             self.failures.fetch_add(1, Ordering::AcqRel);
         }
         match self.now().filter(|_| matches!(outcome, Outcome::Delivered)) {
-            Some(TransportFault::LoseAcks) if !is_fenced => receipt.complete(timed_out()),
+            Some(TransportFault::LoseAcks) if !is_fenced => sender.complete(timed_out()),
             Some(TransportFault::LateAcks { by_ms }) => {
                 // This is a thread of the client, without a runtime.
                 self.runtime.spawn(async move {
                     sleep(Duration::from_millis(by_ms)).await;
-                    receipt.complete(outcome);
+                    sender.complete(outcome);
                 });
             }
-            Some(TransportFault::LoseAcks | TransportFault::FailSends) | None => receipt.complete(outcome),
+            Some(TransportFault::LoseAcks | TransportFault::FailSends) | None => sender.complete(outcome),
         }
     }
 }
@@ -127,12 +127,12 @@ impl Transport for FaultyKafka {
         self.kafka.prepare(topics).await
     }
 
-    fn send(&self, envelope: Envelope, receipt: Receipt) {
-        self.send_all(vec![(envelope, receipt)]);
+    fn send(&self, envelope: Envelope, sender: OutcomeSender) {
+        self.send_all(vec![(envelope, sender)]);
     }
 
-    fn send_all(&self, messages: Vec<(Envelope, Receipt)>) {
-        let prepared = messages.into_iter().filter_map(|(envelope, receipt)| self.prepared(envelope, receipt));
+    fn send_all(&self, messages: Vec<(Envelope, OutcomeSender)>) {
+        let prepared = messages.into_iter().filter_map(|(envelope, sender)| self.prepared(envelope, sender));
         self.kafka.send_all(prepared.collect());
     }
 
@@ -177,9 +177,9 @@ struct FaultyLane {
 
 impl FencedLane for FaultyLane {
     fn send_all(&self, messages: Vec<FencedMessage>) {
-        let marked = messages.into_iter().map(|FencedMessage { envelope, receipt, sequence, row }| {
-            let (envelope, receipt) = self.of.marked(envelope, receipt, true);
-            FencedMessage { envelope, receipt, sequence, row }
+        let marked = messages.into_iter().map(|FencedMessage { envelope, sender, sequence, row }| {
+            let (envelope, sender) = self.of.marked(envelope, sender, true);
+            FencedMessage { envelope, sender, sequence, row }
         });
         self.lane.send_all(marked.collect());
     }

@@ -49,7 +49,7 @@ fn sent(before: &State, action: &Action) -> Option<Breach> {
 }
 
 fn dead_lettered(model: &Lanes, before: &State, after: &State) -> Option<Breach> {
-    let holds = model.policy == super::Policy::Hold;
+    let holds = model.policy == super::Policy::BlockKey;
     let is_dead_lettered =
         before.messages.iter().zip(&after.messages).any(|(was, is)| was.row != is.row && is.row == Row::DeadLetter);
     (holds && is_dead_lettered).then_some(Breach::DeadLettered)

@@ -93,7 +93,7 @@ const GOALS: &[Goal] = &[
     Goal::new("a refused message is delivered in the end", |_, state| {
         state.messages[0].row == Row::Settled && state.faults_left == 0 && state.breach.is_none()
     })
-    .only(Policy::Hold),
+    .only(Policy::BlockKey),
 ];
 
 pub(super) fn of(model: &Lanes) -> Vec<Property<Lanes>> {

@@ -56,7 +56,7 @@ use self::state::{Lane, MESSAGES_MAX, State};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Policy {
     /// It is tried again, and its key waits.
-    Hold,
+    BlockKey,
     /// It becomes a dead letter, and its key goes on.
     DeadLetter,
 }

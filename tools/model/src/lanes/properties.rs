@@ -27,7 +27,7 @@ pub const ONE_SENDER: &str = "I5: nothing is sent next to what another owner has
 pub const COPIES_EXPLAINED: &str = "I5: every second copy has a reason";
 /// A process never sends again what it knows to be delivered, even if it lost the lane meanwhile.
 pub const SENT_ONCE: &str = "I5: nothing sends again what it knows to be delivered";
-/// The policy `Hold`.
+/// The policy `BlockKey`.
 pub const HELD: &str = "no message becomes a dead letter whose key holds";
 /// Every committed message ends settled or dead, and no relay holds anything of it.
 pub const EVERYTHING_ENDS: &str = "everything ends";

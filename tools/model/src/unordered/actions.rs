@@ -85,7 +85,7 @@ impl Action {
                 &["src/outbox/write.rs", "src/enqueue/statement/postgres.rs"]
             }
             Self::Commit { .. } | Self::Rollback { .. } | Self::ExceedSlack { .. } => {
-                &["src/hook/mod.rs", "src/hook/buffer.rs", "src/relay/direct/queue.rs"]
+                &["src/hook/mod.rs", "src/hook/savepoints.rs", "src/relay/direct/queue.rs"]
             }
             Self::CommitVerified { .. } => &["src/outbox/transaction/pipeline.rs", "src/outbox/pending_commit.rs"],
             Self::Confirm { .. } => &["src/relay/direct/dispatcher.rs", "src/store/memory/state.rs"],

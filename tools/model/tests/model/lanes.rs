@@ -30,28 +30,28 @@ fn holds(keys: &'static [u8], policy: Policy, faults: u8, moves: u8, states_min:
 
 #[test]
 fn three_messages_of_one_key() {
-    for policy in [Policy::Hold, Policy::DeadLetter] {
+    for policy in [Policy::BlockKey, Policy::DeadLetter] {
         holds(ONE_KEY, policy, 2, 1, 100_000);
     }
 }
 
 #[test]
 fn three_messages_of_two_keys() {
-    for policy in [Policy::Hold, Policy::DeadLetter] {
+    for policy in [Policy::BlockKey, Policy::DeadLetter] {
         holds(TWO_KEYS, policy, 2, 1, 100_000);
     }
 }
 
 #[test]
 fn two_messages_of_one_key_and_more_faults() {
-    for policy in [Policy::Hold, Policy::DeadLetter] {
+    for policy in [Policy::BlockKey, Policy::DeadLetter] {
         holds(&ONE_KEY[..2], policy, 3, 2, 100_000);
     }
 }
 
 #[test]
 fn every_goal_is_reached() {
-    for policy in [Policy::Hold, Policy::DeadLetter] {
+    for policy in [Policy::BlockKey, Policy::DeadLetter] {
         let model = Lanes { goals: true, ..correct(TWO_KEYS, policy, 2, 1) };
         assert_reaches_its_goals(&format!("lanes, {policy:?}, goals"), model);
     }
@@ -60,7 +60,7 @@ fn every_goal_is_reached() {
 #[test]
 fn without_a_fault_nothing_is_sent_twice() {
     for keys in [ONE_KEY, TWO_KEYS] {
-        visit_acyclic(&correct(keys, Policy::Hold, 0, 2), |state, _| {
+        visit_acyclic(&correct(keys, Policy::BlockKey, 0, 2), |state, _| {
             let is_fine = state.messages.iter().all(|message| message.copies < 2 && !message.duplicate_allowed);
             assert!(is_fine, "{state:#?}");
         });
@@ -72,7 +72,7 @@ fn without_a_fault_nothing_is_sent_twice() {
 fn no_run_has_a_cycle_and_every_step_is_taken() {
     let mut taken: BTreeMap<String, Action> = BTreeMap::new();
     for (keys, faults, moves) in [(&ONE_KEY[..1], 3, 2), (&ONE_KEY[..2], 2, 2), (ONE_KEY, 1, 1), (TWO_KEYS, 1, 1)] {
-        for policy in [Policy::Hold, Policy::DeadLetter] {
+        for policy in [Policy::BlockKey, Policy::DeadLetter] {
             visit_acyclic(&correct(keys, policy, faults, moves), |_, actions| {
                 taken.extend(actions.iter().map(|action| (name(action), *action)));
             });

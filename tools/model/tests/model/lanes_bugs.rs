@@ -15,7 +15,7 @@ fn breaks(bug: Bug, broken: &'static str, keys: &'static [u8], policy: Policy, f
 
 #[track_caller]
 fn breaks_both(bug: Bug, broken: &'static str, keys: &'static [u8], faults: u8, moves: u8) {
-    breaks(bug, broken, keys, Policy::Hold, faults, moves);
+    breaks(bug, broken, keys, Policy::BlockKey, faults, moves);
     breaks(bug, broken, keys, Policy::DeadLetter, faults, moves);
 }
 
@@ -102,7 +102,7 @@ fn front_that_passes_open_transactions() {
 
 #[test]
 fn held_key_that_is_dead_lettered() {
-    breaks(Bug::DeadLettersHeldKey, properties::HELD, &ONE_KEY[..1], Policy::Hold, 1, 0);
+    breaks(Bug::DeadLettersHeldKey, properties::HELD, &ONE_KEY[..1], Policy::BlockKey, 1, 0);
 }
 
 #[test]

@@ -76,7 +76,7 @@ struct Failing {
     /// When it was dead-lettered, and the first word of the reason.
     dead: Option<(String, String)>,
     /// When each failure was, and its class.
-    errors: Vec<(String, String)>,
+    errors: Vec<(Option<String>, String)>,
 }
 
 /// A key that waits.
@@ -183,7 +183,7 @@ fn live(message: &LiveMessage) -> Failing {
         failures: message.failures,
         created_at: instant(message.created_at),
         dead: None,
-        errors: message.errors.iter().map(|note| (note.at.clone(), note.class.clone())).collect(),
+        errors: message.errors.iter().map(|note| (note.at.map(instant), note.class.clone())).collect(),
     }
 }
 
@@ -195,7 +195,7 @@ fn letter(letter: &DeadLetter) -> Failing {
         failures: letter.failures,
         created_at: instant(letter.created_at),
         dead: Some((instant(letter.dead_at), known_reason(letter.typed_reason()).to_string())),
-        errors: letter.errors.iter().map(|note| (note.at.clone(), note.class.clone())).collect(),
+        errors: letter.errors.iter().map(|note| (note.at.map(instant), note.class.clone())).collect(),
     }
 }
 

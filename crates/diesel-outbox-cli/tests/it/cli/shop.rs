@@ -11,7 +11,7 @@ use diesel_outbox::admin::Admin;
 use diesel_outbox::internals::store::{
     Failed, Held, HistoryRow, Keep, LaneBalanceSpec, LaneCount, Locking, NewDeadLetter, RowKey, Store, WithFence,
 };
-use diesel_outbox::store::{MysqlStore, PostgresStore, SQLITE_SET_UP, SqliteStore};
+use diesel_outbox::store::{MysqlStore, PostgresStore, SQLITE_PRAGMAS, SqliteStore};
 use diesel_outbox::{Message, MessageId, NodeId, Outbox, Topic, lane_of};
 use tempfile::TempDir;
 use xtask::servers::ServerKind;
@@ -61,7 +61,7 @@ macro_rules! over_connection {
             Kind::Sqlite => {
                 let path = $shop.url.trim_start_matches("sqlite:");
                 let mut $conn = SyncConnectionWrapper::<SqliteConnection>::establish(path).await.expect("open");
-                $conn.batch_execute(SQLITE_SET_UP).await.expect("wait for locks");
+                $conn.batch_execute(SQLITE_PRAGMAS).await.expect("wait for locks");
                 $done
             }
         }

@@ -25,7 +25,7 @@ pub(super) fn closer(kafka: KafkaConfig) -> KafkaConsumer {
 /// Settles the cache. An outage of Redis is no fault of a record, so no record is set aside for it.
 pub(super) fn settler(kafka: KafkaConfig) -> KafkaConsumer {
     let wait = Fixed::from(vec![Duration::from_millis(200)]);
-    KafkaConsumer::new(kafka, "shop-cache").topic(ORDERS).workers(WORKERS).on_failure(OnFailure::HoldKey).retry(wait)
+    KafkaConsumer::new(kafka, "shop-cache").topic(ORDERS).workers(WORKERS).on_failure(OnFailure::BlockKey).retry(wait)
 }
 
 pub(super) fn close_unpaid(orders: &SqlOrders, kafka: KafkaConfig) -> Result<RunningConsumer, Failure> {

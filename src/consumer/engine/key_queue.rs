@@ -8,7 +8,7 @@ use crate::consumer::record::Record;
 
 /// What runs in order within a partition.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum LaneKey {
+pub(crate) enum QueueKey {
     /// The records of a key.
     Key(Arc<[u8]>),
     /// Those without a key.
@@ -19,7 +19,7 @@ pub(crate) enum LaneKey {
     Whole,
 }
 
-/// What a worker is to do for a lane.
+/// What a worker is to do for a queue.
 #[derive(Debug, Clone)]
 pub(crate) enum Work {
     Record(Arc<Record>),
@@ -35,18 +35,18 @@ pub(crate) enum Replay {
     Row(i64),
 }
 
-/// How far the first record of a lane is.
+/// How far the first record of a queue is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Step {
     Handle,
-    /// It has failed for good, and is to be parked or dead-lettered.
+    /// It has failed for good, and is to be parked.
     GiveUp {
         reason: Arc<str>,
     },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum LaneState {
+pub(super) enum QueueState {
     Ready,
     Running,
     /// The first record waits for its next attempt.
@@ -56,9 +56,9 @@ pub(super) enum LaneState {
 }
 
 #[derive(Debug)]
-pub(super) struct Lane {
-    pub(super) queue: VecDeque<Work>,
-    pub(super) state: LaneState,
+pub(super) struct KeyQueue {
+    pub(super) entries: VecDeque<Work>,
+    pub(super) state: QueueState,
     /// Of the first record.
     pub(super) failures: u32,
     pub(super) conflicts: u32,
@@ -66,11 +66,11 @@ pub(super) struct Lane {
     pub(super) step: Step,
 }
 
-impl Lane {
+impl KeyQueue {
     pub(super) fn new() -> Self {
         Self {
-            queue: VecDeque::new(),
-            state: LaneState::Ready,
+            entries: VecDeque::new(),
+            state: QueueState::Ready,
             failures: 0,
             conflicts: 0,
             postponed: 0,
@@ -81,13 +81,13 @@ impl Lane {
     /// Removes the first entry, and turns to the next one.
     pub(super) fn advance(&mut self) -> Option<Work> {
         (self.failures, self.conflicts, self.postponed, self.step) = (0, 0, 0, Step::Handle);
-        self.state = LaneState::Ready;
-        self.queue.pop_front()
+        self.state = QueueState::Ready;
+        self.entries.pop_front()
     }
 
     /// The offset of the first entry, if that is a record.
     pub(super) fn first_offset(&self) -> Option<i64> {
-        match self.queue.front()? {
+        match self.entries.front()? {
             Work::Record(record) => Some(record.offset),
             Work::Replay(_) => None,
         }

@@ -1,3 +1,5 @@
+//! The rows of a connection's open transaction by savepoint: a savepoint that is rolled back takes its rows with it.
+
 use super::pending::{Pending, deliver};
 use crate::injected_bugs::{InjectedBug, is_injected};
 use crate::limits::{HOOK_REFS_MAX, INLINE_ROWS_MAX};

@@ -1,3 +1,5 @@
+//! Reads the values that this database returns differently from the others.
+
 use std::time::{Duration, SystemTime};
 
 use diesel::data_types::{PgInterval, PgTimestamp};
@@ -11,8 +13,8 @@ use uuid::Uuid;
 
 use super::instants::instant;
 use crate::message::MessageId;
-use crate::store::sql::columns::{Columns, common_columns};
 use crate::store::sql::dialect::count;
+use crate::store::sql::read_value::{Columns, common_columns};
 use crate::store::sql::rows::key;
 use crate::store::{Horizon, LaneEntry};
 

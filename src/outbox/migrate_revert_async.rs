@@ -1,3 +1,5 @@
+//! Which migrations have run, and taking them back, over a diesel-async connection.
+
 use std::future::Future;
 
 use diesel_async::{AsyncConnection, TransactionManager};

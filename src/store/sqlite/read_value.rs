@@ -1,3 +1,5 @@
+//! Reads the values that this database returns differently from the others.
+
 use std::time::Duration;
 
 use diesel::deserialize::Result;
@@ -7,8 +9,8 @@ use diesel::sqlite::Sqlite;
 
 use crate::clock::millis;
 use crate::store::LaneEntry;
-use crate::store::sql::columns::{Columns, common_columns};
 use crate::store::sql::dialect::count;
+use crate::store::sql::read_value::{Columns, common_columns};
 use crate::store::sql::rows::key;
 
 // Instants are milliseconds since 1970.

@@ -1,11 +1,13 @@
+//! Reads the values that this database returns differently from the others.
+
 use diesel::deserialize::Result;
 use diesel::mysql::Mysql;
 use diesel::row::NamedRow;
 use diesel::sql_types::{BigInt, Binary, Bool, Integer, Nullable, SmallInt, Text};
 
 use crate::store::LaneEntry;
-use crate::store::sql::columns::{Columns, common_columns};
 use crate::store::sql::dialect::count;
+use crate::store::sql::read_value::{Columns, common_columns};
 use crate::store::sql::rows::key;
 
 // Instants are read as microseconds since 1970.
