@@ -71,7 +71,8 @@ pub async fn run(settings: &Settings) -> Result<(), Failure> {
         sleep(Duration::from_millis(250)).await;
     }
     sleep(REST).await;
-    let counted = count::count(&world, settings, &mut told.answers()).await?;
+    let mut answers = std::mem::take(&mut *told.answers());
+    let counted = count::count(&world, settings, &mut answers).await?;
     println!("\nas it is taught, seed {}, {:.0} s of load\n{counted}", settings.seed, took.as_secs_f64());
     world.tasks.values().for_each(JoinHandle::abort);
     Ok(())
