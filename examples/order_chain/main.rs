@@ -7,7 +7,8 @@
 //! ```
 //!
 //! It ends with a report, and with exit code 1 unless stock, orders, coupons and points are equal. With `--seconds 20` and `--seed 7` it runs
-//! for that long with other faults; with `--as-taught` it runs the common recipe in such faults, and shows what is wrong afterwards.
+//! for that long with other faults; with `--as-taught` it runs the common recipe in such faults, and shows what is wrong afterwards;
+//! with `--ratios` it compares their speed.
 //! [README.md](README.md) walks through the code, which is in `src/`. `cargo xtask order-chain` runs it with PostgreSQL, MariaDB, Redis and
 //! Kafka.
 
@@ -15,21 +16,33 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use order_chain::Failure;
-use order_chain::embedded::{Settings, run};
+use order_chain::embedded::{Settings, ratios, run};
 use order_chain::taught;
 use tracing_subscriber::EnvFilter;
 
 /// Runs the chain as it is taught instead.
 const AS_TAUGHT: &str = "--as-taught";
+/// Compares the speed of both, and of the shop without messages.
+const RATIOS: &str = "--ratios";
 
 #[tokio::main]
 async fn main() -> Result<ExitCode, Failure> {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("error"));
+    // A death is a panic of a handler, which the library notes, and librdkafka notes each attempt to reach a broker that is away.
+    let quiet = "error,diesel_outbox::panic_guard=off,librdkafka=off,rdkafka=off";
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(quiet));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     let mut arguments: Vec<String> = std::env::args().skip(1).collect();
-    let is_taught = arguments.iter().any(|argument| argument == AS_TAUGHT);
-    arguments.retain(|argument| argument != AS_TAUGHT);
+    let mut takes = |flag: &str| {
+        let count = arguments.len();
+        arguments.retain(|argument| argument != flag);
+        arguments.len() < count
+    };
+    let (is_taught, are_ratios) = (takes(AS_TAUGHT), takes(RATIOS));
     let settings = settings(arguments.into_iter())?;
+    if are_ratios {
+        ratios(&settings).await?;
+        return Ok(ExitCode::SUCCESS);
+    }
     if is_taught {
         // It is never right; this shows what is wrong.
         taught::run(&settings).await?;
@@ -48,9 +61,10 @@ fn settings(mut arguments: impl Iterator<Item = String>) -> Result<Settings, Fai
             "--seed" => settings.seed = value.parse()?,
             "--customers" => settings.customers = value.parse()?,
             _ => {
-                return Err(
-                    format!("{name} is unknown: there are --seconds, --seed, --customers and --as-taught").into()
-                );
+                return Err(format!(
+                    "{name} is unknown: there are --seconds, --seed, --customers, --as-taught and --ratios"
+                )
+                .into());
             }
         }
     }

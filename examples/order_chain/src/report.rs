@@ -1,9 +1,12 @@
 //! What a run prints.
 
+mod tally;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use self::tally::Tally;
 use crate::domain::{OrderRow, OrderState};
 use crate::load::told::Answers;
 use crate::reconcile::Findings;
@@ -25,6 +28,7 @@ pub(crate) struct Report {
     pub(crate) faults: Settled,
     pub(crate) quiet_after: Duration,
     pub(crate) broken_promises: Vec<String>,
+    tally: Tally,
     pub(crate) findings: Findings,
 }
 
@@ -48,13 +52,14 @@ impl Report {
             faults,
             quiet_after,
             broken_promises: answers.broken_promises(orders),
+            tally: Tally::of(&findings, orders, answers),
             findings,
         }
     }
 
     /// Whether every place agrees, and with what customers were told.
     pub(crate) fn is_right(&self) -> bool {
-        self.findings.is_equal() && self.broken_promises.is_empty()
+        self.findings.is_equal() && self.broken_promises.is_empty() && self.tally == Tally::default()
     }
 }
 
@@ -86,7 +91,7 @@ impl fmt::Display for Report {
             writeln!(f, "  {fault}: {count} times, settled within {:.1} s", longest.as_secs_f64())?;
         }
         writeln!(f, "after the load everything was quiet within {:.1} s:", self.quiet_after.as_secs_f64())?;
-        write!(f, "{}", self.findings)?;
+        write!(f, "{}{}", self.findings, self.tally)?;
         for promise in &self.broken_promises {
             writeln!(f, "  BROKEN PROMISE: {promise}")?;
         }

@@ -113,12 +113,13 @@ async fn converge(world: &World) -> Result<Duration, Failure> {
     let began = Instant::now();
     let newest = world.orders.all().await?.iter().map(|row| row.changed_at_ms).max().unwrap_or_default();
     loop {
-        let oldest = world.reconciler.check().await?.oldest_change_ms();
-        if oldest.is_none_or(|oldest| oldest > newest) {
+        let findings = world.reconciler.check().await?;
+        if findings.has_settled(newest) {
             return Ok(began.elapsed());
         }
         if began.elapsed() > CONVERGE_MAX {
-            return Err(format!("what happened before a fault is not settled {CONVERGE_MAX:?} after it").into());
+            let late = format!("what happened before a fault is not settled {CONVERGE_MAX:?} after it:\n{findings}");
+            return Err(late.into());
         }
         sleep(POLL).await;
     }

@@ -2,8 +2,10 @@
 
 mod deaths;
 mod faults;
+mod ratios;
 mod run;
 pub mod world;
 
 pub use self::deaths::Deaths;
+pub use self::ratios::ratios;
 pub use self::run::{Settings, run};

@@ -79,6 +79,7 @@ pub struct World {
     pub kafka: MockCluster<'static, DefaultProducerContext>,
     steps: Steps,
     outbox: Outbox,
+    has_messages: bool,
     relay: Option<Relay>,
     consumers: BTreeMap<Consumer, RunningConsumer>,
     rounds: Option<JoinHandle<()>>,
@@ -91,6 +92,18 @@ impl World {
     /// # Errors
     /// Returns an error if something cannot be made.
     pub async fn new(stock: &Stock, steps: Steps) -> Result<Self, Failure> {
+        Self::build(stock, steps, true).await
+    }
+
+    /// The same shop, which tells nobody of its orders.
+    ///
+    /// # Errors
+    /// Returns an error if something cannot be made.
+    pub async fn without_messages(stock: &Stock) -> Result<Self, Failure> {
+        Self::build(stock, Steps::default(), false).await
+    }
+
+    async fn build(stock: &Stock, steps: Steps, has_messages: bool) -> Result<Self, Failure> {
         let folder = tempfile::tempdir()?;
         let kafka = MockCluster::new(1)?;
         for topic in [ORDERS, PAYMENT_TERMS] {
@@ -98,7 +111,11 @@ impl World {
         }
         let (outbox, cache) = (outbox()?, Arc::new(MemoryCache::default()));
         let file = folder.path().join("shop.db").display().to_string();
-        let orders = SqlOrders::new(sqlite::pool(&file, 16)?, outbox.clone(), steps.clone());
+        let pool = sqlite::pool(&file, 16)?;
+        let orders = match has_messages {
+            true => SqlOrders::new(pool, outbox.clone(), steps.clone()),
+            false => SqlOrders::without_messages(pool),
+        };
         let prices: Vec<i64> = (1..).map(|number| 250 * number).take(stock.units.len()).collect();
         orders.migrate(&prices).await?;
         let orders: Arc<dyn Orders> = Arc::new(orders);
@@ -120,6 +137,7 @@ impl World {
             kafka,
             steps,
             outbox,
+            has_messages,
             relay: None,
             consumers: BTreeMap::new(),
             rounds: None,
@@ -127,11 +145,14 @@ impl World {
         })
     }
 
-    /// Starts everything.
+    /// Starts everything. Without messages there is nothing to start.
     ///
     /// # Errors
     /// Returns an error if something cannot start.
     pub async fn start(&mut self) -> Result<(), Failure> {
+        if !self.has_messages {
+            return Ok(());
+        }
         self.start_relay().await?;
         for consumer in Consumer::ALL {
             self.start_consumer(consumer)?;

@@ -7,7 +7,7 @@ pub mod told;
 pub mod zipf;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use tokio::task::JoinSet;
@@ -40,4 +40,38 @@ pub fn start(customers: i64, seed: u64, load: &Load, client: &Arc<dyn Client>, t
         tasks.spawn(Customer { id, client, told, load: load.clone(), rng: rng.fork() }.shop());
     }
     tasks
+}
+
+/// What a load without faults came to.
+#[derive(Debug, Clone, Copy)]
+pub struct Measured {
+    /// Answers to POST /orders.
+    pub answers: u64,
+    /// How long the load took.
+    pub took: Duration,
+    /// The latency of POST /orders that most are below.
+    pub p50: Duration,
+    /// The latency that one in a hundred is above.
+    pub p99: Duration,
+}
+
+impl Measured {
+    /// Answers to POST /orders.
+    pub fn a_second(&self) -> f64 {
+        self.answers as f64 / self.took.as_secs_f64()
+    }
+}
+
+/// Lets customers order for a while, and counts the answers.
+pub async fn measure((customers, seed, lasts): (i64, u64, Duration), load: &Load, client: Arc<dyn Client>) -> Measured {
+    let told = Arc::new(Told::default());
+    let began = Instant::now();
+    let running = start(customers, seed, load, &client, &told);
+    tokio::time::sleep(lasts).await;
+    let took = began.elapsed();
+    let answers = told.answers().statuses.values().sum();
+    load.stop.cancel();
+    running.join_all().await;
+    let mut told = told.answers();
+    Measured { answers, took, p50: told.latency(50), p99: told.latency(99) }
 }

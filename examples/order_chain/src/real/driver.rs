@@ -26,17 +26,29 @@ use crate::services::ledger::Ledgers;
 use crate::services::mariadb::db::SqlLedgers;
 use crate::shop::orders::Orders;
 use crate::shop::postgres::db::SqlOrders;
+use crate::shop::web;
 
 const PRODUCTS: usize = 20;
 const UNITS: i64 = 4_000;
 const COUPONS: i64 = 20_000;
 /// How long the parts may take to start.
-const START_MAX: Duration = Duration::from_secs(60);
+const START_MAX: Duration = Duration::from_secs(180);
 /// After the load everything must be quiet within this.
 const QUIET_MAX: Duration = Duration::from_secs(120);
 const POLL: Duration = Duration::from_millis(250);
 
-pub(super) async fn run(arguments: &Arguments) -> Result<bool, Failure> {
+/// The servers and the processes of a run.
+pub(super) struct Started {
+    pub(super) servers: Servers,
+    pub(super) places: Places,
+    pub(super) orders: Arc<SqlOrders>,
+    pub(super) reconciler: Reconciler,
+    pub(super) fleet: Fleet,
+    pub(super) client: Arc<dyn Client>,
+}
+
+/// Starts everything. Without messages the shops are all.
+pub(super) async fn start(has_messages: bool) -> Result<Started, Failure> {
     println!("starting PostgreSQL, MariaDB, Redis and Kafka");
     let servers = Servers::start().await?;
     let [postgres, mariadb, redis, kafka] = servers.addresses();
@@ -48,6 +60,7 @@ pub(super) async fn run(arguments: &Arguments) -> Result<bool, Failure> {
         coupons: COUPONS,
         payment_term: Duration::from_secs(5),
         sweep_after: Duration::from_secs(3),
+        has_messages,
     };
     let orders = Arc::new(part::orders(&places, 4)?);
     migrate(&orders, &places).await?;
@@ -56,13 +69,27 @@ pub(super) async fn run(arguments: &Arguments) -> Result<bool, Failure> {
     let mut fleet = Fleet::start(places.clone(), Path::new("target/order-chain/parts.log"))?;
     let client: Arc<dyn Client> = Arc::new(Shops::new(fleet.shops()));
     wait_for(async || client.send(&Ask::find("none")).await.is_ok()).await?;
-    fleet.start_others()?;
+    if has_messages {
+        fleet.start_others()?;
+    } else {
+        reconciler.round().await?;
+    }
     wait_for(async || reconciler.check().await.is_ok_and(|findings| findings.is_equal())).await?;
-    println!("the shops are at {:?}; seed {}", fleet.shops(), arguments.seed);
+    Ok(Started { servers, places, orders, reconciler, fleet, client })
+}
 
-    let (told, stop) = (Arc::new(Told::default()), StopLoad::default());
+/// What customers do.
+pub(super) fn load(places: &Places) -> Load {
     let zipf = Zipf::new(PRODUCTS, 1.1);
-    let load = Load { zipf, coupons: COUPONS, payment_term: places.payment_term, stop: stop.clone() };
+    Load { zipf, coupons: COUPONS, payment_term: places.payment_term, stop: StopLoad::default() }
+}
+
+pub(super) async fn run(arguments: &Arguments) -> Result<bool, Failure> {
+    let Started { servers, places, orders, reconciler, mut fleet, client } = start(true).await?;
+    for address in fleet.shops() {
+        println!("a shop is at http://{address}, its outbox's dashboard at http://{address}{}", web::DASHBOARD);
+    }
+    let (told, load) = (Arc::new(Told::default()), load(&places));
     let board = Board::default();
     let (address, page) = page::serve(&board).await?;
     println!("{address} shows it while it runs");
@@ -79,7 +106,7 @@ pub(super) async fn run(arguments: &Arguments) -> Result<bool, Failure> {
             Target { fleet: &mut fleet, servers: &servers, orders: &*orders, reconciler: &reconciler, board: &board };
         faults.run(&mut target, arguments.seed, until).await?;
     }
-    stop.cancel();
+    load.stop.cancel();
     let took = began.elapsed();
     customers.join_all().await;
     let quiet = quiet(&mut fleet, &*orders, &reconciler).await?;

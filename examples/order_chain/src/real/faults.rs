@@ -12,7 +12,7 @@ use super::part::Role;
 use super::servers::{Server, Servers};
 use crate::Failure;
 use crate::page::Board;
-use crate::reconcile::Reconciler;
+use crate::reconcile::{Findings, Reconciler};
 use crate::report::Settled;
 use crate::shop::orders::Orders;
 
@@ -128,6 +128,7 @@ async fn cause(target: &mut Target<'_>, fault: Fault, rng: &mut Rng) -> Result<(
 async fn converge(target: &mut Target<'_>) -> Result<Duration, Failure> {
     let began = Instant::now();
     let mut newest = None;
+    let mut last = Findings::default();
     while began.elapsed() < CONVERGE_MAX {
         for role in target.fleet.revive()? {
             tracing::info!(?role, "a part has ended, and was started again");
@@ -135,16 +136,17 @@ async fn converge(target: &mut Target<'_>) -> Result<Duration, Failure> {
         match newest {
             None => newest = newest_change(target.orders).await,
             Some(newest) => {
-                if let Ok(findings) = target.reconciler.check().await
-                    && findings.oldest_change_ms().is_none_or(|oldest| oldest > newest)
-                {
-                    return Ok(began.elapsed());
+                if let Ok(findings) = target.reconciler.check().await {
+                    if findings.has_settled(newest) {
+                        return Ok(began.elapsed());
+                    }
+                    last = findings;
                 }
             }
         }
         sleep(POLL).await;
     }
-    Err(format!("what happened before a fault is not settled {CONVERGE_MAX:?} after it").into())
+    Err(format!("what happened before a fault is not settled {CONVERGE_MAX:?} after it:\n{last}").into())
 }
 
 /// `None` while the database is away.

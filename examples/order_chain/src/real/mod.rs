@@ -5,6 +5,7 @@ mod driver;
 mod faults;
 mod fleet;
 mod part;
+mod ratio;
 mod servers;
 
 use std::process::ExitCode;
@@ -35,6 +36,8 @@ pub struct Places {
     pub payment_term: Duration,
     /// When a reservation without an order is looked into.
     pub sweep_after: Duration,
+    /// Whether anybody is told of orders.
+    pub has_messages: bool,
 }
 
 /// Runs customers against the chain, kills and stops everything by a seed, and compares every place in the end
@@ -53,6 +56,9 @@ pub struct Arguments {
     /// Run without faults
     #[arg(long)]
     pub calm: bool,
+    /// Compare the speed of the shop with that of the same shop without messages, and end
+    #[arg(long)]
+    pub ratio: bool,
 }
 
 /// Runs a part, if the environment says so, and else the driver.
@@ -64,6 +70,11 @@ pub async fn main() -> Result<ExitCode, Failure> {
         part::run(serde_json::from_str(&config)?).await?;
         return Ok(ExitCode::SUCCESS);
     }
-    let is_right = driver::run(&Arguments::parse()).await?;
+    let arguments = Arguments::parse();
+    if arguments.ratio {
+        ratio::run(&arguments).await?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let is_right = driver::run(&arguments).await?;
     Ok(if is_right { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -65,14 +65,21 @@ pub(super) async fn run(config: Config) -> Result<(), Failure> {
     let places = &config.places;
     match config.role {
         Role::Shop(address) => {
-            let relay = relay(places).await?;
-            let app = web::router(shop(places).await?);
+            let mut app = web::router(shop(places).await?);
+            let relay = if places.has_messages { Some(relay(places).await?) } else { None };
+            if let Some(relay) = &relay {
+                let store = postgres::store(&places.postgres)?;
+                let dashboard = web::dashboard(&outbox()?, store, &format!("http://{address}")).relay(relay.handle());
+                app = app.nest(web::DASHBOARD, dashboard.router());
+            }
             let listener = TcpListener::bind(address).await?;
             let stop = async move {
                 terminate.recv().await;
             };
             axum::serve(listener, app).with_graceful_shutdown(stop).await?;
-            relay.shutdown(GRACE).await;
+            if let Some(relay) = relay {
+                relay.shutdown(GRACE).await;
+            }
         }
         Role::Reconciler => {
             let reconciler = reconciler(places)?;
@@ -91,7 +98,11 @@ pub(super) async fn run(config: Config) -> Result<(), Failure> {
 }
 
 pub(super) fn orders(places: &Places, connections: usize) -> Result<SqlOrders, Failure> {
-    Ok(SqlOrders::new(postgres::pool(&places.postgres, connections)?, outbox()?, Steps::default()))
+    let pool = postgres::pool(&places.postgres, connections)?;
+    Ok(match places.has_messages {
+        true => SqlOrders::new(pool, outbox()?, Steps::default()),
+        false => SqlOrders::without_messages(pool),
+    })
 }
 
 pub(super) fn reconciler(places: &Places) -> Result<Reconciler, Failure> {

@@ -135,6 +135,11 @@ impl Findings {
         self.moving.is_empty() && self.wrong.is_empty() && self.sums.iter().all(|sum| sum.difference() == 0)
     }
 
+    /// Whether nothing is wrong, and every service knows each change up to this time of the shop's database.
+    pub fn has_settled(&self, until_ms: i64) -> bool {
+        self.wrong.is_empty() && self.oldest_change_ms().is_none_or(|oldest| oldest > until_ms)
+    }
+
     /// When the oldest change happened that some service does not know yet, by the shop's database.
     pub fn oldest_change_ms(&self) -> Option<i64> {
         let since = |moving: &Moving| if let Moving::Behind { since_ms, .. } = moving { Some(*since_ms) } else { None };

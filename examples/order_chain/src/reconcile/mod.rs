@@ -91,7 +91,7 @@ impl Reconciler {
     /// Returns an error if something does not answer. The next one goes on.
     pub async fn tick(&self, number: u64) -> Result<(), Failure> {
         self.round().await?;
-        if number % CHECK_EVERY == 0 {
+        if number.is_multiple_of(CHECK_EVERY) {
             for wrong in self.check().await?.wrong {
                 tracing::warn!(%wrong, "the reconciler found a difference");
             }

@@ -54,9 +54,12 @@ pub fn outbox() -> Result<Outbox, Failure> {
     Ok(outbox.build()?)
 }
 
+/// How long a relay keeps what it took.
+const LEASE_DURATION: Duration = Duration::from_secs(10);
+
 /// With short times: what a killed process held is taken over within about ten seconds, and not within a minute.
 pub(crate) fn relay_limits() -> Limits {
-    Limits::default().lane_lease_duration(Duration::from_secs(3)).lease_duration(Duration::from_secs(10))
+    Limits::default().lane_lease_duration(Duration::from_secs(3)).lease_duration(LEASE_DURATION)
 }
 
 /// The relay's producer, which knows soon what became of a message.

@@ -2,14 +2,18 @@
 
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{Path, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use diesel_outbox::Outbox;
+use diesel_outbox::store::OutboxStore;
+use diesel_outbox_web::{Access, Dashboard, Rights};
 use serde_json::{Value, json};
 
 use super::orders::{DatabaseError, Payment};
-use super::{NewOrder, PlaceError, Shop};
+use super::{LEASE_DURATION, NewOrder, PlaceError, Shop};
 use crate::domain::{Order, OrderState};
 
 /// The name of the header that makes a repeated request the same order.
@@ -22,6 +26,18 @@ pub fn router(shop: Shop) -> Router {
         .route("/orders/{id}", get(find))
         .route("/orders/{id}/pay", post(pay))
         .with_state(shop)
+}
+
+/// Where the outbox's dashboard is.
+pub const DASHBOARD: &str = "/outbox";
+
+/// The outbox's dashboard, to be nested at [`DASHBOARD`]. `origin` is the shop's own address.
+///
+/// Whoever reaches the shop may do everything there, so no other name of its address will do. In an application, read who it is from
+/// what the login has put into the request's extensions.
+pub fn dashboard(outbox: &Outbox, store: impl OutboxStore, origin: &str) -> Dashboard {
+    let everybody = |_: &Parts| Some(Access::new("you", Rights::all()));
+    Dashboard::new(outbox, store, everybody).origin(origin).lease_duration(LEASE_DURATION)
 }
 
 type Answer = (StatusCode, Json<Value>);

@@ -35,6 +35,7 @@ async fn send_some(pool: &Pool<Db>, producer: &BaseProducer) -> Result<(), Failu
     let mut conn = pool.get().await?;
     let waiting = diesel::sql_query("SELECT id, order_id, event FROM messages WHERE status = 0 ORDER BY id LIMIT ?");
     let waiting: Vec<TaughtMessage> = waiting.bind::<BigInt, _>(ROWS_MAX).load(&mut *conn).await?;
+    let mut sent = Vec::new();
     for message in waiting {
         let order = diesel::sql_query("SELECT * FROM orders WHERE id = ?");
         let order: TaughtOrder =
@@ -50,11 +51,22 @@ async fn send_some(pool: &Pool<Db>, producer: &BaseProducer) -> Result<(), Failu
         let payload = payload.to_string();
         let record = BaseRecord::to(ORDERS).key(&order.id).payload(&payload);
         producer.send(record).map_err(|(error, _)| error)?;
-        tokio::task::block_in_place(|| producer.flush(SEND_TIMEOUT))?;
-        let sent = diesel::sql_query("UPDATE messages SET status = 1 WHERE id = ?");
-        sent.bind::<BigInt, _>(message.id).execute(&mut *conn).await?;
+        sent.push(message.id.to_string());
     }
+    if sent.is_empty() {
+        return Ok(());
+    }
+    tokio::task::block_in_place(|| producer.flush(SEND_TIMEOUT))?;
+    let update = format!("UPDATE messages SET status = 1 WHERE id IN ({})", sent.join(", "));
+    diesel::sql_query(update).execute(&mut *conn).await?;
     Ok(())
+}
+
+/// Whether nothing waits to be sent.
+pub(super) async fn all_sent(pool: &Pool<Db>) -> Result<bool, Failure> {
+    let mut conn = pool.get().await?;
+    let waiting = diesel::sql_query("SELECT id, order_id, event FROM messages WHERE status = 0 LIMIT 1");
+    Ok(waiting.load::<TaughtMessage>(&mut *conn).await?.is_empty())
 }
 
 /// Closes what is unpaid for longer than the term, and gives its stock back.

@@ -17,4 +17,5 @@ mod run;
 mod shop;
 mod tables;
 
+pub(crate) use self::run::measure;
 pub use self::run::run;

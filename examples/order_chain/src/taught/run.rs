@@ -27,13 +27,15 @@ use crate::load::client::{Client, InProcess};
 use crate::load::stop::StopLoad;
 use crate::load::told::Told;
 use crate::load::zipf::Zipf;
-use crate::load::{self, Load};
+use crate::load::{self, Load, Measured};
 use crate::services::ledger::Service;
 use crate::shop::sqlite::{self, Db};
 
 const COUPONS: i64 = 2_000;
 const PAYMENT_TERM: Duration = Duration::from_secs(2);
-/// After the load nothing is waited for that still changes: the recipe has no end that can be recognised.
+/// How long after the load everything must be sent: as long as the embedded run waits for quiet.
+const SENT_MAX: Duration = Duration::from_secs(60);
+/// For the services to process what was sent: the recipe has no end that can be recognised.
 const REST: Duration = Duration::from_secs(15);
 
 struct World {
@@ -51,23 +53,10 @@ struct World {
 /// Returns an error if the run itself failed.
 pub async fn run(settings: &Settings) -> Result<(), Failure> {
     let deaths = Deaths::new(settings.seed);
-    let mut world = World::new().await?;
-    for product_id in (1_i64..).take(settings.products) {
-        world.cache.set_stock(product_id, settings.units).await?;
-    }
-    for task in world.names() {
-        world.start(task)?;
-    }
-    let shop = TaughtShop {
-        pool: world.shop.clone(),
-        cache: Arc::clone(&world.cache),
-        steps: deaths.steps(),
-        units: settings.units,
-    };
+    let (mut world, client) = World::start_all(settings, &deaths).await?;
     let (told, stop) = (Arc::new(Told::default()), StopLoad::default());
     let zipf = Zipf::new(settings.products, 1.1);
     let load = Load { zipf, coupons: COUPONS, payment_term: PAYMENT_TERM, stop: stop.clone() };
-    let client: Arc<dyn Client> = Arc::new(InProcess(router(shop)));
     let began = Instant::now();
     let customers = load::start(settings.customers, settings.seed, &load, &client, &told);
     deaths.begin(settings.one_of_dies);
@@ -76,14 +65,42 @@ pub async fn run(settings: &Settings) -> Result<(), Failure> {
     let took = began.elapsed();
     customers.join_all().await;
     deaths.begin(0);
+    // What is only late is not to be counted as missing.
+    let rests = Instant::now();
+    while rests.elapsed() < SENT_MAX && !jobs::all_sent(&world.shop).await? {
+        sleep(Duration::from_millis(250)).await;
+    }
     sleep(REST).await;
-    let counted = count::count(&world, settings, &mut told.answers()).await?;
+    let mut answers = std::mem::take(&mut *told.answers());
+    let counted = count::count(&world, settings, &mut answers).await?;
     println!("\nas it is taught, seed {}, {:.0} s of load\n{counted}", settings.seed, took.as_secs_f64());
     world.tasks.values().for_each(JoinHandle::abort);
     Ok(())
 }
 
+/// Runs the load on the chain as it is taught, without faults.
+pub(crate) async fn measure(settings: &Settings, load: &Load) -> Result<Measured, Failure> {
+    let (world, client) = World::start_all(settings, &Deaths::new(settings.seed)).await?;
+    let measured = load::measure((settings.customers, settings.seed, settings.load), load, client).await;
+    world.tasks.values().for_each(JoinHandle::abort);
+    Ok(measured)
+}
+
 impl World {
+    /// Everything, and a way to the shop.
+    async fn start_all(settings: &Settings, deaths: &Deaths) -> Result<(Self, Arc<dyn Client>), Failure> {
+        let mut world = Self::new().await?;
+        for product_id in (1_i64..).take(settings.products) {
+            world.cache.set_stock(product_id, settings.units).await?;
+        }
+        for task in world.names() {
+            world.start(task)?;
+        }
+        let (pool, cache) = (world.shop.clone(), Arc::clone(&world.cache));
+        let shop = TaughtShop { pool, cache, steps: deaths.steps(), units: settings.units };
+        Ok((world, Arc::new(InProcess(router(shop)))))
+    }
+
     async fn new() -> Result<Self, Failure> {
         let folder = tempfile::tempdir()?;
         let kafka = MockCluster::new(1)?;

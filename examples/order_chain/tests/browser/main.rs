@@ -1,6 +1,5 @@
 //! The page in Chromium: it draws what happens, without a reload.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -19,9 +18,6 @@ use xtask::test_servers::shared_or_skip;
 
 /// How long a change may take. The machine may be busy with other tests.
 const DEADLINE: Duration = Duration::from_secs(60);
-
-/// Where a picture is written, if it is to be renewed.
-const PICTURES: &str = "OUTBOX_PICTURES";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_page_draws_what_happens() {
@@ -56,10 +52,6 @@ async fn the_page_draws_what_happens() {
     board.fault("<b>the cache</b> was flushed".to_owned());
     wait_for(&browser, "#faults li", ": <b>the cache</b> was flushed").await;
     wait_for(&browser, "#wrong-count", "0").await;
-    if let Some(folder) = std::env::var_os(PICTURES) {
-        let picture = browser.screenshot().await.expect("a picture");
-        std::fs::write(Path::new(&folder).join("order-chain.png"), picture).expect("written");
-    }
     assert_clean(&browser).await;
     browser.close().await.expect("closed");
     world.end().await.expect("it ends in order");

@@ -6,7 +6,9 @@ use axum::http::StatusCode;
 use order_chain::domain::OrderState;
 use order_chain::embedded::world::Stock;
 use order_chain::embedded::{Settings, run};
-use order_chain::load::client::Ask;
+use order_chain::load::client::{Ask, Client, InProcess};
+use order_chain::shop::sqlite::db::SqlOrders;
+use order_chain::shop::{outbox, sqlite, web};
 use order_chain::steps::Steps;
 use serde_json::json;
 
@@ -51,6 +53,23 @@ async fn an_unpaid_order_is_closed_and_leaves_nothing() {
     let id = order_chain::domain::Order::id_of("key");
     assert_eq!(bed.send(&Ask::pay(&id)).await.status, StatusCode::CONFLICT);
     bed.world.end().await.expect("it ends in order");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_dashboard_of_the_outbox_is_in_the_shop() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let bed = Bed::new(Steps::default()).await;
+    let file = folder.path().join("shop.db").display().to_string();
+    let orders =
+        SqlOrders::new(sqlite::pool(&file, 2).expect("a pool"), outbox().expect("an outbox"), Steps::default());
+    orders.migrate(&[250]).await.expect("tables");
+    let store = sqlite::store(&file).expect("a store");
+    let dashboard = web::dashboard(&outbox().expect("an outbox"), store, "http://127.0.0.1:1").router();
+    let shop = InProcess(web::router(bed.world.shop.clone()).nest(web::DASHBOARD, dashboard));
+    for (path, status) in [("/outbox/topics", StatusCode::OK), ("/orders/none", StatusCode::NOT_FOUND)] {
+        let answer = shop.send(&Ask { path: path.to_owned(), ..Ask::default() }).await.expect("an answer");
+        assert_eq!(answer.status, status, "{path}");
+    }
 }
 
 /// What the example does, for a shorter time.

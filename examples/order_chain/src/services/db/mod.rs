@@ -21,7 +21,7 @@ use crate::services::ledger::{CouponReading, Ledgers, PointsReading, Service, St
 
 /// Handlers at a time.
 const WORKERS: u32 = 4;
-/// A coupon may wait for the end of the order that has it, however long the broker is away.
+/// An order may wait for the end of the one before that has its coupon or its units, however long the broker is away.
 const ATTEMPTS_MAX: u32 = 10_000;
 const PARKED_MAX: usize = 100;
 

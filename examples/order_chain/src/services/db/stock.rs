@@ -11,7 +11,7 @@ use crate::domain::OrderEvent;
 use crate::services::ledger::{StockReading, StockRow};
 use crate::services::phase::Phase;
 
-/// The stock service was told of an order that the shop should not have taken.
+/// The units of an order are not where its change takes them from.
 #[derive(Debug, thiserror::Error)]
 #[error("product {product_id} has not {quantity} units that could become {phase:?}")]
 struct NotThere {
@@ -43,8 +43,10 @@ pub(in crate::services) fn apply(conn: &mut Db, event: &OrderEvent) -> Result<()
         Phase::Paid => sell(conn, product_id, quantity)?,
         Phase::Cancelled => release(conn, product_id, quantity)?,
     };
-    match changed {
-        1 => Ok(()),
+    match (changed, phase) {
+        (1, _) => Ok(()),
+        // The shop has sold units of another order that was closed, whose message has another key and comes later. So this one waits.
+        (_, Phase::Created) => Err(HandlerError::retriable(NotThere { product_id, quantity, phase })),
         _ => Err(HandlerError::permanent(NotThere { product_id, quantity, phase })),
     }
 }

@@ -62,13 +62,16 @@ fn stock_is_locked_sold_and_released_once() {
 }
 
 #[test]
-fn more_than_there_is_is_not_locked() {
+fn an_order_waits_for_the_units_of_a_closed_one() {
     let conn = &mut open();
     stock::migrate(conn, &[4]).expect("tables");
-    assert_eq!(step(conn, stock::apply, &OrderEvent::Created(order("a", 3, None))), Ok(()));
-    assert_eq!(step(conn, stock::apply, &OrderEvent::Created(order("b", 2, None))), FOR_GOOD);
+    let (closed, next) = (order("closed", 3, None), order("next", 2, None));
+    assert_eq!(step(conn, stock::apply, &OrderEvent::Created(closed.clone())), Ok(()));
+    assert_eq!(step(conn, stock::apply, &OrderEvent::Created(next.clone())), FOR_NOW);
     let reading = stock::read(conn).expect("read");
     assert_eq!((reading.rows[0].available, reading.rows[0].locked, reading.entries.len()), (1, 3, 1));
+    assert_eq!(step(conn, stock::apply, &OrderEvent::Cancelled(closed)), Ok(()));
+    assert_eq!(step(conn, stock::apply, &OrderEvent::Created(next)), Ok(()));
 }
 
 #[test]

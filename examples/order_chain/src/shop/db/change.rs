@@ -18,11 +18,15 @@ async fn change(conn: &mut Db, order_id: &str, to: OrderState) -> QueryResult<bo
     Ok(diesel::update(created).set(changes).execute(conn).await? == 1)
 }
 
-pub(super) async fn pay(conn: &mut Db, (outbox, steps): (&Outbox, &Steps), order_id: &str) -> QueryResult<Payment> {
+pub(super) async fn pay(
+    conn: &mut Db,
+    (outbox, steps): (Option<&Outbox>, &Steps),
+    order_id: &str,
+) -> QueryResult<Payment> {
     conn.transaction(async |conn| {
         let is_now = change(conn, order_id, OrderState::Paid).await?;
         let Some(row) = find(conn, order_id).await? else { return Ok(Payment::NoOrder) };
-        if is_now {
+        if let (true, Some(outbox)) = (is_now, outbox) {
             outbox.enqueue_async(conn, &OrderEvent::Paid(row.order.clone())).await?;
         }
         steps.reach(Step::PaymentWritten).await;
@@ -32,12 +36,18 @@ pub(super) async fn pay(conn: &mut Db, (outbox, steps): (&Outbox, &Steps), order
 }
 
 /// Closes an order that is not paid, in the transaction of a consumer. Returns whether it did.
-pub(super) async fn close(conn: &mut Db, (outbox, steps): (&Outbox, &Steps), order_id: &str) -> QueryResult<bool> {
+pub(super) async fn close(
+    conn: &mut Db,
+    (outbox, steps): (Option<&Outbox>, &Steps),
+    order_id: &str,
+) -> QueryResult<bool> {
     if !change(conn, order_id, OrderState::Cancelled).await? {
         return Ok(false);
     }
     let Some(row) = find(conn, order_id).await? else { return Err(diesel::result::Error::NotFound) };
-    outbox.enqueue_async(conn, &OrderEvent::Cancelled(row.order)).await?;
+    if let Some(outbox) = outbox {
+        outbox.enqueue_async(conn, &OrderEvent::Cancelled(row.order)).await?;
+    }
     steps.reach(Step::CloseWritten).await;
     Ok(true)
 }

@@ -32,7 +32,7 @@ pub(super) fn close_unpaid(orders: &SqlOrders, kafka: KafkaConfig) -> Result<Run
     let (outbox, steps) = (orders.outbox.clone(), orders.steps.clone());
     let handler = async move |conn: &mut Db, record: &Record| {
         let term_over: PaymentTermOver = record.decode()?;
-        change::close(conn, (&outbox, &steps), &term_over.order_id).await?;
+        change::close(conn, (outbox.as_ref(), &steps), &term_over.order_id).await?;
         Ok::<_, HandlerError>(())
     };
     Ok(closer(kafka).start_async(orders.pool.clone(), handler)?)

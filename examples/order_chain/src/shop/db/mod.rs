@@ -32,7 +32,8 @@ use crate::steps::Steps;
 #[derive(Clone)]
 pub struct SqlOrders {
     pool: Pool<Db>,
-    outbox: Outbox,
+    /// `None` in the shop without messages that this one is compared with.
+    outbox: Option<Outbox>,
     steps: Steps,
 }
 
@@ -45,7 +46,12 @@ impl fmt::Debug for SqlOrders {
 impl SqlOrders {
     /// Orders over this pool.
     pub fn new(pool: Pool<Db>, outbox: Outbox, steps: Steps) -> Self {
-        Self { pool, outbox, steps }
+        Self { pool, outbox: Some(outbox), steps }
+    }
+
+    /// Orders that nobody is told of, to compare with.
+    pub fn without_messages(pool: Pool<Db>) -> Self {
+        Self { pool, outbox: None, steps: Steps::default() }
     }
 
     /// Creates what is missing of the tables, the outbox's and the consumers' included, and the products.
@@ -55,7 +61,9 @@ impl SqlOrders {
     pub async fn migrate(&self, prices_cents: &[i64]) -> Result<(), Failure> {
         let mut conn = self.pool.get().await?;
         conn.batch_execute(TABLES).await?;
-        self.outbox.migrate_async(&mut conn).await?;
+        if let Some(outbox) = &self.outbox {
+            outbox.migrate_async(&mut conn).await?;
+        }
         for consumer in [consumers::closer(KafkaConfig::new("")), consumers::settler(KafkaConfig::new(""))] {
             consumer.migrate_async(&mut conn).await?;
         }
@@ -75,18 +83,19 @@ impl SqlOrders {
 impl Orders for SqlOrders {
     async fn place(&self, order: &Order, generation: i64, payment_term: Duration) -> Result<Placed, DatabaseError> {
         let mut conn = self.connection().await?;
-        let placed = place::place(&mut conn, (&self.outbox, &self.steps), order, generation, payment_term).await;
+        let placed =
+            place::place(&mut conn, (self.outbox.as_ref(), &self.steps), order, generation, payment_term).await;
         Ok(conn.done(placed)?)
     }
 
     async fn pay(&self, order_id: &str) -> Result<Payment, DatabaseError> {
         let mut conn = self.connection().await?;
-        let payment = change::pay(&mut conn, (&self.outbox, &self.steps), order_id).await;
+        let payment = change::pay(&mut conn, (self.outbox.as_ref(), &self.steps), order_id).await;
         Ok(conn.done(payment)?)
     }
 
     async fn close(&self, order_id: &str) -> Result<bool, DatabaseError> {
-        let (mut conn, of_shop) = (self.connection().await?, (&self.outbox, &self.steps));
+        let (mut conn, of_shop) = (self.connection().await?, (self.outbox.as_ref(), &self.steps));
         let closed = (*conn).transaction(async |conn| change::close(conn, of_shop, order_id).await).await;
         Ok(conn.done(closed)?)
     }

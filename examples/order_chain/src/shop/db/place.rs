@@ -29,7 +29,7 @@ impl From<diesel::result::Error> for NotPlaced {
 /// The order and its messages: both or neither.
 pub(super) async fn place(
     conn: &mut Db,
-    (outbox, steps): (&Outbox, &Steps),
+    (outbox, steps): (Option<&Outbox>, &Steps),
     order: &Order,
     generation: i64,
     payment_term: Duration,
@@ -44,9 +44,11 @@ pub(super) async fn place(
                 return Err(NotPlaced::StaleGeneration);
             }
             steps.reach(Step::OrderInserted).await;
-            outbox.enqueue_async(conn, &OrderEvent::Created(order.clone())).await?;
-            let term_over = PaymentTermOver { order_id: order.id.clone() };
-            outbox.enqueue_async(conn, &term_over.delay(payment_term)).await?;
+            if let Some(outbox) = outbox {
+                outbox.enqueue_async(conn, &OrderEvent::Created(order.clone())).await?;
+                let term_over = PaymentTermOver { order_id: order.id.clone() };
+                outbox.enqueue_async(conn, &term_over.delay(payment_term)).await?;
+            }
             steps.reach(Step::Enqueued).await;
             Ok(())
         })
