@@ -64,7 +64,9 @@ impl Answer {
 
     fn skip_bytes(&mut self) {
         let length = self.int();
-        (0..length).for_each(|_| drop(self.0.next()));
+        for _ in 0..length {
+            self.0.next();
+        }
     }
 
     #[track_caller]

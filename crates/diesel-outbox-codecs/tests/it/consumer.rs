@@ -9,7 +9,7 @@ use diesel::connection::SimpleConnection as _;
 use diesel::r2d2::{ConnectionManager, CustomizeConnection, Error as PoolError, Pool};
 use diesel::sqlite::SqliteConnection;
 use diesel_outbox::consumer::{HandlerError, KafkaConsumer, ParkedRecords};
-use diesel_outbox::store::SQLITE_SET_UP;
+use diesel_outbox::store::SQLITE_PRAGMAS;
 use diesel_outbox::transport::KafkaConfig;
 use diesel_outbox::{Message, Outbox, OutboxMessage, Topic};
 use diesel_outbox_codecs::Decoder;
@@ -55,7 +55,7 @@ struct SetUp;
 
 impl CustomizeConnection<SqliteConnection, PoolError> for SetUp {
     fn on_acquire(&self, conn: &mut SqliteConnection) -> Result<(), PoolError> {
-        conn.batch_execute(SQLITE_SET_UP).map_err(PoolError::QueryError)
+        conn.batch_execute(SQLITE_PRAGMAS).map_err(PoolError::QueryError)
     }
 }
 
