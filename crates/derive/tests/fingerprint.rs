@@ -109,82 +109,23 @@ fn what_the_payload_does_not_show_changes_nothing() {
 
 #[test]
 fn what_the_payload_shows_makes_another() {
-    let mut seen = vec![one(parse_quote!(
-        struct OrderPlaced {
-            order_id: i64,
-            note: Option<String>,
-        }
-    ))];
-    for other in [
-        parse_quote!(
-            struct OrderPlaced {
-                order_id: i32,
-                note: Option<String>,
-            }
-        ),
-        parse_quote!(
-            struct OrderPlaced {
-                id: i64,
-                note: Option<String>,
-            }
-        ),
-        parse_quote!(
-            struct OrderPlaced {
-                order_id: i64,
-            }
-        ),
-        parse_quote!(
-            struct OrderPlaced {
-                note: Option<String>,
-                order_id: i64,
-            }
-        ),
-        parse_quote!(
-            #[serde(rename_all = "camelCase")]
-            struct OrderPlaced {
-                order_id: i64,
-                note: Option<String>,
-            }
-        ),
-        parse_quote!(
-            struct OrderPlaced {
-                order_id: i64,
-                #[serde(skip_serializing_if = "Option::is_none")]
-                note: Option<String>,
-            }
-        ),
-        parse_quote!(
-            struct OrderPlaced {
-                #[prost(int64, tag = "1")]
-                order_id: i64,
-                note: Option<String>,
-            }
-        ),
-        parse_quote!(
-            struct OrderPlaced {
-                #[prost(int64, tag = "2")]
-                order_id: i64,
-                note: Option<String>,
-            }
-        ),
-        parse_quote!(
-            struct OrderPlaced {
-                #[avro(default = "0")]
-                order_id: i64,
-                note: Option<String>,
-            }
-        ),
-        parse_quote!(
-            struct OrderPlaced(i64, Option<String>);
-        ),
-        parse_quote!(
-            enum OrderPlaced {
-                Placed { order_id: i64, note: Option<String> },
-            }
-        ),
+    let mut seen = Vec::new();
+    for shape in [
+        "struct OrderPlaced { order_id: i64, note: Option<String> }",
+        "struct OrderPlaced { order_id: i32, note: Option<String> }",
+        "struct OrderPlaced { id: i64, note: Option<String> }",
+        "struct OrderPlaced { order_id: i64 }",
+        "struct OrderPlaced { note: Option<String>, order_id: i64 }",
+        "#[serde(rename_all = \"camelCase\")] struct OrderPlaced { order_id: i64, note: Option<String> }",
+        "struct OrderPlaced { order_id: i64, #[serde(skip_serializing_if = \"Option::is_none\")] note: Option<String> }",
+        "struct OrderPlaced { #[prost(int64, tag = \"1\")] order_id: i64, note: Option<String> }",
+        "struct OrderPlaced { #[prost(int64, tag = \"2\")] order_id: i64, note: Option<String> }",
+        "struct OrderPlaced { #[avro(default = \"0\")] order_id: i64, note: Option<String> }",
+        "struct OrderPlaced(i64, Option<String>);",
+        "enum OrderPlaced { Placed { order_id: i64, note: Option<String> } }",
     ] {
-        let fingerprint = one(other);
-        assert!(!seen.contains(&fingerprint), "{}", seen.len());
+        let fingerprint = one(syn::parse_str(shape).expect("an item"));
+        assert!(!seen.contains(&fingerprint), "{shape}");
         seen.push(fingerprint);
     }
     let placed = parse_quote!(

@@ -2,8 +2,8 @@ use axum::extract::{Form, State};
 use serde::Deserialize;
 
 use super::required;
-use crate::failure::Failure;
 use crate::pages::Answer;
+use crate::pages::parked::parse_row;
 use crate::state::Shared;
 use crate::visit::Visit;
 
@@ -11,11 +11,6 @@ use crate::visit::Visit;
 pub(crate) struct Given {
     id: String,
     reason: String,
-}
-
-/// The row of a parked record.
-pub(crate) fn parse_row(id: &str) -> Result<i64, Failure> {
-    id.parse().map_err(|_| Failure::bad(format!("{id:?} is no row of a parked record.")))
 }
 
 pub(crate) async fn release(visit: Visit, State(shared): State<Shared>, Form(given): Form<Given>) -> Answer {

@@ -14,10 +14,15 @@ use super::parts::payload::Content;
 use super::parts::time::instant;
 use super::parts::{act, cut, key, next};
 use crate::access::Right;
-use crate::acts::parked::parse_row;
+use crate::failure::Failure;
 use crate::limits::PAGE_ROWS;
 use crate::state::Shared;
 use crate::visit::Visit;
+
+/// The row of a parked record.
+pub(crate) fn parse_row(id: &str) -> Result<i64, Failure> {
+    id.parse().map_err(|_| Failure::bad(format!("{id:?} is no row of a parked record.")))
+}
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct Asked {
