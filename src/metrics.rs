@@ -116,6 +116,7 @@ metrics! {
     FAILED = "outbox_failed_total", Counter, Count, [topic, transport, class], "Failed sends, by `topic` and `class`.";
     DEAD_LETTERED = "outbox_dead_lettered_total", Counter, Count, [topic, transport, reason], "Messages moved to the dead letters, by `topic` and `reason`: refused, attempts, poisoned.";
     RESENT = "outbox_resent_total", Counter, Count, [topic, transport], "Messages sent again after a failure or under a later lease, by `topic`: the broker may have an earlier copy.";
+    FINGERPRINT_UNKNOWN = "outbox_fingerprint_unknown_total", Counter, Count, [topic, transport], "Messages sent whose fingerprint none of the outbox's registered types of that kind has, by `topic`; the log names each fingerprint once.";
     LEASE_EXPIRED = "outbox_lease_expired_total", Counter, Count, [path], "Rows not sent because their lease was over, by `path`: another holder may have them.";
     LEASE_LOST = "outbox_lease_lost_total", Counter, Count, [], "Leased rows whose lease could not be extended, or whose outcome could not be written: a duplicate may follow.";
     HALF_MESSAGES = "outbox_half_messages_total", Counter, Count, [topic, outcome], "Half messages whose transaction ended in this process, by `topic` and `outcome`: committed, rolled_back, open, unreported. The broker asks about the last two.";

@@ -51,6 +51,9 @@ pub const HEADER_NAME_BYTES_MAX: usize = 255;
 /// Fingerprints that a relay reports as unknown, one log event each: more than an application has versions at once.
 pub const UNKNOWN_FINGERPRINTS_MAX: usize = 100;
 
+/// Characters of an unknown fingerprint that a relay shows: the derive's have 16.
+pub const FINGERPRINT_SHOWN_CHARS_MAX: usize = 64;
+
 /// Characters of a refused header's name that an error shows: the name may be as long as a message.
 pub const HEADER_NAME_SHOWN_CHARS_MAX: usize = 64;
 

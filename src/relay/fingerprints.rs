@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
 use crate::events::log_event;
-use crate::limits::UNKNOWN_FINGERPRINTS_MAX;
+use crate::limits::{FINGERPRINT_SHOWN_CHARS_MAX, UNKNOWN_FINGERPRINTS_MAX};
 use crate::message::Envelope;
 use crate::transport::header::FINGERPRINT;
 
@@ -29,9 +29,16 @@ impl Fingerprints {
         Self { known, reported: Mutex::default() }
     }
 
-    /// Logs an unknown fingerprint, each once.
-    pub(crate) fn check(&self, envelope: &Envelope) {
-        let Some(unknown) = self.unknown(envelope) else { return };
+    /// Whether the message's shape is known, as far as can be told. Logs an unknown fingerprint, each once.
+    pub(crate) fn check(&self, envelope: &Envelope) -> bool {
+        let Some(unknown) = self.unknown(envelope) else { return true };
+        // A header that was written by hand may be as long as a message.
+        let end = unknown.char_indices().nth(FINGERPRINT_SHOWN_CHARS_MAX).map_or(unknown.len(), |(end, _)| end);
+        self.report(envelope, &unknown[..end]);
+        false
+    }
+
+    fn report(&self, envelope: &Envelope, unknown: &str) {
         let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
         if reported.contains(unknown) || reported.len() >= UNKNOWN_FINGERPRINTS_MAX {
             return;
@@ -112,5 +119,10 @@ mod tests {
             fingerprints.check(&envelope("orders", "placed", Some(&number.to_string())));
         }
         assert_eq!(fingerprints.reported.lock().expect("no panic").len(), UNKNOWN_FINGERPRINTS_MAX);
+
+        let fingerprints = Fingerprints::new(vec![ORDERS]);
+        assert!(!fingerprints.check(&envelope("orders", "placed", Some(&"\u{20ac}".repeat(1_000)))));
+        let reported = fingerprints.reported.lock().expect("no panic").clone();
+        assert_eq!(reported, HashSet::from(["\u{20ac}".repeat(FINGERPRINT_SHOWN_CHARS_MAX)]));
     }
 }

@@ -112,7 +112,9 @@ impl<'a> Outgoing<'a> {
         if let Some(claim_outcomes) = claim_outcomes {
             claim_outcomes.expect();
         }
-        engine.fingerprints.check(&row.envelope);
+        if !engine.fingerprints.check(&row.envelope) {
+            topic.counters.fingerprint_unknown.increment(1);
+        }
         if is_resend {
             topic.counters.resent.increment(1);
         }

@@ -1,7 +1,9 @@
 //! Rows of a shape that the process does not know are reported and sent.
 
+use super::counted::counted;
 use super::logged::Log;
 use super::{DEADLINE, World, envelope};
+use crate::metrics;
 use crate::relay::fingerprints::KnownShapes;
 use crate::store::InsertOptions;
 use crate::transport::header::FINGERPRINT;
@@ -30,6 +32,19 @@ async fn an_unknown_fingerprint_is_logged_once_and_its_rows_are_sent() {
     }
     assert_eq!(log.times("event=\"fingerprint_unknown\""), 2);
     relay.shutdown(DEADLINE).await;
+}
+
+#[test]
+fn messages_of_unknown_shapes_are_counted_by_topic() {
+    let counts = counted(async || {
+        let world = World::new();
+        for fingerprint in ["known", "other", "other", "third"] {
+            commit(&world, fingerprint);
+        }
+        let _relay = world.relay().know_shapes(vec![PLACED]).start().await.unwrap();
+        world.drained().await;
+    });
+    assert_eq!(counts.of(metrics::FINGERPRINT_UNKNOWN), [("topic=orders transport=default", 3)]);
 }
 
 #[tokio::test(start_paused = true)]
