@@ -5,7 +5,8 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use diesel_outbox::codec::Json;
-use diesel_outbox::{CodecError, OutboxMessage};
+use diesel_outbox::transport::header::FINGERPRINT;
+use diesel_outbox::{CodecError, Headers, OutboxMessage};
 
 use crate::Decode;
 
@@ -80,6 +81,16 @@ impl<T: OutboxMessage + 'static, C: Decode<T>> Decoder<T, C> {
                 known: self.known(),
             }),
         }
+    }
+
+    /// Decodes a message by its headers: those of a consumer's record, of an envelope, or of a dead letter. A tombstone is `None`.
+    ///
+    /// # Errors
+    /// Returns the error of [`decode`](Self::decode), as one of a codec: in a handler of the library's consumer `?` makes it an error
+    /// that is not tried again.
+    pub fn decode_message(&self, headers: &Headers, payload: Option<&[u8]>) -> Result<Option<T>, CodecError> {
+        let Some(payload) = payload else { return Ok(None) };
+        self.decode(headers.get(FINGERPRINT), payload).map(Some).map_err(CodecError::new)
     }
 
     fn upcast(&self, old: &OldShape, payload: &[u8]) -> Result<T, DecodeError> {

@@ -28,7 +28,7 @@ const CHOICES: &[&str] = &[
 const CLI_CHOICES: &[&str] = &["postgres", "mysql", "sqlite", "sqlite,kafka", "sqlite,rocketmq", "sqlite,web"];
 
 /// The features of `diesel-outbox-codecs`: none, and each alone.
-const CODECS_CHOICES: &[&str] = &["", "avro", "cloudevents", "protobuf"];
+const CODECS_CHOICES: &[&str] = &["", "avro", "cloudevents", "protobuf", "webhook"];
 
 /// The features of `diesel-outbox-otel`: none, and each alone.
 const OTEL_CHOICES: &[&str] = &["", "http", "rdkafka", "tracing"];

@@ -159,7 +159,10 @@ impl<R: 'static> AvroSchemasBuilder<R> {
         };
         if self.older_max > 0 {
             for (id, text) in client.versions(&subject, self.older_max).await? {
-                insert::<R>(id, &text)?;
+                // One that cannot be read is no reason not to start: its payloads are shown as bytes, and `fetch` says what is wrong.
+                if let Ok(schema) = Schema::parse_str(&text) {
+                    table::insert_fetched::<R>(id, schema);
+                }
             }
         }
         let own = OwnSchema { id, schema, writer };

@@ -74,6 +74,20 @@ fn an_unknown_fingerprint_is_refused_with_what_to_do() {
 }
 
 #[test]
+fn a_message_says_its_shape_in_its_headers() {
+    let decoder = Decoder::<Order>::builder().upcast::<V2, Order>().build().expect("a decoder");
+    let headers = |fingerprint: &str| [("tenant", "7"), ("outbox-fingerprint", fingerprint)].into_iter().collect();
+    let old: Headers = headers(V2::FINGERPRINTS[0]);
+    let payload = Some(&br#"{"order":1,"cents":2}"#[..]);
+    assert_eq!(decoder.decode_message(&old, payload).expect("decode"), Some(order(1, 2, "EUR")));
+    assert_eq!(decoder.decode_message(&old, None).expect("a tombstone"), None);
+    let error = decoder.decode_message(&Headers::new(), payload).expect_err("it lacks a field").to_string();
+    assert!(error.contains("cannot be decoded as") && error.contains("currency"), "{error}");
+    let error = decoder.decode_message(&headers("0123456789abcdef"), payload).expect_err("unknown").to_string();
+    assert!(error.starts_with("the codec failed: no type of the decoder"), "{error}");
+}
+
+#[test]
 fn a_payload_of_another_shape_names_the_type() {
     let decoder = Decoder::<Order>::builder().upcast::<V2, Order>().build().expect("a decoder");
     for (fingerprint, name) in [(of::<V2>(), "V2"), (of::<Order>(), "Order"), (None, "Order")] {

@@ -131,7 +131,7 @@ impl Client {
         answer.parsed::<Stored>(&format!("the schema {id}"))?.avro(id)
     }
 
-    /// The latest schemas of a subject, each with its id.
+    /// The latest schemas of a subject, each with its id. Left out are those that are not of Avro, or do not stand alone.
     pub(crate) async fn versions(&self, subject: &str, max: usize) -> Result<Vec<(u32, String)>, SchemaProblem> {
         let about = format!("the versions of the subject {subject:?}");
         let answer = self.ask(Method::GET, self.path(&["subjects", subject, "versions"])?, None).await?;
@@ -141,7 +141,9 @@ impl Client {
         for version in versions.into_iter().rev().take(max) {
             let url = self.path(&["subjects", subject, "versions", &version.to_string()])?;
             let stored: Stored = self.ask(Method::GET, url, None).await?.parsed(&about)?;
-            schemas.push((stored.id, stored.avro(stored.id)?));
+            if let Ok(schema) = stored.avro(stored.id) {
+                schemas.push((stored.id, schema));
+            }
         }
         Ok(schemas)
     }

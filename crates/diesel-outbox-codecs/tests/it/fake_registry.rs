@@ -15,6 +15,8 @@ pub(crate) type Requests = Arc<Mutex<Vec<(String, String)>>>;
 pub(crate) enum Behaviour {
     Answers(StatusCode, String),
     NeverAnswers,
+    /// Bodies by the ends of the paths; the first that fits.
+    ByPath(&'static [(&'static str, &'static str)]),
 }
 
 /// Starts one in this runtime. Returns its URL.
@@ -24,12 +26,17 @@ pub(crate) async fn start(behaviour: Behaviour) -> (String, Requests) {
     let answer = move |request: Request| {
         let login = request.headers().get("authorization");
         let login = login.map(|value| value.to_str().expect("a text").to_owned()).unwrap_or_default();
-        seen.lock().expect("unpoisoned").push((request.uri().path().to_owned(), login));
+        let path = request.uri().path().to_owned();
+        seen.lock().expect("unpoisoned").push((path.clone(), login));
         let behaviour = behaviour.clone();
         async move {
             match behaviour {
                 Behaviour::Answers(status, body) => (status, body).into_response(),
                 Behaviour::NeverAnswers => std::future::pending().await,
+                Behaviour::ByPath(bodies) => {
+                    let body = bodies.iter().find(|(end, _)| path.ends_with(end)).map(|(_, body)| *body);
+                    body.ok_or(StatusCode::NOT_FOUND).into_response()
+                }
             }
         }
     };

@@ -5,6 +5,7 @@ use std::time::Duration;
 use apache_avro::AvroSchema;
 use axum::http::StatusCode;
 use diesel_outbox::OutboxMessage;
+use diesel_outbox::codec::Codec;
 use diesel_outbox_codecs::avro::{Avro, SchemaError, SchemaProblem, SchemaRegistry, SubjectNames};
 use serde::Serialize;
 
@@ -97,6 +98,32 @@ async fn a_registry_in_memory_has_schemas_that_cannot_be_used() {
         let error = schemas.fetch(&[0, 0, 0, 0, 9]).await.expect_err("no schema").to_string();
         assert!(error.contains(expected), "{error}");
     }
+}
+
+/// What cannot be read is shown as bytes, and must not keep an application from its start.
+#[tokio::test]
+async fn an_older_version_in_memory_that_cannot_be_read_is_left_out() {
+    struct Shown;
+    let (url, requests) = start(Behaviour::ByPath(&[
+        ("/orders-value", r#"{"id":14}"#),
+        ("/versions", "[1,2,3,4]"),
+        ("/versions/4", r#"{"id":14,"schema":"\"long\""}"#),
+        ("/versions/3", r#"{"id":13,"schema":"{}"}"#),
+        ("/versions/2", r#"{"id":12,"schema":"\"long\"","references":[{"name":"a"}]}"#),
+        ("/versions/1", r#"{"id":11,"schema":"\"long\""}"#),
+    ]))
+    .await;
+    let schemas = SchemaRegistry::new(url).schemas_of::<Shown>().message::<Order>().older_versions(4);
+    let schemas = schemas.build().await.expect("an id");
+    let text = |id| <Avro<Shown> as Codec<Order>>::text(&[0, 0, 0, 0, id, 2]);
+    assert_eq!(text(11).expect("the version 1"), "1");
+    for id in [12, 13] {
+        assert!(text(id).expect_err("left out").to_string().contains("AvroSchemas::fetch"));
+    }
+    let asked = requests.lock().expect("unpoisoned").len();
+    assert_eq!(asked, 6);
+    schemas.fetch(&[0, 0, 0, 0, 11]).await.expect("it is there");
+    assert_eq!(requests.lock().expect("unpoisoned").len(), asked);
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! A process with two registries, before it has asked them.
 
 use apache_avro::AvroSchema;
-use diesel_outbox::OutboxMessage;
+use diesel_outbox::{BuildProblem, Outbox, OutboxMessage, Topic};
 use diesel_outbox_codecs::avro::{self, Avro};
 use serde::Serialize;
 
@@ -25,5 +25,10 @@ fn an_event_in_memory_names_the_registry_that_was_not_asked() {
         let text = error.to_string();
         assert!(text.contains("at start, before the outbox is built") && text.contains("schemas"), "{text}");
     }
-    assert!(<Counted as OutboxMessage>::check_codec().is_err());
+    let unbuilt = Outbox::builder().topic(Topic::new("orders")).message::<Placed>().build().expect_err("no id");
+    assert!(
+        matches!(unbuilt.problems(), [BuildProblem::Codec { message, .. }] if message.ends_with("Placed")),
+        "{unbuilt}"
+    );
+    assert!(unbuilt.to_string().contains("schemas().message::<"), "{unbuilt}");
 }

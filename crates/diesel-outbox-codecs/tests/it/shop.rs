@@ -28,11 +28,11 @@ impl Shop {
         Ok(shop)
     }
 
-    fn file(&self) -> String {
+    pub(crate) fn file(&self) -> String {
         self.folder.path().join("shop.db").display().to_string()
     }
 
-    fn connect(&self) -> Result<SqliteConnection> {
+    pub(crate) fn connect(&self) -> Result<SqliteConnection> {
         let mut conn = SqliteConnection::establish(&self.file())?;
         conn.batch_execute(SQLITE_SET_UP)?;
         Ok(conn)
