@@ -18,7 +18,8 @@ pub const ROCKETMQ_VERSION: &str = "5.3.3";
 /// The release of Debezium that the benches compare with; passed to `debezium/pom.xml`.
 pub const DEBEZIUM_VERSION: &str = "3.6.1.Final";
 
-/// The release of Apicurio Registry that the tests run against; passed to `apicurio/pom.xml`. Later ones need Java 21.
+/// The release of Apicurio Registry that the tests run against; passed to `apicurio/pom.xml`, whose folder `repository`
+/// has a stand-in for the parent of this version. Later ones need Java 21.
 pub const APICURIO_VERSION: &str = "3.0.9";
 
 /// The variable with the folder of PostgreSQL's programs, if a run uses another major than the installed one.
