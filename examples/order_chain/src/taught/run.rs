@@ -80,9 +80,13 @@ pub async fn run(settings: &Settings) -> Result<(), Failure> {
 
 /// Runs the load on the chain as it is taught, without faults.
 pub(crate) async fn measure(settings: &Settings, load: &Load) -> Result<Measured, Failure> {
-    let (world, client) = World::start_all(settings, &Deaths::new(settings.seed)).await?;
+    let (mut world, client) = World::start_all(settings, &Deaths::new(settings.seed)).await?;
     let measured = load::measure((settings.customers, settings.seed, settings.load), load, client).await;
-    world.tasks.values().for_each(JoinHandle::abort);
+    // A client that leaves its group after the broker has gone blocks a thread of the runtime, and the next measurement with it.
+    for (_, task) in std::mem::take(&mut world.tasks) {
+        task.abort();
+        drop(task.await);
+    }
     Ok(measured)
 }
 
