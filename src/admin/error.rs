@@ -99,6 +99,14 @@ pub enum AdminError {
         /// The row.
         id: i64,
     },
+    /// No consumer of that name has used these tables.
+    #[error("no consumer {consumer:?} has used these tables{}", use_one_of(.known))]
+    NoSuchConsumer {
+        /// The consumer.
+        consumer: String,
+        /// Those that have.
+        known: Vec<String>,
+    },
     /// The topic is not paused.
     #[error("topic {topic:?} is not paused: it never was, or it was resumed before")]
     NotPaused {
@@ -144,6 +152,13 @@ pub enum AdminError {
     Store(#[from] StoreError),
 }
 
+fn use_one_of(known: &[String]) -> String {
+    match known {
+        [] => ", nor has any other".to_owned(),
+        known => format!(": use one of {known:?}"),
+    }
+}
+
 impl AdminError {
     /// Whether the same call may succeed later without anybody changing anything.
     pub fn is_retriable(&self) -> bool {
@@ -163,6 +178,7 @@ impl AdminError {
             | Self::NotDeadLetter { .. }
             | Self::UnknownTopic { .. }
             | Self::NotParked { .. }
+            | Self::NoSuchConsumer { .. }
             | Self::NotPaused { .. }
             | Self::NotInHistory { .. }
             | Self::NotUnprocessed { .. }

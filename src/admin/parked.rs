@@ -22,7 +22,8 @@ impl Admin {
     /// A page of parked records: at most `records_max` after the row `after`, of all consumers or of one.
     ///
     /// # Errors
-    /// [`EmptyPage`](AdminError::EmptyPage), or a database error, such as that the migration was not run.
+    /// [`EmptyPage`](AdminError::EmptyPage), [`NoSuchConsumer`](AdminError::NoSuchConsumer), or a database error, such as that the
+    /// migration was not run.
     ///
     /// # Cancel safety
     /// Cancelling it changes nothing.
@@ -35,8 +36,15 @@ impl Admin {
         if records_max == 0 {
             return Err(AdminError::EmptyPage);
         }
-        let consumer = consumer.map(Arc::from);
-        let records = self.parked_store()?.parked(consumer.as_ref(), after.unwrap_or(0), records_max).await?;
+        let (store, name) = (self.parked_store()?, consumer.map(Arc::from));
+        let records = store.parked(name.as_ref(), after.unwrap_or(0), records_max).await?;
+        if let (true, Some(consumer)) = (records.is_empty(), consumer) {
+            let known = store.consumers().await?;
+            // A wrong name must not look like a consumer that has parked nothing.
+            if !known.iter().any(|known| known == consumer) {
+                return Err(AdminError::NoSuchConsumer { consumer: consumer.to_owned(), known });
+            }
+        }
         let next = records.last().filter(|_| records.len() == records_max).map(|last| last.id);
         Ok(ParkedPage { records, next })
     }

@@ -136,6 +136,10 @@ impl fmt::Display for SchemaProblem {
                 "the table {table} is missing: run the outbox's migrations (outbox.migrate(&mut conn), or copy their SQL), \
                  or set its schema and prefix with Outbox::builder().tables(..)"
             ),
+            Self::NotMigrated { table, migration } if migration.starts_with("0000consumer") => write!(
+                f,
+                "the table {table} is missing: a consumer's migration {migration} creates it (consumer.migrate(&mut conn), or copy its SQL)"
+            ),
             Self::NotMigrated { table, migration } => write!(
                 f,
                 "the table {table} is missing: run the outbox's migration {migration} (outbox.migrate(&mut conn), or copy its SQL)"

@@ -29,6 +29,9 @@ pub trait ParkedStore: fmt::Debug + Send + Sync {
         rows_max: usize,
     ) -> Result<Vec<ParkedRecord>, StoreError>;
 
+    /// The names of the consumers that the tables know, sorted.
+    async fn consumers(&self) -> Result<Vec<String>, StoreError>;
+
     /// One record.
     async fn find_parked(&self, id: i64) -> Result<Option<ParkedRecord>, StoreError>;
 
@@ -57,7 +60,7 @@ pub struct ParkedRecord {
     #[serde(serialize_with = "lossy")]
     pub key: Option<Vec<u8>>,
     /// Its headers.
-    #[serde(skip)]
+    #[serde(serialize_with = "as_stored")]
     pub headers: Headers,
     /// Its payload.
     #[serde(skip)]
@@ -77,6 +80,10 @@ pub struct ParkedRecord {
 
 fn lossy<S: Serializer>(key: &Option<Vec<u8>>, serializer: S) -> Result<S::Ok, S::Error> {
     key.as_deref().map(String::from_utf8_lossy).serialize(serializer)
+}
+
+fn as_stored<S: Serializer>(headers: &Headers, serializer: S) -> Result<S::Ok, S::Error> {
+    crate::serialize::headers(&headers.to_json(), serializer)
 }
 
 // Keys and payloads can hold personal data.

@@ -109,6 +109,9 @@ pub(crate) fn if_migrated<T>(read: Result<T, AdminError>) -> Result<Option<T>, E
 /// What to do about tables that are not right.
 pub(crate) fn hint_of(problem: &SchemaProblem) -> Option<&'static str> {
     match problem {
+        SchemaProblem::NotMigrated { migration, .. } if migration.starts_with("0000consumer") => {
+            Some("if the consumer's tables have other names, give --schema and --prefix")
+        }
         SchemaProblem::Missing { .. } | SchemaProblem::NotMigrated { .. } => {
             Some("run `outbox migrate up`; or, if the tables have other names, give --schema and --prefix")
         }

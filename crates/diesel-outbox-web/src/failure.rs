@@ -51,6 +51,7 @@ impl From<AdminError> for Failure {
             | AdminError::NotDeadLetter { .. }
             | AdminError::NotInHistory { .. }
             | AdminError::NotParked { .. }
+            | AdminError::NoSuchConsumer { .. }
             | AdminError::NotFound { .. }
             | AdminError::UnknownTopic { .. }
             | AdminError::NoSuchTopic { .. } => Self::not_found(text),

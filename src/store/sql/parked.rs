@@ -12,7 +12,7 @@ use super::rows::FromRow;
 use crate::message::Headers;
 use crate::store::parked::{ParkedRecord, ParkedStore};
 use crate::store::pool::ConnectionPool;
-use crate::store::{AuditRecord, StoreError};
+use crate::store::{AuditRecord, SchemaProblem, StoreError};
 
 /// The migration that creates the table.
 const MIGRATION: &str = "0000consumer01_progress";
@@ -34,6 +34,20 @@ impl<DB: Database, P: ConnectionPool<DB>> ParkedStore for SqlStore<DB, P> {
                 self.read(&self.sql.parked.list_of, binds).await
             }
         }
+    }
+
+    async fn consumers(&self) -> Result<Vec<String>, StoreError> {
+        self.check_parked().await?;
+        let mut names: Vec<String> = self.read(&self.sql.parked.consumers, []).await?;
+        match self.check_tables(&["inbox"]).await {
+            Ok(()) => names.extend(self.read::<String>(&self.sql.parked.inbox_consumers, []).await?),
+            // Consumers that keep offsets alone need none.
+            Err(StoreError::Schema(SchemaProblem::Missing { .. })) => {}
+            Err(error) => return Err(error),
+        }
+        names.sort_unstable();
+        names.dedup();
+        Ok(names)
     }
 
     async fn find_parked(&self, id: i64) -> Result<Option<ParkedRecord>, StoreError> {

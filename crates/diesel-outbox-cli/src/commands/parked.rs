@@ -136,7 +136,7 @@ impl Document for Shown<ParkedRecord> {
         page.field_of("key", key(record));
         page.field("parked", instant(record.parked_at));
         page.field("state", state(record));
-        page.field("released", plural(record.replays as usize, false, "time"));
+        page.field("tried again", plural(record.replays as usize, false, "time"));
         page.field("error", &record.error);
         for (name, value) in record.headers.iter() {
             page.field("header", format!("{name}: {}", String::from_utf8_lossy(value)));
@@ -170,7 +170,7 @@ impl RecordsArgs {
         let mut acts = Acts::new("discard_parked", session);
         if !session.options.dry_run {
             let what = plural(self.ids.len(), false, "parked record");
-            confirm(&session.options, &format!("Remove {what}, so that nobody processes them"))?;
+            confirm(&session.options, &format!("Remove {what} for good"))?;
         }
         for &id in &self.ids {
             let done = match session.options.dry_run {

@@ -98,7 +98,7 @@ pub(crate) async fn show(visit: Visit, State(shared): State<Shared>, asked: Quer
             dt { "Key" } dd { (key(text_key(&record).as_deref())) }
             dt { "Parked" } dd { (instant(record.parked_at, now)) }
             dt { "State" } dd { (state(&record)) }
-            dt { "Released" } dd { (record.replays) " times" }
+            dt { "Tried again" } dd { (record.replays) " times" }
             dt { "Error" } dd.mono { (record.error) }
         }
         @if visit.may(Right::Redrive) {

@@ -17,6 +17,7 @@ pub(crate) async fn every_act(shop: &Shop, page: &Page) {
     canary_is_stopped(shop, page).await;
     purge_all(shop, page).await;
     history(shop, page).await;
+    parked(shop, page).await;
     for path in ["/overview", "/lanes", "/calendar", "/jobs"] {
         page.go(path).await;
         assert!(page.text().await.contains("Outbox"), "{path}");
@@ -152,6 +153,25 @@ async fn history(shop: &Shop, page: &Page) {
         .await;
 }
 
+async fn parked(shop: &Shop, page: &Page) {
+    page.go("/parked").await;
+    assert!(page.text().await.contains("0000consumer01_progress"), "nobody has consumers here");
+    shop.park(7..9).await;
+    let open = async |record| {
+        page.go("/parked?consumer=billing").await;
+        page.click(&format!("//a[normalize-space()='{record}']")).await;
+        page.wait_for_text("no address").await;
+    };
+    open("orders/0@7").await;
+    page.act("//main", "Release it").await;
+    page.wait_for_text("The record is released").await;
+    open("orders/0@8").await;
+    page.act("//main", "Discard it").await;
+    page.wait_for_text("The record is discarded").await;
+    let left = shop.admin.parked(None, None, 10).await.expect("parked").records;
+    assert_eq!(left.iter().map(|record| (record.offset, record.is_released)).collect::<Vec<_>>(), [(7, true)]);
+}
+
 /// Each act is there with its actor and reason.
 async fn audit(shop: &Shop, page: &Page) {
     page.go("/audit?actor=ann").await;
@@ -169,6 +189,8 @@ async fn audit(shop: &Shop, page: &Page) {
         "stop",
         "purge_all",
         "resend",
+        "release_parked",
+        "discard_parked",
     ] {
         assert!(text.contains(action), "{action}: {text}");
         let filter = AuditFilter::new().actor("ann").action(action);

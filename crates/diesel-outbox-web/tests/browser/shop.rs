@@ -34,6 +34,8 @@ pub(crate) struct Shop {
     outbox: Outbox,
     store: Box<dyn Store>,
     conn: Mutex<Connection>,
+    /// What the names of the tables begin with.
+    prefix: String,
     /// Sends invoices, which are kept.
     _relay: Relay,
     _folder: Option<tempfile::TempDir>,
@@ -107,6 +109,7 @@ impl Shop {
             outbox,
             store: Box::new(store),
             conn: Mutex::new(conn),
+            prefix: names.inbox().trim_end_matches("inbox").to_owned(),
             _relay: relay,
             _folder: folder,
         }
@@ -122,6 +125,41 @@ impl Shop {
             Connection::Sqlite(conn) => conn.transaction(async |conn| outbox.enqueue_async(conn, message).await).await,
         };
         written.expect("enqueue")
+    }
+
+    /// Creates the consumers' tables, and parks records of one key there.
+    pub(crate) async fn park(&self, offsets: std::ops::Range<i64>) {
+        let mut conn = self.conn.lock().await;
+        let (tables, key, at) = match &*conn {
+            Connection::Postgres(_) => (
+                include_str!("../../../../migrations/consumer/postgres/0000consumer01_progress/up.sql"),
+                "'k'",
+                "now()",
+            ),
+            Connection::Mysql(_) => (
+                include_str!("../../../../migrations/consumer/mysql/0000consumer01_progress/up.sql"),
+                "X'6b'",
+                "UTC_TIMESTAMP(6)",
+            ),
+            Connection::Sqlite(_) => (
+                include_str!("../../../../migrations/consumer/sqlite/0000consumer01_progress/up.sql"),
+                "X'6b'",
+                "1700000000000",
+            ),
+        };
+        let records = offsets.map(|offset| {
+            format!(
+                "INSERT INTO outbox_parked (consumer, topic, partition_name, record_offset, record_key, headers, payload, sent_at_ms, parked_at,
+                   holds_key, error) VALUES ('billing', 'orders', '0', {offset}, {key}, '[]', {key}, -1, {at}, 1, 'no address');"
+            )
+        });
+        let sql = records.fold(tables.to_owned(), |sql, record| sql + &record).replace("outbox_", &self.prefix);
+        let ran = match &mut *conn {
+            Connection::Postgres(conn) => conn.batch_execute(&sql).await,
+            Connection::Mysql(conn) => conn.batch_execute(&sql).await,
+            Connection::Sqlite(conn) => conn.batch_execute(&sql).await,
+        };
+        ran.expect("park");
     }
 
     pub(crate) async fn live(&self, key: &str) -> MessageId {

@@ -40,6 +40,18 @@ statements! {
         mysql: "UPDATE outbox_parked SET released = 1 WHERE id = ?1 AND consumer = ?2";
         sqlite: "UPDATE outbox_parked SET released = 1 WHERE id = ?1 AND consumer = ?2";
     }
+    /// The consumers that these tables know.
+    consumers {
+        postgres: "SELECT consumer FROM outbox_parked UNION SELECT consumer FROM outbox_consumer_offsets";
+        mysql: "SELECT consumer FROM outbox_parked UNION SELECT consumer FROM outbox_consumer_offsets";
+        sqlite: "SELECT consumer FROM outbox_parked UNION SELECT consumer FROM outbox_consumer_offsets";
+    }
+    /// The consumers that an inbox knows.
+    inbox_consumers {
+        postgres: "SELECT name FROM outbox_inbox_consumers";
+        mysql: "SELECT name FROM outbox_inbox_consumers";
+        sqlite: "SELECT name FROM outbox_inbox_consumers";
+    }
     discard {
         postgres: "DELETE FROM outbox_parked WHERE id = $1";
         mysql: "DELETE FROM outbox_parked WHERE id = ?1";

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::shop::{Kind, Shop};
 
 /// The consumers' tables, with two records of the key `k` and a dead letter.
-async fn park(shop: &Shop, kind: Kind) {
+pub(super) async fn park(shop: &Shop, kind: Kind) {
     shop.execute(match kind {
         Kind::Postgres => include_str!("../../../../../migrations/consumer/postgres/0000consumer01_progress/up.sql"),
         Kind::Mariadb => include_str!("../../../../../migrations/consumer/mysql/0000consumer01_progress/up.sql"),
@@ -43,6 +43,8 @@ async fn parked_records_are_listed_released_and_discarded(kind: Kind) {
     assert_eq!(offsets, [Some(7), Some(8), Some(9)]);
     assert_eq!((&all[0]["key"], &all[0]["holds_key"], &all[2]["key"]), (&json!("k"), &json!(true), &Value::Null));
     assert_eq!(items(run(&["parked", "list", "--consumer", "shipping"]).json()).len(), 1);
+    let unknown = shop.run(&["parked", "list", "--consumer", "bilings"]);
+    assert!(unknown.exit == 1 && unknown.stderr.contains(r#"["billing", "shipping"]"#), "{unknown:?}");
     assert_eq!(run(&["parked", "list", "--limit", "2"]).json()["more"], true);
     let table = shop.run(&["parked", "list"]).ok();
     assert!(
@@ -67,7 +69,7 @@ async fn parked_records_are_listed_released_and_discarded(kind: Kind) {
     let audit = items(run(&["audit", "--by", "alice"]).json());
     let actions: Vec<_> = audit.iter().map(|entry| entry["action"].as_str()).collect();
     assert_eq!(actions, [Some("discard_parked"), Some("release_parked")]);
-    let of: Value = serde_json::from_str(audit[0]["filter"].as_str().expect("which record")).expect("JSON");
+    let of = &audit[0]["filter"];
     assert_eq!((&of["consumer"], &of["offset"]), (&json!("shipping"), &json!(9)), "{of}");
     assert_eq!(audit[1]["reason"], "ticket 17");
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use diesel_outbox::{Message, MessageId};
 
+use super::parked::park;
 use super::shop::{Kind, Shop, order, payment};
 use super::transcript::Transcript;
 
@@ -154,6 +155,35 @@ async fn acting(kind: Kind) {
     }
 }
 
+async fn parking(kind: Kind) {
+    for format in FORMATS {
+        let Some(shop) = Shop::fresh(kind).await else { return };
+        let mut transcript = Transcript::new(&shop, format);
+        transcript.run(&["parked", "list"]);
+        park(&shop, kind).await;
+        let mut run = |line: &str| {
+            transcript.run(&[&line.split_whitespace().collect::<Vec<_>>()[..], &["--actor", "alice"]].concat());
+        };
+        run("parked list");
+        run("parked list --consumer billing --limit 1");
+        run("parked list --consumer bilings");
+        run("parked show 1");
+        run("parked show 3");
+        run("parked show 99");
+        run("parked release 1 99 --dry-run");
+        run("parked release 1 99 --reason ticket-17");
+        run("parked show 1");
+        run("parked discard 2 3 --dry-run");
+        run("parked discard 2 3");
+        run("parked discard 2 3 --yes");
+        run("parked discard 3 --yes");
+        run("parked list --consumer shipping");
+        run("parked list");
+        run("audit --by alice");
+        transcript.compare("parking");
+    }
+}
+
 async fn migrating(kind: Kind) {
     for format in FORMATS {
         let Some(shop) = Shop::empty(kind).await else { return };
@@ -207,6 +237,7 @@ macro_rules! on_each_database {
 on_each_database! {
     reading: commands_that_read_on_postgres, commands_that_read_on_mariadb, commands_that_read_on_sqlite;
     acting: commands_that_act_on_postgres, commands_that_act_on_mariadb, commands_that_act_on_sqlite;
+    parking: commands_on_parked_records_on_postgres, commands_on_parked_records_on_mariadb, commands_on_parked_records_on_sqlite;
     migrating: migrations_on_postgres, migrations_on_mariadb, migrations_on_sqlite;
 }
 
