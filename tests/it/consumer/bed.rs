@@ -229,6 +229,12 @@ impl Place {
         found.elements().iter().map(|element| (element.partition(), offset(element.offset()))).collect()
     }
 
+    /// The offset that the group has committed in the first partition.
+    pub(crate) fn committed_offset(&self) -> i64 {
+        let reader: BaseConsumer = client(&self.bootstrap).set("group.id", self.group()).create().expect("a reader");
+        self.committed(&reader)[&0]
+    }
+
     /// Waits until the group has committed everything that is in the topic.
     pub(crate) fn wait_until_consumed(&self) {
         let reader: BaseConsumer = client(&self.bootstrap).set("group.id", self.group()).create().expect("a reader");

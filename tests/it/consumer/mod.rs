@@ -4,6 +4,7 @@ mod asynchronous;
 pub(crate) mod bed;
 pub(crate) mod crash;
 mod failures;
+mod group_member;
 mod mishaps;
 mod offsets;
 mod once;

@@ -1,6 +1,11 @@
 //! Consumers that come and go.
 
-use super::bed::{Bed, DEADLINE, On, numbers, wait_until};
+use std::time::Duration;
+
+use diesel_outbox::consumer::ConsumerReport;
+
+use super::bed::{Bed, DEADLINE, Gate, On, number, numbers, wait_until};
+use super::group_member::Member;
 
 /// Two consumers share the partitions, one leaves, another joins, while records arrive.
 async fn each_record_has_one_effect_while_members_come_and_go(on: On) {
@@ -51,4 +56,56 @@ async fn a_dropped_consumer_hands_its_partitions_over() {
     place.wait_until_consumed();
     place.assert_once_in_order(40);
     assert!(second.shutdown(DEADLINE).is_clean());
+}
+
+/// A consumer ends while its group rebalances: the broker refuses its offsets. Then another member has the partition, and has processed more
+/// of it: the broker would take the offsets, and they would go back.
+async fn ends_in_a_rebalance() -> Option<ConsumerReport> {
+    let bed = Bed::on_postgres(1).await?;
+    let (place, topic) = (&bed.place, bed.place.topic.as_str());
+    let mut other = Member::new(&place.bootstrap, &place.group());
+    assert!(other.join().is_empty());
+    other.assign_to_itself(topic, 0);
+    let gate = Gate::default();
+    let of_handler = gate.clone();
+    let consumer = place.consumer().commit_interval(Duration::from_secs(3_600));
+    let consumer = place.start(consumer, move |record| {
+        if number(record) == 9 {
+            of_handler.wait();
+        }
+        Ok(())
+    });
+    let mut ours = Vec::new();
+    wait_until("the consumer joins", || {
+        ours = other.join();
+        match ours.first() {
+            Some(consumer) => other.assign(consumer, topic, 0),
+            None => other.assign_to_itself(topic, 0),
+        }
+        !ours.is_empty()
+    });
+    place.send(numbers(0..10));
+    place.wait_for_effects(9);
+    assert_eq!(other.join(), ours);
+    let ended = std::thread::spawn(move || consumer.shutdown(DEADLINE));
+    gate.open();
+    place.wait_for_effects(10);
+    other.assign_to_itself(topic, 0);
+    other.commit(topic, 0, 15);
+    let report = ended.join().expect("no panic");
+    assert_eq!(place.committed_offset(), 15, "{report:?}");
+    place.assert_once_in_order(10);
+    Some(report)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shutdown_in_a_rebalance_takes_no_offset_back() {
+    for _ in 0..5 {
+        let Some(report) = ends_in_a_rebalance().await else { return };
+        // Unless the broker had its offsets before the partition went away.
+        if report.uncommitted == 1 {
+            return;
+        }
+    }
+    panic!("the broker never refused the offsets");
 }
