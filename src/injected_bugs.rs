@@ -46,6 +46,10 @@ injected_bugs! {
     PolicyUnguarded = "policy-unguarded", "A panic of the retry policy loses the settler's batch.";
     StatementLeftBehind = "statement-left-behind", "An abandoned statement goes on in the server.";
     PollReadsDeadRows = "poll-reads-dead-rows", "Each poll reads from the first index entry on.";
+    OffsetBeforeCommit = "offset-before-commit", "A consumer commits the offsets of records that it has not processed.";
+    InboxPrunedEarly = "inbox-pruned-early", "An inbox forgets what it must still recognise.";
+    OffsetNotCompared = "offset-not-compared", "A consumer moves an offset that another process has moved.";
+    ClaimErrorSwallowed = "claim-error-swallowed", "A consumer goes on as if a claim that failed had succeeded.";
 }
 
 #[cfg(feature = "_injected_bugs")]

@@ -5,6 +5,7 @@ use super::{Inbox, InboxError, Pruned};
 use crate::clock::millis;
 use crate::enqueue::{Dialect, OutboxBackend};
 use crate::hook::SyncConn;
+use crate::injected_bugs::{InjectedBug, is_injected};
 use crate::lane::fnv1a;
 use crate::limits::{
     INBOX_DEFAULT_BYTES_MAX, INBOX_DROP_LOCK_TIMEOUT, INBOX_PARTITION_DAYS_BACK, INBOX_PARTITIONS_MAX,
@@ -100,6 +101,9 @@ impl Inbox {
 
     /// Deletes what was made before `kept_from`.
     pub(super) fn delete_sql(&self, sql: &str, kept_from: u64) -> String {
+        if is_injected(InjectedBug::InboxPrunedEarly) {
+            return self.named("DELETE FROM {entries}");
+        }
         self.named(sql).replace("{kept_from}", &format!("{kept_from:012x}{:020x}", 0))
     }
 }

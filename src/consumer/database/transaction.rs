@@ -21,6 +21,7 @@ use crate::consumer::record::{PartitionId, Record};
 use crate::consumer::source::Position;
 use crate::consumer::worker::{Opened, Worker};
 use crate::crash_points::crash_point;
+use crate::injected_bugs::{InjectedBug, is_injected};
 use crate::limits::{CONSUMER_CONNECTION_TIMEOUT, cut_error_text};
 use crate::panic_guard::catch_panic_async;
 use crate::store::StoreError;
@@ -135,7 +136,12 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
         if !progress.has_inbox() {
             return Ok(None);
         }
-        match self.link.claim(inbox_key(record)).await? {
+        let claimed = self.link.claim(inbox_key(record)).await;
+        if claimed.is_err() && is_injected(InjectedBug::ClaimErrorSwallowed) {
+            self.link.rollback().await?;
+            return Ok(self.link.begin().await.map(|()| None)?);
+        }
+        match claimed? {
             Claimed::New => Ok(None),
             // The offset says that nobody has processed it.
             Claimed::TooOld if progress.has_offsets() => Ok(None),

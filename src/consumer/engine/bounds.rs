@@ -5,6 +5,7 @@ use std::time::Instant;
 use super::partition::Partition;
 use super::{Commit, Engine};
 use crate::consumer::record::PartitionId;
+use crate::injected_bugs::{InjectedBug, is_injected};
 use crate::limits::CONSUMER_FINISHED_MAX;
 
 /// What the source is to change.
@@ -73,7 +74,10 @@ impl Engine {
         }
         let open = self.partitions.iter_mut().filter(|(_, of)| !of.needs_reopening);
         let moved = open.filter_map(|(id, partition)| {
-            let next = partition.watermark.next();
+            let next = match is_injected(InjectedBug::OffsetBeforeCommit) {
+                true => partition.watermark.last() + 1,
+                false => partition.watermark.next(),
+            };
             // A mark is newer than what is known here, and stays until its record has ended.
             let is_marked = partition.alone.as_ref().is_some_and(|mode| mode.marked.is_some());
             if is_marked || partition.committed == Some(next) {

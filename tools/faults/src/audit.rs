@@ -8,10 +8,12 @@ use uuid::Uuid;
 use crate::connection_monitor::PoolOverrun;
 use crate::consumer::Record;
 use crate::fault_log::FaultWindow;
+use crate::ledger::Processed;
 use crate::steady_state::SteadyState;
 use crate::truth::{Committed, DeadLetter, MessageName};
 use crate::wire::{AGED, FENCED, ORDERED, PLAIN};
 
+mod processed;
 mod steady_state;
 
 /// Examples kept of each finding.
@@ -43,6 +45,8 @@ pub(crate) struct Audit {
     pub(crate) in_time: usize,
     /// Messages in the history.
     pub(crate) kept: usize,
+    /// Effects of consumers.
+    pub(crate) processed: usize,
     /// Further copies, by the fault that explains them.
     pub(crate) duplicates: BTreeMap<&'static str, usize>,
     /// The longest time from the last explaining fault to such a copy, in milliseconds.
@@ -81,6 +85,14 @@ pub(crate) enum Finding {
     TooManyConnections,
     /// The library's own comparison of table and topic found something.
     Disagreement,
+    /// In a topic, and without an effect by a consumer.
+    NotProcessed,
+    /// With two effects by a consumer.
+    ProcessedTwice,
+    /// With an effect, and not in its topic, or with another key.
+    ProcessedPhantom,
+    /// With an effect after that of a later message of its key.
+    ProcessedInverted,
     /// Something did not end in time.
     Stuck,
 }
@@ -100,6 +112,10 @@ impl Finding {
             Self::DeadRowsRead => "dead rows read again",
             Self::TooManyConnections => "more connections than the pool",
             Self::Disagreement => "table and topic disagree",
+            Self::NotProcessed => "not processed",
+            Self::ProcessedTwice => "processed twice",
+            Self::ProcessedPhantom => "processed and not in the topic",
+            Self::ProcessedInverted => "processed out of order",
             Self::Stuck => "stuck",
         }
     }
@@ -116,6 +132,10 @@ pub(crate) struct Evidence<'a> {
     pub(crate) kept: Option<&'a [Uuid]>,
     /// Those of a partition are in order.
     pub(crate) records: &'a [Record],
+    /// What consumers did, if the run has some.
+    pub(crate) ledger: Option<&'a [Processed]>,
+    /// The records of the topic to which the driver sends.
+    pub(crate) twice: &'a [Record],
     pub(crate) windows: &'a [FaultWindow],
     pub(crate) steady_states: &'a [SteadyState],
     pub(crate) pool_overruns: &'a [PoolOverrun],
@@ -162,6 +182,9 @@ impl Audit {
             audit.explain(records, evidence);
         }
         audit.check_order(evidence, &truth);
+        if let Some(ledger) = evidence.ledger {
+            audit.check_processed(ledger, &[evidence.records, evidence.twice].concat());
+        }
         audit
     }
 

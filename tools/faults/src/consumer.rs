@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use crate::app::SENT_BY;
 use crate::truth::{Committed, MessageName};
-use crate::wire::{AGED, Topics};
+use crate::wire::{AGED, TWICE, Topics};
 
 /// The longest time without a record.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -60,6 +60,13 @@ pub(crate) fn read(bootstrap: &str, topics: &Topics) -> Result<Vec<Record>> {
         records.append(&mut topic.records);
     }
     Ok(records)
+}
+
+/// Every record of the topic to which the driver sends.
+pub(crate) fn read_twice(bootstrap: &str, topics: &Topics) -> Result<Vec<Record>> {
+    let mut topic = TopicReader::new(TWICE, topics.name(TWICE));
+    topic.read(bootstrap).with_context(|| format!("read topic {}", topic.name))?;
+    Ok(topic.records)
 }
 
 /// Reads the aged topic again and again, each time from its last position to the end: expired records are gone by then.

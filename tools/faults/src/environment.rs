@@ -6,13 +6,17 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use diesel_async::{AsyncConnection as _, AsyncMigrationHarness, AsyncPgConnection, SimpleAsyncConnection as _};
 use diesel_migrations::MigrationHarness as _;
+use diesel_outbox::consumer::KafkaConsumer;
 use diesel_outbox::migrations::MIGRATIONS;
+use diesel_outbox::transport::KafkaConfig;
 use tokio::task::spawn_blocking;
 use xtask::servers::{Kafka, Postgres, ServerClock, kafka, postgres};
 
+use crate::ledger;
 use crate::proxy::Proxy;
-use crate::schedule::APPLICATIONS;
+use crate::schedule::PROCESSES;
 use crate::truth;
+use crate::wire::Group;
 
 /// The broker sets timestamps, which also order the copies of a message, and removes expired records at once. It does
 /// not do so right after a start, which may be the first moment in a while in which anything can be read.
@@ -43,7 +47,7 @@ impl Environment {
     /// Starts the servers; with a separate clock for the database if asked.
     pub(crate) async fn start(own_clock: bool) -> Result<Self> {
         let mut proxies = Vec::new();
-        for _ in 0..APPLICATIONS {
+        for _ in 0..PROCESSES {
             proxies.push(AppProxies { database: Proxy::start().await?, broker: Proxy::start().await? });
         }
         let settings = BROKER.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
@@ -73,6 +77,9 @@ impl Environment {
         server.batch_execute(&format!("CREATE DATABASE {name}")).await?;
         let mut connection = self.connect(name).await?;
         connection.batch_execute(truth::TABLE).await?;
+        connection.batch_execute(ledger::TABLE).await?;
+        let consumer = KafkaConsumer::new(KafkaConfig::new(self.bootstrap()), Group::Inbox.name(name));
+        consumer.migrate_async(&mut connection).await.context("create the consumers' tables")?;
         let mut harness = AsyncMigrationHarness::new(connection);
         harness.run_pending_migrations(MIGRATIONS).map_err(|error| anyhow::anyhow!("migrate: {error}"))?;
         truth::make_aged(&mut self.connect(name).await?).await

@@ -137,6 +137,13 @@ impl FaultLog {
         }
     }
 
+    /// Gives a fault a name that says more.
+    pub(crate) fn rename(&self, place: usize, name: &'static str) {
+        if let Some(window) = self.lock().get_mut(place) {
+            window.name = name;
+        }
+    }
+
     /// Whether a fault of this application has begun and not ended.
     pub(crate) fn has_fault(&self, application: usize) -> bool {
         self.lock().iter().any(|window| window.application == Some(application) && window.until_ms == NEVER)
@@ -154,7 +161,7 @@ impl FaultLog {
         let mut windows = self.lock();
         // A stop by us is a stall, too.
         let is_known = windows.iter().any(|window| {
-            window.kind == Some(Kind::Pause)
+            window.kind.is_some_and(|kind| Kind::STOPS.contains(&kind))
                 && window.application == Some(application)
                 && window.from_ms <= until_ms
                 && window.until_ms >= from_ms

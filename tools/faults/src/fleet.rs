@@ -40,7 +40,7 @@ struct Running {
     process: u32,
     child: Child,
     orders: ChildStdin,
-    /// It was told to end.
+    /// It was told to end, or to die at a step.
     ends: bool,
 }
 
@@ -144,6 +144,25 @@ impl Fleet {
         self.running[application] = None;
         ensure!(status.success(), "an application ended with {status}: see its log");
         Ok(true)
+    }
+
+    /// Tells a consumer to die at a step.
+    pub(crate) async fn request_death(&mut self, application: usize, step: usize) -> Result<()> {
+        self.send(application, Command::CrashAt { step }).await?;
+        if let Some(running) = &mut self.running[application] {
+            running.ends = true;
+        }
+        Ok(())
+    }
+
+    /// Whether a process that was told to die has died.
+    pub(crate) fn has_died(&mut self, application: usize) -> Result<bool> {
+        let Some(running) = &mut self.running[application] else { return Ok(true) };
+        let has_ended = running.child.try_wait()?.is_some();
+        if has_ended {
+            self.running[application] = None;
+        }
+        Ok(has_ended)
     }
 
     /// Tells an application to end, and waits for it.

@@ -1,7 +1,11 @@
 //! Injects the faults of a phase, each at its time and many at once.
 
+mod consumers;
+
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -41,6 +45,8 @@ enum Action {
     End(Fault, usize),
     /// Waits for an application that was told to end; the time is the deadline.
     AwaitEnd(Fault, usize, Instant),
+    /// Waits for a consumer that was told to die at a step; the time is when it is killed wherever it is.
+    AwaitDeath(Fault, usize, Instant),
     /// Cuts off rows that wait to be settled.
     CutOff(Fault),
     /// Assigns ids from here again, to rows that wait for their broker.
@@ -61,6 +67,8 @@ struct Snapshot {
 
 pub(crate) struct FaultInjector<'a> {
     environment: &'a Environment,
+    /// Known before a broker is killed: whoever asks meanwhile waits until it is back.
+    bootstrap: String,
     database: &'a str,
     fault_log: &'a FaultLog,
     times: Times,
@@ -69,12 +77,27 @@ pub(crate) struct FaultInjector<'a> {
     timers: BinaryHeap<Reverse<(Instant, usize)>>,
     servers: JoinSet<Result<()>>,
     snapshot: Option<Snapshot>,
+    /// How many messages the driver has begun to send to two partitions, and of how many the broker has both copies.
+    sequence: u64,
+    delivered: Arc<AtomicU64>,
 }
 
 impl<'a> FaultInjector<'a> {
     pub(crate) fn new(environment: &'a Environment, database: &'a str, fault_log: &'a FaultLog, times: Times) -> Self {
         let (actions, timers, servers) = (Vec::new(), BinaryHeap::new(), JoinSet::new());
-        Self { environment, database, fault_log, times, actions, timers, servers, snapshot: None }
+        Self {
+            environment,
+            bootstrap: environment.bootstrap(),
+            database,
+            fault_log,
+            times,
+            actions,
+            timers,
+            servers,
+            snapshot: None,
+            sequence: 0,
+            delivered: Arc::default(),
+        }
     }
 
     /// Ends the held snapshot: not with its phase, so that the following steady state has it.
@@ -93,6 +116,11 @@ impl<'a> FaultInjector<'a> {
             truth::vacuum(&mut self.environment.connect(self.database).await?).await?;
         }
         Ok(())
+    }
+
+    /// How many messages the broker has in two partitions.
+    pub(crate) fn delivered(&self) -> u64 {
+        self.delivered.load(Ordering::Relaxed)
     }
 
     /// The topic and number of the dead rows that the held snapshot keeps.
@@ -159,6 +187,7 @@ impl<'a> FaultInjector<'a> {
                 }
                 Ok(())
             }
+            Action::AwaitDeath(fault, place, until) => self.await_death(fault, place, until, fleet).await,
             Action::End(fault, place) => {
                 self.end(fault, fleet).await?;
                 self.fault_log.end(place);
@@ -195,8 +224,12 @@ impl<'a> FaultInjector<'a> {
         let slow = Duration::from_millis(fault.amount);
         match fault.kind {
             Kind::KillApplication => fleet.kill(application).await?,
-            Kind::Pause => fleet.signal(application, Signal::STOP)?,
-            Kind::Restart => {
+            Kind::CrashConsumer => return self.crash(fault, place, fleet).await,
+            Kind::RebalanceStorm => return Ok(self.storm(fault, place)),
+            Kind::DeliverTwice => return Ok(self.deliver_twice(fault, place)),
+            Kind::FailHandlers => fleet.send(application, Command::FailHandlers { for_ms: fault.for_ms }).await?,
+            Kind::Pause | Kind::StopConsumer => fleet.signal(application, Signal::STOP)?,
+            Kind::Restart | Kind::RestartConsumer => {
                 fleet.request_end(application).await?;
                 self.plan(Instant::now(), Action::AwaitEnd(fault, place, Instant::now() + END_MAX));
                 return Ok(false);
@@ -205,8 +238,12 @@ impl<'a> FaultInjector<'a> {
             Kind::KillDatabase => return Ok(self.restart(self.environment.database_killer(), place)),
             Kind::DatabaseAhead => self.environment.set_database_ahead(fault.amount.cast_signed())?,
             Kind::DatabaseBehind => self.environment.set_database_ahead(-fault.amount.cast_signed())?,
-            Kind::CutDatabase => self.proxies_of(fault).for_each(|proxies| proxies.database.cut(true)),
-            Kind::CutBroker => self.proxies_of(fault).for_each(|proxies| proxies.broker.cut(true)),
+            Kind::CutDatabase | Kind::CutConsumerDatabase => {
+                self.proxies_of(fault).for_each(|proxies| proxies.database.cut(true));
+            }
+            Kind::CutBroker | Kind::CutConsumerBroker => {
+                self.proxies_of(fault).for_each(|proxies| proxies.broker.cut(true))
+            }
             Kind::DelayDatabase => self.proxies_of(fault).for_each(|proxies| proxies.database.delay(slow)),
             Kind::DelayBroker => self.proxies_of(fault).for_each(|proxies| proxies.broker.delay(slow)),
             Kind::LoseAcks => fleet.send(application, Command::LoseAcks { for_ms: fault.for_ms }).await?,
@@ -244,14 +281,21 @@ impl<'a> FaultInjector<'a> {
         let application = fault.application.unwrap_or(0);
         match fault.kind {
             Kind::PauseTopic => fleet.send(application, Command::ResumeTopics).await?,
-            Kind::KillApplication | Kind::Restart => fleet.start(application)?,
-            Kind::Pause => fleet.signal(application, Signal::CONT)?,
-            Kind::CutDatabase => self.proxies_of(fault).for_each(|proxies| proxies.database.cut(false)),
-            Kind::CutBroker => self.proxies_of(fault).for_each(|proxies| proxies.broker.cut(false)),
+            Kind::KillApplication | Kind::Restart | Kind::CrashConsumer | Kind::RestartConsumer => {
+                fleet.start(application)?;
+            }
+            Kind::Pause | Kind::StopConsumer => fleet.signal(application, Signal::CONT)?,
+            Kind::CutDatabase | Kind::CutConsumerDatabase => {
+                self.proxies_of(fault).for_each(|proxies| proxies.database.cut(false));
+            }
+            Kind::CutBroker | Kind::CutConsumerBroker => {
+                self.proxies_of(fault).for_each(|proxies| proxies.broker.cut(false));
+            }
             Kind::DelayDatabase => self.proxies_of(fault).for_each(|proxies| proxies.database.delay(Duration::ZERO)),
             Kind::DelayBroker => self.proxies_of(fault).for_each(|proxies| proxies.broker.delay(Duration::ZERO)),
             Kind::ReuseIds => self.environment.heal(),
             Kind::LoseAcks | Kind::LateAcks | Kind::FailSends | Kind::Jump | Kind::Burst | Kind::Redrive => {}
+            Kind::RebalanceStorm | Kind::DeliverTwice | Kind::FailHandlers => {}
             Kind::KillBroker | Kind::KillDatabase | Kind::LockTable | Kind::HoldSnapshot | Kind::PanicPolicies => {}
             Kind::DatabaseAhead | Kind::DatabaseBehind => self.environment.set_database_ahead(0)?,
         }

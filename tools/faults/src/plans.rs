@@ -1,8 +1,8 @@
 //! The plan of a run: the long schedule, or one that shows an injected bug.
 
 use crate::audit::Finding;
-use crate::schedule::{self, APPLICATIONS, Fault, Kind, Phase, Step};
-use crate::wire::{Load, Times};
+use crate::schedule::{self, APPLICATIONS, CONSUMERS, Fault, Kind, Phase, Step};
+use crate::wire::{Load, SESSION_MS, Times};
 
 /// The number of phases in which about every fault hits every application.
 const LONG_PHASES: usize = 5;
@@ -44,6 +44,8 @@ struct Scenario {
     times: Times,
     ordered: bool,
     all_features: bool,
+    consumers: bool,
+    handler_ms: u64,
 }
 
 /// A fault and its count, for one application after the other or all at once.
@@ -63,7 +65,7 @@ pub(crate) fn long(seed: u64, minutes: f64, is_skewed: bool, consumed_min: usize
         seed,
         phases: schedule::of(mix, seed, minutes, times.lease_ms),
         times,
-        load: Load { pause_ms: 40, ordered: true, all_features: true },
+        load: Load { pause_ms: 40, ordered: true, all_features: true, consumers: true, handler_ms: 0 },
         bug: None,
         is_whole: true,
         is_skewed,
@@ -78,13 +80,13 @@ impl BugCase {
 
     /// The schedule that shows the bug: with the bug or, as a control, without.
     pub(crate) fn plan(&self, seed: u64, with_bug: bool) -> Plan {
-        let Scenario { phases, times, ordered, all_features } = (self.scenario)();
+        let Scenario { phases, times, ordered, all_features, consumers, handler_ms } = (self.scenario)();
         let mut random = fastrand::Rng::with_seed(seed);
         Plan {
             seed,
             phases: phases.iter().map(|batches| phase(batches, &mut random)).collect(),
             times,
-            load: Load { pause_ms: 40, ordered, all_features },
+            load: Load { pause_ms: 40, ordered, all_features, consumers, handler_ms },
             bug: with_bug.then(|| self.bug.to_owned()),
             is_whole: false,
             is_skewed: false,
@@ -99,10 +101,12 @@ fn phase(batches: &[Batch], random: &mut fastrand::Rng) -> Phase {
     for batch in batches {
         for turn in 0..batch.times {
             now += random.u64(300..900);
-            let victims = if batch.at_once { 0..APPLICATIONS } else { turn % APPLICATIONS..turn % APPLICATIONS + 1 };
-            for application in victims {
-                let Batch { kind, for_ms, amount, .. } = *batch;
-                let application = (!kind.is_of_other_session()).then_some(application);
+            let Batch { kind, for_ms, amount, .. } = *batch;
+            let (first, count) = if kind.is_of_consumer() { (APPLICATIONS, CONSUMERS) } else { (0, APPLICATIONS) };
+            let one = first + turn % count;
+            let victims = if batch.at_once { first..first + count } else { one..one + 1 };
+            for process in victims {
+                let application = (!kind.is_of_other_session() && !kind.is_of_topics()).then_some(process);
                 let fault = Fault { kind, application, for_ms, amount };
                 phase.push(Step { at_ms: now, fault });
             }
@@ -122,7 +126,7 @@ const fn at_once(kind: Kind, times: usize, for_ms: u64, amount: u64) -> Batch {
 }
 
 fn scenario(phases: Vec<Vec<Batch>>) -> Scenario {
-    Scenario { phases, times: Times::default(), ordered: true, all_features: false }
+    Scenario { phases, times: Times::default(), ordered: true, all_features: false, consumers: false, handler_ms: 0 }
 }
 
 /// Messages wait in the client until they time out.
@@ -145,6 +149,11 @@ fn slow_broker() -> Scenario {
 fn admin_actions_only() -> Scenario {
     let phase = vec![one_by_one(Kind::Redrive, 6, 1_500, 0), one_by_one(Kind::Burst, 2, 1_000, 300)];
     Scenario { all_features: true, ..scenario(vec![phase]) }
+}
+
+/// Consumers process what arrives.
+fn consumers(handler_ms: u64, phase: Vec<Batch>) -> Scenario {
+    Scenario { consumers: true, handler_ms, ..scenario(vec![phase]) }
 }
 
 /// By the bug's name.
@@ -242,6 +251,32 @@ pub(crate) const BUG_CASES: &[BugCase] = &[
         scenario: || {
             scenario(vec![vec![one_by_one(Kind::HoldSnapshot, 1, 0, 600_000), one_by_one(Kind::Burst, 2, 1_000, 200)]])
         },
+    },
+    BugCase {
+        bug: "offset-before-commit",
+        found_as: &[Finding::NotProcessed],
+        // Records wait in memory while others are processed.
+        scenario: || consumers(60, vec![one_by_one(Kind::CrashConsumer, 9, 500, 0)]),
+    },
+    BugCase {
+        bug: "inbox-pruned-early",
+        found_as: &[Finding::ProcessedTwice],
+        // After COMMIT, and before the offset is committed. The next process prunes when it starts.
+        scenario: || consumers(0, vec![one_by_one(Kind::CrashConsumer, 9, 0, 3)]),
+    },
+    BugCase {
+        bug: "offset-not-compared",
+        found_as: &[Finding::ProcessedTwice],
+        // Most are stopped in the middle of a transaction.
+        scenario: || Scenario {
+            all_features: true,
+            ..consumers(40, vec![one_by_one(Kind::StopConsumer, 9, SESSION_MS + 1_500, 0)])
+        },
+    },
+    BugCase {
+        bug: "claim-error-swallowed",
+        found_as: &[Finding::ProcessedTwice],
+        scenario: || consumers(0, vec![one_by_one(Kind::DeliverTwice, 6, 0, 60)]),
     },
 ];
 

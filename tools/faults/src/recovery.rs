@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use crate::backlog::{TopicBacklog, backlog};
 use crate::environment::Environment;
 use crate::fleet::Fleet;
+use crate::ledger;
 use crate::truth;
 use crate::wire::Command;
 use xtask::stop::Stop;
@@ -20,6 +21,8 @@ pub(crate) const RUNNING_MAX: Duration = Duration::from_secs(60);
 /// The longest time from then on until the backlog is sent. The wait between slow full scans is longer: a row that only
 /// such a scan finds counts as stuck.
 const RECOVERY_MAX: Duration = Duration::from_secs(45);
+/// The longest time from then on until consumers have processed it. After kills they let records run one by one for up to a minute.
+const PROCESSED_MAX: Duration = Duration::from_secs(90);
 /// The pause between two phases: longer than a row's lease (5 s), so that a failure in it is retried in it.
 pub(crate) const STEADY_STATE: Duration = Duration::from_secs(8);
 /// Longer than the longest transaction.
@@ -77,6 +80,34 @@ impl RunContext<'_> {
                 return Ok(Err(stuck(&backlog(&mut connection, newest).await?, expired)));
             }
             fleet.watch(POLL_INTERVAL, self.stop).await?;
+        }
+    }
+
+    /// Waits until consumers have processed what was committed with a number between these, and nothing is parked. Returns how long it
+    /// took, or what is left.
+    pub(crate) async fn processed(
+        &self,
+        fleet: &mut Fleet,
+        after: i64,
+        until: i64,
+        delivered: u64,
+    ) -> Result<Ended<Duration, String>> {
+        let begin = Instant::now();
+        let mut connection = self.connect().await?;
+        loop {
+            let unprocessed = ledger::unprocessed(&mut connection, after, until).await?;
+            let of_driver = ledger::delivered_twice(&mut connection).await?;
+            let parked = ledger::release_parked(&mut connection, self.database).await?;
+            if (unprocessed, parked) == (0, 0) && of_driver.cast_unsigned() >= delivered {
+                return Ok(Ok(begin.elapsed()));
+            }
+            if begin.elapsed() > PROCESSED_MAX {
+                return Ok(Err(format!(
+                    "{unprocessed} messages are not processed after {PROCESSED_MAX:?}, {parked} are parked, and {of_driver} of \
+                     {delivered} of the driver are"
+                )));
+            }
+            fleet.watch(QUIESCE_DURATION / 6, self.stop).await?;
         }
     }
 

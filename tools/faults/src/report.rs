@@ -7,12 +7,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use diesel_outbox::internals::metrics::{LANE_LOST, LEFT_TO_SWEEPER, RESENT};
+use diesel_outbox::internals::metrics::{CONSUMED, LANE_LOST, LEFT_TO_SWEEPER, RESENT};
 use serde_json::{Value, json};
 
 use crate::app::{ADMIN_ACTIONS, POLICIES, TRANSACTIONS};
 use crate::audit::{Audit, Finding};
 use crate::fault_log::FaultLog;
+use crate::kinds::STEPS;
 use crate::plans::Plan;
 use crate::run::{PhaseResult, RunResult};
 use crate::schedule::{Kind, PAUSES_MIN, SERVER_KILLS_MIN};
@@ -87,8 +88,18 @@ fn not_reached(outcome: &RunResult, plan: &Plan) -> Vec<String> {
             "{metric} is 0: the faults that it counts did not reach the library, so the run proves nothing about them"
         ));
     }
+    let has_happened = |name: &str| outcome.windows.iter().any(|window| window.name == name);
+    for (_, step) in STEPS.iter().filter(|(_, step)| plan.load.consumers && !has_happened(step)) {
+        not_reached.push(format!("no consumer died at the step: {step}"));
+    }
+    for what in ["duplicate", "parked", "replayed"] {
+        let counted = outcome.metrics.iter().filter(|(name, _)| name.starts_with(CONSUMED) && name.ends_with(what));
+        if plan.load.consumers && counted.map(|(_, count)| count).sum::<u64>() == 0 {
+            not_reached.push(format!("{CONSUMED} with the outcome {what} is 0"));
+        }
+    }
     let shares: [(&[Kind], u64, usize); 2] =
-        [(&Kind::OF_SERVERS, 0, SERVER_KILLS_MIN), (&[Kind::Pause], plan.times.lease_ms, PAUSES_MIN)];
+        [(&Kind::OF_SERVERS, 0, SERVER_KILLS_MIN), (&Kind::STOPS, plan.times.lease_ms, PAUSES_MIN)];
     for (kinds, lasting_ms, percent_min) in shares {
         let (happened, all) = FaultLog::shares(&outcome.windows, kinds, lasting_ms);
         if happened * 100 < all * percent_min {
@@ -128,6 +139,7 @@ fn phase(phase: &PhaseResult) -> Value {
         "rows": phase.rows,
         "running_seconds": phase.running.map(|took| took.as_secs_f64()),
         "recovery_seconds": phase.recovery.map(|took| took.as_secs_f64()),
+        "processed_seconds": phase.processed.map(|took| took.as_secs_f64()),
         "committed": phase.committed,
         "committed_per_second": phase.committed_per_second(),
         "seconds": phase.took.as_secs_f64(),
@@ -161,6 +173,7 @@ pub(crate) fn table(outcome: &RunResult, plan: &Plan) -> String {
         ("of these not redriven, and not judged".to_owned(), audit.unjudged.to_string()),
         ("delayed, and not early".to_owned(), audit.in_time.to_string()),
         ("in the history".to_owned(), audit.kept.to_string()),
+        ("effects of consumers".to_owned(), audit.processed.to_string()),
         ("connections of a relay, most".to_owned(), outcome.connections.to_string()),
     ];
     let all = [
@@ -175,6 +188,10 @@ pub(crate) fn table(outcome: &RunResult, plan: &Plan) -> String {
         Finding::Late,
         Finding::DeadRowsRead,
         Finding::TooManyConnections,
+        Finding::NotProcessed,
+        Finding::ProcessedTwice,
+        Finding::ProcessedPhantom,
+        Finding::ProcessedInverted,
         Finding::Stuck,
     ];
     rows.extend(all.map(|finding| (finding.name().to_owned(), audit.count(finding).to_string())));
@@ -220,6 +237,7 @@ pub(crate) fn write(outcome: &RunResult, plan: &Plan, file: &Path) -> Result<()>
         "unjudged": audit.unjudged,
         "in_time": audit.in_time,
         "kept": audit.kept,
+        "processed": audit.processed,
         "relay_connections_max": outcome.connections,
         "steady_state": { "judged": in_steady_state.0, "longest_ms": in_steady_state.1, "with_snapshot": { "judged": held.0, "longest_ms": held.1 } },
         "duplicates": audit.duplicates,

@@ -16,14 +16,17 @@ use crate::consumer::{self, AgedTopicReader};
 use crate::environment::Environment;
 use crate::fault_log::{FaultLog, FaultWindow};
 use crate::fleet::Fleet;
+use crate::group;
 use crate::injector::FaultInjector;
+use crate::ledger;
 use crate::plans::Plan;
 use crate::recovery::{QUIESCE_DURATION, RunContext, STEADY_STATE};
-use crate::schedule::APPLICATIONS;
+use crate::releaser::Releaser;
+use crate::schedule::{APPLICATIONS, PROCESSES};
 use crate::steady_state::SteadyState;
 use crate::truth;
 use crate::verify;
-use crate::wire::{Command, Config, Topics};
+use crate::wire::{Command, Config, Role, Topics};
 use xtask::stop::Stop;
 
 /// History rows of this year expire in the first phase; each later phase uses the next year.
@@ -52,6 +55,8 @@ pub(crate) struct PhaseResult {
     pub(crate) running: Option<Duration>,
     /// The time from then on until the backlog was sent; `None` if it was not.
     pub(crate) recovery: Option<Duration>,
+    /// The time from then on until consumers had processed it; `None` without consumers, or if they had not.
+    pub(crate) processed: Option<Duration>,
     /// Committed since the previous phase recovered, and the time since then.
     pub(crate) committed: i64,
     pub(crate) took: Duration,
@@ -74,6 +79,9 @@ impl fmt::Display for PhaseResult {
             (Some(running), None) => write!(f, "all ran after {:.1} s and are stuck", running.as_secs_f64())?,
             (None, _) => write!(f, "not all ran")?,
         }
+        if let Some(processed) = self.processed {
+            write!(f, ", processed {:.1} s later", processed.as_secs_f64())?;
+        }
         write!(f, ", {:.0} committed per second", self.committed_per_second())
     }
 }
@@ -95,8 +103,9 @@ pub(crate) async fn run(
     environment.new_database(name).await?;
     let topics = Topics::of_run(name);
     let fault_log = FaultLog::default();
-    let configs = environment.proxies.iter().map(|proxies| {
+    let configs = environment.proxies.iter().enumerate().map(|(place, proxies)| {
         Ok(Config {
+            role: if place < APPLICATIONS { Role::Application } else { Role::Consumer },
             process: 0,
             seed: plan.seed,
             database_url: environment.url_by(proxies, name)?,
@@ -104,6 +113,7 @@ pub(crate) async fn run(
             topics: topics.clone(),
             times: plan.times,
             load: plan.load,
+            run: name.to_owned(),
             bug: plan.bug.clone(),
         })
     });
@@ -115,7 +125,9 @@ pub(crate) async fn run(
     (0..APPLICATIONS).try_for_each(|application| fleet.start(application))?;
     fleet.watch(QUIESCE_DURATION, stop).await?;
     let context = RunContext { environment, database: name, stop };
-    let PhaseResults { phases, steady_states, stuck } = run_phases(&context, plan, &fault_log, &mut fleet).await?;
+    let releaser = start_consumers(&context, plan, &topics, &mut fleet).await?;
+    let PhaseResults { phases, steady_states, delivered, stuck } =
+        run_phases(&context, plan, &fault_log, &mut fleet).await?;
     for application in 0..APPLICATIONS {
         fleet.send(application, Command::StopLoad).await?;
     }
@@ -123,13 +135,18 @@ pub(crate) async fn run(
     fleet.watch(QUIESCE_DURATION, stop).await?;
     // Also after a stuck phase: this shows what is only late, and redrives dead letters that would look wrongly dead.
     let redriven = context.redriven(&mut fleet).await?;
+    let processed = match plan.load.consumers {
+        true => context.processed(&mut fleet, 0, i64::MAX, delivered).await?.map(drop),
+        false => Ok(()),
+    };
     // An application that never ran cannot receive the command to end.
     for application in fleet.starting() {
         fleet.kill(application).await?;
     }
-    for application in 0..APPLICATIONS {
-        fleet.end(application).await?;
+    for process in 0..PROCESSES {
+        fleet.end(process).await?;
     }
+    drop(releaser);
     let read = Read { steady_states, aged: follower.end().await?, is_all_redriven: redriven.is_ok() };
     let mut audit = audited(&context, plan, &topics, &fault_log, &fleet, &connections, read).await?;
     // An injected bug has to be found by the audit.
@@ -141,7 +158,8 @@ pub(crate) async fn run(
             }
         }
     }
-    let at_the_end = redriven.err().map(|what| format!("at the end: {what}"));
+    let at_the_end =
+        [redriven, processed].into_iter().filter_map(Result::err).map(|what| format!("at the end: {what}"));
     for what in stuck.into_iter().chain(at_the_end) {
         audit.find(Finding::Stuck, || what);
     }
@@ -155,6 +173,8 @@ pub(crate) async fn run(
 struct PhaseResults {
     phases: Vec<PhaseResult>,
     steady_states: Vec<SteadyState>,
+    /// How many messages the driver has delivered to two partitions.
+    delivered: u64,
     /// What was stuck after the last of them.
     stuck: Option<String>,
 }
@@ -164,6 +184,24 @@ struct Read {
     steady_states: Vec<SteadyState>,
     aged: Vec<consumer::Record>,
     is_all_redriven: bool,
+}
+
+/// Starts the consumers, if the plan has some: once the topics are there, which the relays create.
+async fn start_consumers(
+    context: &RunContext<'_>,
+    plan: &Plan,
+    topics: &Topics,
+    fleet: &mut Fleet,
+) -> Result<Option<Releaser>> {
+    if !plan.load.consumers {
+        return Ok(None);
+    }
+    group::create_topic(&context.environment.bootstrap(), topics).await?;
+    if let Err(what) = context.running(fleet).await? {
+        bail!("before the first fault, {what}");
+    }
+    (APPLICATIONS..PROCESSES).try_for_each(|consumer| fleet.start(consumer))?;
+    Ok(Some(Releaser::start(context.environment.url(context.database), context.database.to_owned())))
 }
 
 /// Runs the phases of a plan.
@@ -176,6 +214,7 @@ async fn run_phases(
     let mut phase_results = PhaseResults::default();
     let mut injector = FaultInjector::new(context.environment, context.database, fault_log, plan.times);
     let (mut committed, mut since) = (truth::count(&mut context.connect().await?).await?, Instant::now());
+    let mut processed_until = 0;
     for (number, phase) in plan.phases.iter().enumerate() {
         if plan.load.all_features {
             truth::insert_expired_history(&mut context.connect().await?, YEAR + number).await?;
@@ -187,12 +226,21 @@ async fn run_phases(
             Ok(_) => context.recovered(fleet).await?,
             Err(what) => Err(what.clone()),
         };
+        let processed = match (&recovered, plan.load.consumers) {
+            (Ok(_), true) => {
+                let (after, until) = (processed_until, ledger::last_committed(&mut context.connect().await?).await?);
+                processed_until = until;
+                Some(context.processed(fleet, after, until, injector.delivered()).await?)
+            }
+            _ => None,
+        };
         let (before, begin) = (committed, since);
         (committed, since) = (truth::count(&mut context.connect().await?).await?, Instant::now());
         let one = PhaseResult {
             rows,
             running: running.ok(),
             recovery: recovered.as_ref().ok().copied(),
+            processed: processed.clone().and_then(Result::ok),
             committed: committed - before,
             took: since - begin,
         };
@@ -201,7 +249,7 @@ async fn run_phases(
         if recovered.is_ok() {
             fault_log.recovered(plan.times.delivery_ms);
         }
-        if let Err(what) = recovered {
+        if let Err(what) = recovered.and_then(|_| processed.unwrap_or(Ok(Duration::ZERO))) {
             phase_results.stuck = Some(format!("after phase {}: {what}", number + 1));
             break;
         }
@@ -212,6 +260,7 @@ async fn run_phases(
         phase_results.steady_states.push(steady_state);
     }
     injector.release();
+    phase_results.delivered = injector.delivered();
     Ok(phase_results)
 }
 
@@ -224,10 +273,15 @@ async fn audited(
     connections: &ConnectionMonitor,
     read: Read,
 ) -> Result<Audit> {
-    let (bootstrap, topics) = (context.environment.bootstrap(), topics.clone());
-    let mut records = spawn_blocking(move || consumer::read(&bootstrap, &topics)).await?.context("read the topics")?;
+    let (bootstrap, topics, has_consumers) = (context.environment.bootstrap(), topics.clone(), plan.load.consumers);
+    let reading = move || {
+        let twice = if has_consumers { consumer::read_twice(&bootstrap, &topics)? } else { Vec::new() };
+        anyhow::Ok((consumer::read(&bootstrap, &topics)?, twice))
+    };
+    let (mut records, twice) = spawn_blocking(reading).await?.context("read the topics")?;
     records.extend(read.aged);
     let mut connection = context.connect().await?;
+    let ledger = if has_consumers { Some(ledger::all(&mut connection).await?) } else { None };
     let committed = truth::committed(&mut connection).await?;
     let dead = truth::dead(&mut connection).await?;
     let kept = truth::kept(&mut connection).await?;
@@ -240,6 +294,8 @@ async fn audited(
         is_all_redriven: read.is_all_redriven,
         kept: plan.load.all_features.then_some(kept.as_slice()),
         records: &records,
+        ledger: ledger.as_deref(),
+        twice: &twice,
         windows: &fault_log.windows(),
         steady_states: &read.steady_states,
         pool_overruns: &connections.pool_overruns(),
@@ -258,6 +314,7 @@ mod tests {
             rows: 120,
             running: Some(Duration::from_millis(2_140)),
             recovery: Some(Duration::from_secs(5)),
+            processed: None,
             committed: 3_000,
             took: Duration::from_secs(60),
         };

@@ -2,129 +2,25 @@
 //! schedule.
 
 use std::fmt;
+use std::ops::Range;
 
 use serde::Serialize;
 
+pub(crate) use crate::kinds::Kind;
+use crate::kinds::STEPS;
+use crate::wire::SESSION_MS;
+
 /// Applications of a run.
 pub(crate) const APPLICATIONS: usize = 4;
+/// Consumers of a run, which come behind the applications.
+pub(crate) const CONSUMERS: usize = 3;
+pub(crate) const PROCESSES: usize = APPLICATIONS + CONSUMERS;
 /// Percent of all faults: at least this many are kill -9 of the broker or the database.
 pub(crate) const SERVER_KILLS_MIN: usize = 5;
 /// Percent of all faults: at least this many stop a process past its leases and continue it.
 pub(crate) const PAUSES_MIN: usize = 10;
 
-/// A kind of fault.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-pub(crate) enum Kind {
-    KillApplication,
-    Pause,
-    Restart,
-    KillBroker,
-    KillDatabase,
-    CutDatabase,
-    CutBroker,
-    DelayDatabase,
-    DelayBroker,
-    LoseAcks,
-    /// The broker stores messages, but its acknowledgements are late.
-    LateAcks,
-    /// Half of the messages fail before the broker stores them.
-    FailSends,
-    Jump,
-    Burst,
-    /// Ids are reused, and a settle is late.
-    ReuseIds,
-    /// A topic is paused, by its index.
-    PauseTopic,
-    /// Dead letters are redriven.
-    Redrive,
-    /// The database's clock is ahead of the machine's for a while.
-    DatabaseAhead,
-    /// The database's clock is behind.
-    DatabaseBehind,
-    /// Another session locks the messages table, like an `ALTER TABLE`.
-    LockTable,
-    /// Another session keeps a snapshot open, and many dead rows cannot be removed before it ends.
-    HoldSnapshot,
-    /// The application's retry policies panic.
-    PanicPolicies,
-}
-
-impl Kind {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::KillApplication => "kill -9 application",
-            Self::Pause => "stop and continue past the lease",
-            Self::Restart => "orderly restart",
-            Self::KillBroker => "kill -9 broker",
-            Self::KillDatabase => "kill -9 database",
-            Self::CutDatabase => "cut from database",
-            Self::CutBroker => "cut from broker",
-            Self::DelayDatabase => "slow connection to database",
-            Self::DelayBroker => "slow connection to broker",
-            Self::LoseAcks => "acknowledgements lost",
-            Self::LateAcks => "acknowledgements late",
-            Self::FailSends => "sends fail",
-            Self::Jump => "clock jumps",
-            Self::Burst => "burst",
-            Self::ReuseIds => "ids reused",
-            Self::PauseTopic => "topic paused",
-            Self::Redrive => "redrive",
-            Self::DatabaseAhead => "database's clock ahead",
-            Self::DatabaseBehind => "database's clock behind",
-            Self::LockTable => "table locked",
-            Self::HoldSnapshot => "snapshot held",
-            Self::PanicPolicies => "retry policies panic",
-        }
-    }
-
-    /// Whether it may cause duplicates. What is only slow, late or large does not, nor what people are told is safe. A
-    /// redriven message was refused, so the broker has no copy.
-    pub(crate) fn may_duplicate(self) -> bool {
-        match self {
-            Self::Restart
-            | Self::DelayDatabase
-            | Self::DelayBroker
-            | Self::LateAcks
-            | Self::FailSends
-            | Self::Burst
-            | Self::PauseTopic
-            | Self::Redrive
-            | Self::HoldSnapshot
-            | Self::PanicPolicies => false,
-            Self::KillApplication
-            | Self::Pause
-            | Self::KillBroker
-            | Self::KillDatabase
-            | Self::CutDatabase
-            | Self::CutBroker
-            | Self::LoseAcks
-            | Self::Jump
-            | Self::DatabaseAhead
-            | Self::DatabaseBehind
-            | Self::LockTable
-            | Self::ReuseIds => true,
-        }
-    }
-
-    /// Whether it makes the database's clock wrong.
-    pub(crate) fn is_of_clock(self) -> bool {
-        matches!(self, Self::DatabaseAhead | Self::DatabaseBehind)
-    }
-
-    /// Whether another session does it to the database.
-    pub(crate) fn is_of_other_session(self) -> bool {
-        matches!(self, Self::LockTable | Self::HoldSnapshot)
-    }
-
-    pub(crate) fn is_of_server(self) -> bool {
-        Self::OF_SERVERS.contains(&self)
-    }
-
-    /// `kill -9` of the broker or the database.
-    pub(crate) const OF_SERVERS: [Self; 2] = [Self::KillBroker, Self::KillDatabase];
-}
-
-/// A fault: what, to which application (none if it hits a server), for how long, and how much.
+/// A fault: what, to which process (none if it hits a server), for how long, and how much.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(crate) struct Fault {
     pub(crate) kind: Kind,
@@ -176,6 +72,21 @@ pub(crate) const FAULT_MIX: &[Kind] = &[
     Kind::LockTable,
     Kind::HoldSnapshot,
     Kind::PanicPolicies,
+    // With the consumers a phase is longer.
+    Kind::KillDatabase,
+    Kind::CrashConsumer,
+    Kind::CrashConsumer,
+    Kind::CrashConsumer,
+    Kind::CrashConsumer,
+    Kind::StopConsumer,
+    Kind::StopConsumer,
+    Kind::RestartConsumer,
+    Kind::CutConsumerDatabase,
+    Kind::CutConsumerBroker,
+    Kind::RebalanceStorm,
+    Kind::DeliverTwice,
+    Kind::DeliverTwice,
+    Kind::FailHandlers,
 ];
 
 /// The same for a run in which the database's clock goes ahead and back. A wrong clock explains most second copies, so
@@ -209,7 +120,7 @@ pub(crate) const CLOCK_SKEW_MIX: &[Kind] = &[
 ];
 
 /// The approximate duration of a phase with its steady state.
-const PHASE_MS: u64 = 66_000;
+const PHASE_MS: u64 = 95_000;
 
 /// The schedule of a long run with phases of these faults.
 pub(crate) fn of(mix: &[Kind], seed: u64, minutes: f64, lease_ms: u64) -> Vec<Phase> {
@@ -230,7 +141,7 @@ pub(crate) fn shuffled(mix: &[Kind], random: &mut fastrand::Rng, lease_ms: u64) 
 /// A phase of these faults in this order. An application has one fault at a time, and so have the servers and the
 /// clock. Servers and their locks count as one: a kill would end a lock at once.
 pub(crate) fn in_order(mix: &[Kind], random: &mut fastrand::Rng, lease_ms: u64) -> Phase {
-    let mut busy_until = [0; APPLICATIONS];
+    let mut busy_until = [0; PROCESSES];
     let (mut server_busy_until, mut clock_busy_until) = (0, 0);
     let mut now = 0;
     let mut phase = Phase::new();
@@ -250,8 +161,11 @@ pub(crate) fn in_order(mix: &[Kind], random: &mut fastrand::Rng, lease_ms: u64) 
             // A snapshot overlaps with everything else.
             server_busy_until = if kind == Kind::LockTable { now + for_ms } else { now };
             None
+        } else if kind.is_of_topics() {
+            None
         } else {
-            let (free, until) = least_busy(&busy_until, random);
+            let places = if kind.is_of_consumer() { APPLICATIONS..PROCESSES } else { 0..APPLICATIONS };
+            let (free, until) = least_busy(&busy_until, places, random);
             now = now.max(until);
             // It must have recovered: an application that starts, or a time-out that runs.
             busy_until[free] = now + for_ms + 1_500;
@@ -263,10 +177,10 @@ pub(crate) fn in_order(mix: &[Kind], random: &mut fastrand::Rng, lease_ms: u64) 
 }
 
 /// A random free one, or the one that will be free first.
-fn least_busy(busy_until: &[u64; APPLICATIONS], random: &mut fastrand::Rng) -> (usize, u64) {
-    let first = random.usize(..APPLICATIONS);
-    let order = (0..APPLICATIONS).map(|turn| (first + turn) % APPLICATIONS);
-    let least_busy = order.min_by_key(|application| busy_until[*application]).unwrap_or(first);
+fn least_busy(busy_until: &[u64; PROCESSES], of: Range<usize>, random: &mut fastrand::Rng) -> (usize, u64) {
+    let first = random.usize(..of.len());
+    let order = (0..of.len()).map(|turn| of.start + (first + turn) % of.len());
+    let least_busy = order.min_by_key(|process| busy_until[*process]).unwrap_or(of.start);
     (least_busy, busy_until[least_busy])
 }
 
@@ -292,8 +206,15 @@ fn duration_and_amount(kind: Kind, random: &mut fastrand::Rng, lease_ms: u64) ->
         Kind::LockTable => (random.u64(2_000..12_000), 0),
         // Until the next phase; the amount is the number of dead rows.
         Kind::HoldSnapshot => (0, random.u64(60_000..100_000)),
-        Kind::PanicPolicies => (random.u64(1_000..3_000), 0),
-        Kind::Restart | Kind::KillBroker | Kind::KillDatabase | Kind::Redrive => (0, 0),
+        Kind::PanicPolicies | Kind::FailHandlers => (random.u64(1_000..3_000), 0),
+        Kind::CrashConsumer => (random.u64(0..2_000), random.u64(0..STEPS.len() as u64)),
+        Kind::StopConsumer => (SESSION_MS + random.u64(500..2_000), 0),
+        Kind::CutConsumerDatabase => (random.u64(200..3_500), 0),
+        // Also past its session.
+        Kind::CutConsumerBroker => (random.u64(200..9_000), 0),
+        Kind::RebalanceStorm => (random.u64(2_000..5_000), 0),
+        Kind::DeliverTwice => (0, random.u64(20..60)),
+        Kind::Restart | Kind::RestartConsumer | Kind::KillBroker | Kind::KillDatabase | Kind::Redrive => (0, 0),
     }
 }
 
@@ -303,7 +224,15 @@ fn assert_shares(phases: &[Phase]) {
     let faults: Vec<Kind> = phases.iter().flatten().map(|step| step.fault.kind).collect();
     let count = |wanted: fn(&Kind) -> bool| faults.iter().filter(|kind| wanted(kind)).count() * 100;
     assert!(count(|kind| kind.is_of_server()) >= SERVER_KILLS_MIN * faults.len(), "too few servers are killed");
-    assert!(count(|kind| *kind == Kind::Pause) >= PAUSES_MIN * faults.len(), "too few processes are stopped");
+    assert!(count(|kind| Kind::STOPS.contains(kind)) >= PAUSES_MIN * faults.len(), "too few processes are stopped");
+}
+
+/// A process, for people.
+pub(crate) fn process_name(process: usize) -> String {
+    match process.checked_sub(APPLICATIONS) {
+        None => format!("application {process}"),
+        Some(consumer) => format!("consumer {consumer}"),
+    }
 }
 
 impl fmt::Display for Step {
@@ -311,7 +240,7 @@ impl fmt::Display for Step {
         let Fault { kind, application, for_ms, amount } = self.fault;
         write!(f, "{:>7.1} s  {}", self.at_ms as f64 / 1e3, kind.name())?;
         if let Some(application) = application {
-            write!(f, ", application {application}")?;
+            write!(f, ", {}", process_name(application))?;
         }
         if for_ms > 0 {
             write!(f, ", for {for_ms} ms")?;
@@ -344,7 +273,7 @@ mod tests {
     #[test]
     fn no_application_has_two_faults_at_once() {
         for phase in of(FAULT_MIX, 3, 30.0, 5_000) {
-            let mut free_at = [0; APPLICATIONS];
+            let mut free_at = [0; PROCESSES];
             for step in phase {
                 let Some(application) = step.fault.application else { continue };
                 assert!(step.at_ms >= free_at[application], "{step}");

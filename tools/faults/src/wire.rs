@@ -9,6 +9,7 @@ pub(crate) const CONFIG: &str = "OUTBOX_FAULTS_APPLICATION";
 /// An application's configuration.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Config {
+    pub(crate) role: Role,
     /// The number of the process: never reused in a run.
     pub(crate) process: u32,
     pub(crate) seed: u64,
@@ -18,8 +19,19 @@ pub(crate) struct Config {
     pub(crate) topics: Topics,
     pub(crate) times: Times,
     pub(crate) load: Load,
+    /// The name of the run, and of its database.
+    pub(crate) run: String,
     /// The name of the injected bug.
     pub(crate) bug: Option<String>,
+}
+
+/// What a process does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Role {
+    /// Commits messages, and relays them.
+    Application,
+    /// Processes the records of [`Topics::consumed`].
+    Consumer,
 }
 
 /// The names of a run's topics.
@@ -30,22 +42,76 @@ pub(crate) struct Topics {
     pub(crate) fenced: String,
     /// Its messages are older than its retention when they are sent.
     pub(crate) aged: String,
+    /// No outbox sends to it: the driver does, each message twice.
+    pub(crate) twice: String,
 }
+
+/// A group of consumers. Each consumer process has one of each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Group {
+    /// Knows what it has processed by its inbox.
+    Inbox,
+    /// Knows it by offsets in the database, so it reads only topics without second copies.
+    Offsets,
+}
+
+impl Group {
+    pub(crate) const ALL: [Self; 2] = [Self::Inbox, Self::Offsets];
+
+    /// Its number in the ledger.
+    pub(crate) fn number(self) -> i16 {
+        match self {
+            Self::Inbox => 0,
+            Self::Offsets => 1,
+        }
+    }
+
+    pub(crate) fn topics(self) -> &'static [i16] {
+        match self {
+            Self::Inbox => &[ORDERED, FENCED, TWICE],
+            Self::Offsets => &[FENCED],
+        }
+    }
+
+    /// Its name in a run's database and broker.
+    pub(crate) fn name(self, run: &str) -> String {
+        match self {
+            Self::Inbox => format!("{run}.inbox"),
+            Self::Offsets => format!("{run}.offsets"),
+        }
+    }
+}
+
+/// The session of a consumer in its group, in milliseconds: the shortest that the broker allows.
+pub(crate) const SESSION_MS: u64 = 6_000;
 
 /// Indexes in [`Topics::all`].
 pub(crate) const PLAIN: i16 = 0;
 pub(crate) const ORDERED: i16 = 1;
 pub(crate) const FENCED: i16 = 2;
 pub(crate) const AGED: i16 = 3;
+/// The place of the topic to which the driver sends.
+pub(crate) const TWICE: i16 = 4;
 
 impl Topics {
     pub(crate) fn of_run(name: &str) -> Self {
         let named = |topic| format!("{name}.{topic}");
-        Self { plain: named("plain"), ordered: named("ordered"), fenced: named("fenced"), aged: named("aged") }
+        let (plain, ordered, fenced, aged) = (named("plain"), named("ordered"), named("fenced"), named("aged"));
+        Self { plain, ordered, fenced, aged, twice: named("twice") }
     }
 
     pub(crate) fn all(&self) -> [(i16, &str); 4] {
         [(PLAIN, &self.plain), (ORDERED, &self.ordered), (FENCED, &self.fenced), (AGED, &self.aged)]
+    }
+
+    /// The index of a topic.
+    pub(crate) fn place(&self, name: &str) -> Option<i16> {
+        (PLAIN..=TWICE).find(|place| self.name(*place) == name)
+    }
+
+    /// What a consumer of the run reads.
+    pub(crate) fn consumed(&self, group: Group) -> impl Iterator<Item = (i16, &str)> {
+        group.topics().iter().map(|place| (*place, self.name(*place)))
     }
 
     pub(crate) fn name(&self, place: i16) -> &str {
@@ -53,6 +119,7 @@ impl Topics {
             PLAIN => &self.plain,
             ORDERED => &self.ordered,
             AGED => &self.aged,
+            TWICE => &self.twice,
             _ => &self.fenced,
         }
     }
@@ -95,6 +162,9 @@ pub(crate) struct Load {
     /// Whether it has delayed messages, some that are refused for a while, a fenced topic, an aged topic, and a
     /// history.
     pub(crate) all_features: bool,
+    /// Whether consumers process what arrives, and how long each record takes their handlers at least.
+    pub(crate) consumers: bool,
+    pub(crate) handler_ms: u64,
 }
 
 /// A command of the driver to an application.
@@ -120,6 +190,10 @@ pub(crate) enum Command {
     PauseTopic { topic: i16 },
     /// Resume every topic.
     ResumeTopics,
+    /// Die at the next hit of this step of [`STEPS`](crate::kinds::STEPS).
+    CrashAt { step: usize },
+    /// Within this time, every fifth record fails for good.
+    FailHandlers { for_ms: u64 },
     /// Shut down in order.
     End,
 }

@@ -6,12 +6,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result};
 use diesel_outbox::internals::metrics::{
-    CLAIM_FAILED, LANE_LOST, LEASE_EXPIRED, LEASE_LOST, LEFT_TO_SWEEPER, RESENT, SETTLE_MISSED, SETTLE_RETRIED,
+    CLAIM_FAILED, CONSUMED, LANE_LOST, LEASE_EXPIRED, LEASE_LOST, LEFT_TO_SWEEPER, RESENT, SETTLE_MISSED,
+    SETTLE_RETRIED,
 };
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 
-const COUNTED: [&str; 8] =
-    [LEASE_EXPIRED, CLAIM_FAILED, LEFT_TO_SWEEPER, LANE_LOST, LEASE_LOST, RESENT, SETTLE_MISSED, SETTLE_RETRIED];
+const COUNTED: [&str; 9] = [
+    CONSUMED,
+    LEASE_EXPIRED,
+    CLAIM_FAILED,
+    LEFT_TO_SWEEPER,
+    LANE_LOST,
+    LEASE_LOST,
+    RESENT,
+    SETTLE_MISSED,
+    SETTLE_RETRIED,
+];
 
 /// Counts by metric and label values.
 type Counts = BTreeMap<(&'static str, String), Arc<AtomicU64>>;

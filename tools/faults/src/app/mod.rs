@@ -2,6 +2,7 @@
 
 mod admin_actions;
 mod clock;
+mod consuming;
 mod counters;
 mod panicking_policy;
 mod transactions;
@@ -34,7 +35,7 @@ use self::counters::Counters;
 use self::panicking_policy::PanickingPolicy;
 use self::transport::{FaultyKafka, TransportFault};
 use self::workers::Work;
-use crate::wire::{AGED, AGED_RETENTION_MS, Command, Config, RELAY_CONNECTIONS, RELAY_NAME, Report};
+use crate::wire::{AGED, AGED_RETENTION_MS, Command, Config, RELAY_CONNECTIONS, RELAY_NAME, Report, Role};
 
 /// The longest orderly shutdown.
 const GRACE: Duration = Duration::from_secs(20);
@@ -53,6 +54,9 @@ pub(crate) async fn run(config: Config) -> Result<()> {
     inject_bug(config.bug.as_deref())?;
     end_with_the_first_panic();
     let counters = Counters::install()?;
+    if config.role == Role::Consumer {
+        return consuming::run(config, counters).await;
+    }
     let policies = PanickingPolicy::default();
     let outbox = outbox(&config, &policies)?;
     let transport = FaultyKafka::new(kafka(&config)?, config.process);
@@ -80,6 +84,8 @@ pub(crate) async fn run(config: Config) -> Result<()> {
             Command::Redrive => work.admin_actions.submit(AdminAction::Redrive),
             Command::PauseTopic { topic } => work.admin_actions.submit(AdminAction::Pause(topic)),
             Command::ResumeTopics => work.admin_actions.submit(AdminAction::Resume),
+            // Those of consumers.
+            Command::CrashAt { .. } | Command::FailHandlers { .. } => {}
             Command::End => break,
         }
     }

@@ -21,7 +21,7 @@ use crate::wire::{Config, Report};
 /// Workers with short transactions; one more has long ones.
 const WORKERS: u32 = 4;
 /// How often the counts are reported.
-const REPORT_INTERVAL: Duration = Duration::from_millis(500);
+pub(super) const REPORT_INTERVAL: Duration = Duration::from_millis(500);
 /// The longest that a worker waits for a statement: a proxy that drops everything does not report an error.
 const TIMEOUT: Duration = Duration::from_secs(8);
 /// The delay before a worker reconnects to the database.

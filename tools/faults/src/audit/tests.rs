@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::*;
 use crate::schedule::Kind;
 use crate::steady_state::Dead;
-use crate::wire::ORDERED;
+use crate::wire::{Group, ORDERED, TWICE};
 
 struct Case {
     committed: Vec<Committed>,
@@ -14,6 +14,8 @@ struct Case {
     windows: Vec<FaultWindow>,
     steady_states: Vec<SteadyState>,
     pool_overruns: Vec<PoolOverrun>,
+    ledger: Option<Vec<Processed>>,
+    twice: Vec<Record>,
 }
 
 fn name(sequence: u64) -> MessageName {
@@ -50,6 +52,8 @@ fn case() -> Case {
         windows: Vec::new(),
         steady_states: Vec::new(),
         pool_overruns: Vec::new(),
+        ledger: None,
+        twice: Vec::new(),
     }
 }
 
@@ -72,6 +76,8 @@ fn audit(case: &Case) -> Audit {
         windows: &case.windows,
         steady_states: &case.steady_states,
         pool_overruns: &case.pool_overruns,
+        ledger: case.ledger.as_deref(),
+        twice: &case.twice,
         applications: &applications,
     })
 }
@@ -272,4 +278,45 @@ fn a_second_copy_of_the_aged_topic_is_not_judged_and_a_lost_message_is() {
     assert_eq!(findings(&aged), []);
     aged.records.retain(|record| record.name != Some(name(2)));
     assert_eq!(findings(&aged), [(Finding::Lost, 1)]);
+}
+
+/// The case with what consumers did to its messages, and one that the driver has delivered to two partitions.
+fn processed() -> Case {
+    let mut case = case();
+    case.twice = [0, 1].map(|partition| Record { topic: TWICE, partition, ..record(9, 500) }).into();
+    let of =
+        |number: u64, topic, name_of| Processed::new(number.cast_signed(), Group::Inbox, topic, name(name_of), "key");
+    case.ledger = Some(vec![of(1, ORDERED, 1), of(2, TWICE, 9), of(3, ORDERED, 2), of(4, ORDERED, 3)]);
+    case
+}
+
+#[test]
+fn consumers_process_each_message_once_and_each_key_in_order() {
+    assert_eq!(findings(&processed()), []);
+    assert_eq!(audit(&processed()).processed, 4);
+    let found = |change: fn(&mut Vec<Processed>)| {
+        let mut case = processed();
+        change(case.ledger.as_mut().expect("a ledger"));
+        findings(&case)
+    };
+    assert_eq!(found(|ledger| drop(ledger.remove(1))), [(Finding::NotProcessed, 1)]);
+    assert_eq!(found(|ledger| ledger.push(ledger[1].clone())), [(Finding::ProcessedTwice, 1)]);
+    assert_eq!(found(|ledger| ledger.swap(0, 2)), [(Finding::ProcessedInverted, 1)]);
+    assert_eq!(found(|ledger| ledger[1].key = None), [(Finding::ProcessedPhantom, 1)]);
+    let phantom = |ledger: &mut Vec<Processed>| ledger.push(Processed::new(5, Group::Inbox, ORDERED, name(7), "key"));
+    assert_eq!(found(phantom), [(Finding::ProcessedPhantom, 1)]);
+}
+
+/// The group with offsets in the database reads the exactly-once topic alone.
+#[test]
+fn each_group_processes_what_it_reads() {
+    let mut fenced = case();
+    fenced.committed.iter_mut().for_each(|row| row.topic = FENCED);
+    fenced.records.iter_mut().for_each(|record| record.topic = FENCED);
+    let of = |number: i64, group| Processed::new(number, group, FENCED, name(number.cast_unsigned()), "key");
+    let ledger = Group::ALL.into_iter().flat_map(|group| (1..=3).map(move |number| of(number, group)));
+    fenced.ledger = Some(ledger.collect());
+    assert_eq!(findings(&fenced), []);
+    fenced.ledger.as_mut().expect("a ledger").pop();
+    assert_eq!(findings(&fenced), [(Finding::NotProcessed, 1)], "one group's effect is none of the other");
 }
