@@ -13,4 +13,7 @@ mod pruning;
 mod ranges;
 mod rebalance;
 mod refusals;
+#[cfg(feature = "_test")]
+mod rocketmq;
+mod starting;
 mod too_old;
