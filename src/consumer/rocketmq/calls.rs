@@ -160,7 +160,9 @@ impl Member {
                     key: message.record.key.map(Arc::from),
                     payload: message.record.payload,
                     headers: message.record.headers,
-                    timestamp: u64::try_from(message.stored_at_ms).ok().map(|ms| UNIX_EPOCH + Duration::from_millis(ms)),
+                    timestamp: u64::try_from(message.stored_at_ms)
+                        .ok()
+                        .map(|ms| UNIX_EPOCH + Duration::from_millis(ms)),
                 };
                 Ok(Pulled::Records(messages.into_iter().map(record).collect()))
             }
@@ -205,7 +207,8 @@ impl Member {
             consumer_id_list: BTreeSet<String>,
         }
         let group = [("consumerGroup", self.group.clone())];
-        let answer = line.call(address, GET_CONSUMER_LIST_BY_GROUP, &group, Vec::new(), self.requests.timeout()).await?;
+        let answer =
+            line.call(address, GET_CONSUMER_LIST_BY_GROUP, &group, Vec::new(), self.requests.timeout()).await?;
         if answer.code() == SYSTEM_ERROR {
             return Ok(BTreeSet::new());
         }

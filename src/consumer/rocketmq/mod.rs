@@ -81,9 +81,10 @@ impl RocketMqConsumer {
         let requests = Requests::start(config, &options.consumer)?;
         let member = Arc::new(Member::new(requests, topics, &options.consumer));
         let start_from = options.start_from;
-        let source: MakeSource = Box::new(move |listener| {
-            Ok(Box::new(RocketMqSource::new(member, start_from, listener)) as Box<dyn Source>)
-        });
+        let source: MakeSource =
+            Box::new(
+                move |listener| Ok(Box::new(RocketMqSource::new(member, start_from, listener)) as Box<dyn Source>),
+            );
         RunningConsumer::start(options, source, workers).map_err(|problem| ConsumerStartError::Client { problem })
     }
 }

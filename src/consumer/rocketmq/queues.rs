@@ -75,14 +75,19 @@ mod tests {
 
     #[test]
     fn members_share_each_queue_once_and_evenly() {
-        let topics = [("orders", 7), ("bills", 2)].map(|(name, count)| (name.into(), topic(name, &[("a", 1), ("b", count)])));
+        let topics =
+            [("orders", 7), ("bills", 2)].map(|(name, count)| (name.into(), topic(name, &[("a", 1), ("b", count)])));
         let topics: BTreeMap<Arc<str>, BTreeSet<Queue>> = topics.into_iter().collect();
         let all: BTreeSet<Queue> = topics.values().flatten().cloned().collect();
         for count in 1..12 {
             let members: BTreeSet<String> = (0..count).map(|number| format!("m{number:02}")).collect();
             let shares: Vec<_> = members.iter().map(|member| share(&topics, &members, member)).collect();
             let given: usize = shares.iter().map(BTreeSet::len).sum();
-            assert_eq!((shares.iter().flatten().cloned().collect(), given), (all.clone(), all.len()), "{count} members");
+            assert_eq!(
+                (shares.iter().flatten().cloned().collect(), given),
+                (all.clone(), all.len()),
+                "{count} members"
+            );
             for name in topics.keys() {
                 let of_topic = |share: &BTreeSet<Queue>| share.iter().filter(|queue| queue.topic == *name).count();
                 let (least, most) = (shares.iter().map(of_topic).min(), shares.iter().map(of_topic).max());

@@ -15,9 +15,16 @@ use crate::limits::{CONSUMER_OUTAGE_WAIT_MAX, CONSUMER_OUTAGE_WAIT_MIN, ROCKETMQ
 
 /// What the loop is told.
 pub(super) enum Event {
-    Records { id: PartitionId, generation: u64, records: Vec<Record> },
+    Records {
+        id: PartitionId,
+        generation: u64,
+        records: Vec<Record>,
+    },
     /// The queue does not have the offset that was to be read.
-    OutOfRange { id: PartitionId, generation: u64 },
+    OutOfRange {
+        id: PartitionId,
+        generation: u64,
+    },
     Trouble(String),
 }
 

@@ -19,7 +19,9 @@ use crate::consumer::options::StartFrom;
 use crate::consumer::record::{PartitionId, Record};
 use crate::consumer::report;
 use crate::consumer::source::{Position, RevocationListener, Source, SourceError};
-use crate::limits::{CONSUMER_BROKER_TIMEOUT, CONSUMER_LAG_TIMEOUT, ROCKETMQ_END_TIMEOUT, ROCKETMQ_QUEUE_NAME_BYTES_MAX};
+use crate::limits::{
+    CONSUMER_BROKER_TIMEOUT, CONSUMER_LAG_TIMEOUT, ROCKETMQ_END_TIMEOUT, ROCKETMQ_QUEUE_NAME_BYTES_MAX,
+};
 use crate::transport::Line;
 
 pub(super) struct RocketMqSource {
@@ -176,8 +178,7 @@ impl Source for RocketMqSource {
 
     fn start(&mut self, id: &PartitionId, offset: i64) -> Result<(), SourceError> {
         self.generations += 1;
-        let reader =
-            Reader::start(&self.member, Queue::from_id(id), offset, self.generations, self.sender.clone());
+        let reader = Reader::start(&self.member, Queue::from_id(id), offset, self.generations, self.sender.clone());
         // An earlier one ends.
         self.readers.insert(id.clone(), reader);
         Ok(())

@@ -83,7 +83,8 @@ mod tests {
         [("UNIQ_KEY", "0A"), ("MSG_REGION", "DefaultRegion"), ("__RELEVANT", "x"), ("INNER_NUM", "1")];
 
     fn read(envelope: &Envelope) -> RocketMqRecord {
-        let message = record::of(envelope.clone(), &RocketMqConfig::new("a:1")).expect("a record").into_message("orders");
+        let message =
+            record::of(envelope.clone(), &RocketMqConfig::new("a:1")).expect("a record").into_message("orders");
         let properties = message.get_properties();
         let properties = properties.iter().map(|(name, value)| (name.as_str(), value.as_str())).chain(BROKERS);
         let body = message.get_body().map(|body| body.to_vec()).unwrap_or_default();

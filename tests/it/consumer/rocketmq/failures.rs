@@ -15,12 +15,11 @@ fn parked_records_are_replayed_in_order(on: On) {
     place.send((0..12).map(|number| (number, ["a", "b"][usize::from(number % 2 == 1)].to_owned())));
     let is_broken = Arc::new(AtomicBool::new(true));
     let of_handler = Arc::clone(&is_broken);
-    let consumer = place.start(consumer(place), move |record| {
-        match of_handler.load(Ordering::SeqCst) && number(record) == 2 {
+    let consumer =
+        place.start(consumer(place), move |record| match of_handler.load(Ordering::SeqCst) && number(record) == 2 {
             true => Err(HandlerError::retriable("the address is unknown")),
             false => Ok(()),
-        }
-    });
+        });
     place.wait_until_consumed();
     let numbers = |key: &str| -> Vec<i32> {
         place.effects().iter().filter(|effect| effect.record_key == key).map(|effect| effect.number).collect()

@@ -54,10 +54,7 @@ pub(super) fn consumer(place: &Place) -> RocketMqConsumer {
 }
 
 /// Sends what a relay would send.
-pub(super) fn send(
-    place: &Place,
-    records: impl IntoIterator<Item = (MessageId, i32, String)>,
-) -> Vec<MessageId> {
+pub(super) fn send(place: &Place, records: impl IntoIterator<Item = (MessageId, i32, String)>) -> Vec<MessageId> {
     let rocketmq = RocketMqTransport::new(RocketMqConfig::new(&place.bootstrap)).expect("a transport");
     let (outcomes, mut ids) = (OutcomeRecorder::new(), Vec::new());
     for (id, number, key) in records {

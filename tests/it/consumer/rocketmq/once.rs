@@ -82,7 +82,8 @@ async fn a_record_has_its_headers_and_its_place() {
     place.wait_until_consumed();
     let record = seen.lock().expect("no panic").take().expect("a record");
     assert_eq!((record.message_id(), record.key(), record.payload()), (Some(id), Some(&b"k"[..]), Some(&b"7"[..])));
-    let own: Headers = [("outbox-message-id", id.to_string()), ("outbox-created-at", "0".to_owned())].into_iter().collect();
+    let own: Headers =
+        [("outbox-message-id", id.to_string()), ("outbox-created-at", "0".to_owned())].into_iter().collect();
     assert_eq!(*record.headers(), own);
     let (_, queue) = record.partition().rsplit_once('/').expect("broker/queue");
     assert!((0..QUEUES).contains(&queue.parse().expect("a number")), "{}", record.partition());
