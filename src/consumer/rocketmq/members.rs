@@ -40,7 +40,7 @@ pub(super) async fn watch(member: Arc<Member>, share: Arc<Share>, events: Unboun
         routes_at: Instant::now(),
         greets_at: Instant::now(),
         last: None,
-        given: None,
+        given: BTreeSet::new(),
     };
     while !watch.events.is_closed() {
         match watch.look().await {
@@ -62,7 +62,7 @@ struct Watch {
     /// What the last look found.
     last: Option<BTreeSet<Queue>>,
     /// What the loop was given.
-    given: Option<BTreeSet<Queue>>,
+    given: BTreeSet<Queue>,
 }
 
 impl Watch {
@@ -71,8 +71,7 @@ impl Watch {
         drop(self.events.send(Event::Trouble(trouble)));
     }
 
-    /// This member's share, if two looks in a row found the same, and the loop has another one. A broker that has just started knows some of
-    /// the members at first.
+    /// This member's share, if the loop has another one.
     async fn look(&mut self) -> Result<Option<BTreeSet<Queue>>, String> {
         if self.routes_at <= Instant::now() {
             self.read_routes().await;
@@ -89,13 +88,13 @@ impl Watch {
             return Ok(None);
         }
         let found = queues::share(&self.topics, &members, &self.member.name);
-        let is_news = self.last.as_ref() == Some(&found) && self.given.as_ref() != Some(&found);
-        self.last = Some(found.clone());
-        if !is_news {
+        let share = queues::change(&self.given, &found, self.last.as_ref() == Some(&found));
+        self.last = Some(found);
+        if share == self.given {
             return Ok(None);
         }
-        self.given = Some(found.clone());
-        Ok(Some(found))
+        self.given.clone_from(&share);
+        Ok(Some(share))
     }
 
     /// Learns where the topics' queues are. What it cannot learn stays as it was: a name server that has just started knows no topic yet.

@@ -50,6 +50,12 @@ pub(super) fn share(
     topics.values().flat_map(of_topic).collect()
 }
 
+/// What a member that has some queues reads from now on. It gives back at once, and takes what it found twice in a row: so the last owner
+/// is mostly done by then, and a broker that has just started, and knows some of the members at first, gives no queue to two of them.
+pub(super) fn change(given: &BTreeSet<Queue>, found: &BTreeSet<Queue>, is_found_twice: bool) -> BTreeSet<Queue> {
+    if is_found_twice { found.clone() } else { given.intersection(found).cloned().collect() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,5 +101,15 @@ mod tests {
             }
             assert!(share(&topics, &members, "another").is_empty());
         }
+    }
+
+    #[test]
+    fn a_member_gives_back_before_another_one_takes() {
+        let (all, none) = (topic("orders", &[("a", 2)]), BTreeSet::new());
+        let half = topic("orders", &[("a", 1)]);
+        assert_eq!(change(&none, &all, false), none);
+        assert_eq!(change(&none, &all, true), all);
+        assert_eq!(change(&all, &half, false), half);
+        assert_eq!(change(&half, &all, false), half);
     }
 }
