@@ -90,7 +90,7 @@ mod tests {
             let shares: Vec<_> = members.iter().map(|member| share(&topics, &members, member)).collect();
             let given: usize = shares.iter().map(BTreeSet::len).sum();
             assert_eq!(
-                (shares.iter().flatten().cloned().collect(), given),
+                (shares.iter().flatten().cloned().collect::<BTreeSet<_>>(), given),
                 (all.clone(), all.len()),
                 "{count} members"
             );

@@ -98,22 +98,30 @@ impl RocketMqSource {
         found
     }
 
+    /// The reader of a queue, unless it has ended since.
+    fn reader(&mut self, id: &PartitionId, generation: u64) -> Option<&mut Reader> {
+        self.readers.get_mut(id).filter(|reader| reader.generation == generation)
+    }
+
     fn take(&mut self, event: Event) -> Result<(), SourceError> {
-        let is_current = |reader: &&mut Reader, generation| reader.generation == generation;
         match event {
             Event::Records { id, generation, records } => {
-                if let Some(reader) = self.readers.get_mut(&id).filter(|reader| is_current(reader, generation)) {
+                if let Some(reader) = self.reader(&id, generation) {
                     reader.add(records);
                 }
             }
-            Event::OutOfRange { id, generation } => {
-                if self.readers.get_mut(&id).filter(|reader| is_current(reader, generation)).is_some() {
-                    self.is_out_of_range = true;
-                }
-            }
+            Event::OutOfRange { id, generation } => self.is_out_of_range |= self.reader(&id, generation).is_some(),
             Event::Trouble(trouble) => return Err(SourceError(trouble)),
         }
         Ok(())
+    }
+
+    fn set_paused(&mut self, ids: &[PartitionId], is_paused: bool) {
+        for id in ids {
+            if let Some(reader) = self.readers.get_mut(id) {
+                reader.is_paused = is_paused;
+            }
+        }
     }
 }
 
@@ -158,7 +166,7 @@ impl Source for RocketMqSource {
         let (member, line, queue) = (&self.member, &self.line, Queue::from_id(id));
         let asked = async {
             let (committed, first) = (member.committed(line, &queue).await?, member.first(line, &queue).await?);
-            Ok((committed, first, member.end(line, &queue, member.requests.timeout()).await?))
+            Ok::<_, String>((committed, first, member.end(line, &queue, member.requests.timeout()).await?))
         };
         let (committed, first, end) = member.requests.runtime().block_on(asked).map_err(SourceError)?;
         // A group's offsets hold no notes.
@@ -190,14 +198,12 @@ impl Source for RocketMqSource {
     }
 
     fn pause(&mut self, ids: &[PartitionId]) -> Result<(), SourceError> {
-        let paused = |(id, _): &(&PartitionId, &mut Reader)| ids.contains(id);
-        self.readers.iter_mut().filter(paused).for_each(|(_, reader)| reader.is_paused = true);
+        self.set_paused(ids, true);
         Ok(())
     }
 
     fn resume(&mut self, ids: &[PartitionId]) -> Result<(), SourceError> {
-        let resumed = |(id, _): &(&PartitionId, &mut Reader)| ids.contains(id);
-        self.readers.iter_mut().filter(resumed).for_each(|(_, reader)| reader.is_paused = false);
+        self.set_paused(ids, false);
         Ok(())
     }
 

@@ -27,7 +27,7 @@ pub struct RocketMqRecord {
     pub key: Option<Vec<u8>>,
     /// Its payload; `None` for a tombstone.
     pub payload: Option<Vec<u8>>,
-    /// Its headers: the outbox's [own](super::header) first, then the others, by name if each is a property. The broker's properties, such
+    /// Its headers: the outbox's [own](crate::transport::header) first, then the others, by name if each is a property. The broker's properties, such
     /// as the tag, are none.
     pub headers: Headers,
 }

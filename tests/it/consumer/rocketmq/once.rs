@@ -1,8 +1,9 @@
 //! Each message has its effect once, and each key in order.
 
+use std::sync::{Arc, Mutex};
+
 use diesel_outbox::Headers;
 use diesel_outbox::consumer::{Progress, StartFrom};
-use std::sync::{Arc, Mutex};
 
 use super::super::bed::{DEADLINE, On, numbers, wait_until};
 use super::super::once::{a_shutdown_commits, each_message_has_one_effect};
@@ -86,7 +87,7 @@ async fn a_record_has_its_headers_and_its_place() {
         [("outbox-message-id", id.to_string()), ("outbox-created-at", "0".to_owned())].into_iter().collect();
     assert_eq!(*record.headers(), own);
     let (_, queue) = record.partition().rsplit_once('/').expect("broker/queue");
-    assert!((0..QUEUES).contains(&queue.parse().expect("a number")), "{}", record.partition());
+    assert!((0..QUEUES).contains(&queue.parse::<i32>().expect("a number")), "{}", record.partition());
     assert_eq!((record.topic(), record.offset()), (place.topic.as_str(), 0));
     assert!(record.timestamp().is_some());
     assert!(consumer.shutdown(DEADLINE).is_clean());
