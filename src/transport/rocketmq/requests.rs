@@ -107,10 +107,6 @@ struct Held {
 }
 
 impl Line {
-    pub(crate) fn requests(&self) -> &Requests {
-        &self.requests
-    }
-
     /// The readable queues of a topic, and where their brokers are; `None` if the name servers know no such topic.
     pub(crate) async fn route(&self, wire_topic: &str) -> Result<Option<Route>, String> {
         let within = self.requests.timeout();
