@@ -65,7 +65,7 @@
 //! | add headers to every message | [`EnqueueInterceptor`]; OpenTelemetry traces: [tracing](guide::tracing) |
 //! | monitor | [`metrics`], [`relay::RelayStatus`], [`relay::Backlog`], logs through `tracing` |
 //! | cancel, redrive, pause, look up | [`admin::Admin`]; on a web page with the [dashboard](guide::dashboard) |
-//! | handle each message once, in a consumer | [`inbox::Inbox`]; with the loop [`consumer::KafkaConsumer`] |
+//! | handle each message once, in a consumer | [`inbox::Inbox`]; with the loop [`consumer::KafkaConsumer`], [`consumer::RocketMqConsumer`] |
 //! | test | [`TestOutbox`], [`transport::MemoryTransport`], [`store::MemoryStore`], [`testing`] |
 //!
 //! The [guides](guide) are the pages of the repository: [getting started](guide::getting_started),
@@ -99,9 +99,9 @@
 //! | `async` | diesel-async |
 //! | `deadpool`, `bb8`, `mobc` | async connections for the relay, from one of these pools |
 //! | `libpq` | notices between relays (ordered topics on PostgreSQL) over Diesel's sync connection; needs libpq |
-//! | `kafka` | the Kafka transport |
+//! | `kafka` | the Kafka transport, and the [`consumer`] loop for Kafka |
 //! | `kafka-ssl` | TLS and SASL for Kafka; needs OpenSSL's headers to build |
-//! | `rocketmq` | the RocketMQ transport; over two hundred crates more to build, no C library |
+//! | `rocketmq` | the RocketMQ transport, and the consumer loop; over two hundred crates more to build, no C library |
 //! | `http` | the HTTP transport; TLS by rustls |
 //! | `serde` | configuration types ([`Limits`], [`Topic`], [`transport`]s) that can be read from files |
 //! | `testing` | the conformance suite for your own transport |
@@ -123,7 +123,7 @@ pub mod admin;
 pub mod clock;
 pub mod codec;
 #[cfg(all(
-    feature = "kafka",
+    any(feature = "kafka", feature = "rocketmq"),
     any(feature = "postgres", feature = "mysql", feature = "sqlite"),
     any(feature = "r2d2", feature = "deadpool", feature = "bb8", feature = "mobc")
 ))]

@@ -81,8 +81,13 @@ pub enum ConsumerStartError {
     #[error("the consumer has no topic: name at least one with `topic(..)`")]
     NoTopic,
     /// A setting of the Kafka client is wrong.
+    #[cfg(feature = "kafka")]
     #[error(transparent)]
     Kafka(#[from] crate::transport::KafkaConfigError),
+    /// A setting of the RocketMQ client is wrong, or the client cannot run on this machine.
+    #[cfg(feature = "rocketmq")]
+    #[error(transparent)]
+    RocketMq(#[from] crate::transport::RocketMqConfigError),
     /// The inbox of the group's name cannot be built: give the consumer one with `inbox(..)`.
     #[error(transparent)]
     Inbox(#[from] crate::inbox::InboxBuildError),

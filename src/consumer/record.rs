@@ -55,7 +55,7 @@ impl Record {
         &self.partition.topic
     }
 
-    /// Its partition: of Kafka the number, as text.
+    /// Its partition: of Kafka the number, as text; of RocketMQ the broker's name and the number of the queue there, as `broker-a/3`.
     pub fn partition(&self) -> &str {
         &self.partition.name
     }
@@ -65,7 +65,7 @@ impl Record {
         self.offset
     }
 
-    /// Its key.
+    /// Its key: of RocketMQ the sharding key.
     pub fn key(&self) -> Option<&[u8]> {
         self.key.as_deref()
     }
@@ -80,7 +80,7 @@ impl Record {
         &self.headers
     }
 
-    /// When this copy was sent, by the clock that the topic uses. For event time read the header
+    /// When this copy was sent, by the clock that the topic uses: of RocketMQ when the broker stored it. For event time read the header
     /// [`CREATED_AT`](header::CREATED_AT).
     pub fn timestamp(&self) -> Option<SystemTime> {
         self.timestamp

@@ -71,12 +71,6 @@ macro_rules! consumer_options {
             self
         }
 
-        /// How often a record may end the process before it has failed for good; 2 by default.
-        pub fn crashes_max(mut self, crashes: u32) -> Self {
-            self.options.crashes_max = crashes.max(1);
-            self
-        }
-
         /// Handlers that run at a time; 8 by default. Each has a thread and a connection.
         pub fn workers(mut self, workers: usize) -> Self {
             self.options.workers = workers.max(1);
@@ -136,3 +130,69 @@ macro_rules! consumer_options {
 }
 
 pub(crate) use consumer_options;
+
+/// How each consumer is started, whatever the broker: its `run` makes the source.
+macro_rules! consumer_start {
+    () => {
+        /// Starts it with a pool of Diesel's connections. The handler runs in the transaction; it must neither commit nor roll back.
+        ///
+        /// Each worker is a thread with a connection, and the loop has one more: the pool needs one more than
+        /// [`workers`](Self::workers).
+        ///
+        /// # Errors
+        /// Returns an error if a setting is refused, or if there is no topic. An unreachable cluster or database is no error.
+        #[cfg(feature = "r2d2")]
+        pub fn start<C, F, E>(
+            self,
+            pool: diesel::r2d2::Pool<diesel::r2d2::ConnectionManager<C>>,
+            handler: F,
+        ) -> Result<crate::consumer::running::RunningConsumer, crate::consumer::error::ConsumerStartError>
+        where
+            C: diesel::r2d2::R2D2Connection + diesel::connection::LoadConnection + Send + 'static,
+            C::Backend: crate::consumer::database::ConsumerBackend + crate::enqueue::OutboxBackend<C>,
+            F: Fn(&mut C, &crate::consumer::record::Record) -> Result<(), E> + Send + Sync + 'static,
+            E: Into<crate::consumer::error::HandlerError> + 'static,
+        {
+            let inbox = self.options.build_inbox()?;
+            let workers = crate::consumer::database::sync_workers(pool, handler, inbox, &self.options);
+            self.run(&workers)
+        }
+
+        /// Starts it with a pool of diesel-async's connections, as [`start`](Self::start) does. Call it on tokio's
+        /// multi-thread runtime: the connections live there, and the handlers' futures run on the workers' threads.
+        ///
+        /// # Errors
+        /// As for [`start`](Self::start); and without such a runtime.
+        #[cfg(any(feature = "deadpool", feature = "bb8", feature = "mobc"))]
+        pub fn start_async<P, F, E>(
+            self,
+            pool: P,
+            handler: F,
+        ) -> Result<crate::consumer::running::RunningConsumer, crate::consumer::error::ConsumerStartError>
+        where
+            P: crate::consumer::database::AsyncPool,
+            crate::consumer::database::AsyncBackendOf<P>: crate::consumer::database::ConsumerBackend
+                + crate::enqueue::AsyncOutboxBackend<crate::consumer::database::AsyncConnectionOf<P>>,
+            F: AsyncFn(
+                    &mut crate::consumer::database::AsyncConnectionOf<P>,
+                    &crate::consumer::record::Record,
+                ) -> Result<(), E>
+                + Send
+                + Sync
+                + 'static,
+            E: Into<crate::consumer::error::HandlerError> + 'static,
+        {
+            use crate::consumer::error::ConsumerStartError;
+            let runtime = tokio::runtime::Handle::try_current().map_err(|_| ConsumerStartError::NoRuntime)?;
+            // Whoever blocks its only thread, as a shutdown does, would stop the connections.
+            if runtime.runtime_flavor() == tokio::runtime::RuntimeFlavor::CurrentThread {
+                return Err(ConsumerStartError::NoRuntime);
+            }
+            let inbox = self.options.build_inbox()?;
+            let workers = crate::consumer::database::async_workers(pool, handler, inbox, &self.options, runtime);
+            self.run(&workers)
+        }
+    };
+}
+
+pub(crate) use consumer_start;

@@ -102,3 +102,22 @@ pub const ROCKETMQ_REPLACE_AFTER: Duration = Duration::from_secs(10);
 
 /// How long the tasks of RocketMQ's client library may take to end once nobody needs them.
 pub const ROCKETMQ_END_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How long a broker holds a consumer's request for messages while its queue has none. A queue that goes to another member leaves one such
+/// request behind.
+pub const ROCKETMQ_PULL_WAIT: Duration = Duration::from_secs(5);
+
+/// Messages of one answer: brokers give no more, and no more than 256 KiB unless a single message is larger.
+pub const ROCKETMQ_PULL_MESSAGES_MAX: usize = 32;
+
+/// Answers of a queue that wait in a consumer, so that it asks for the next ones meanwhile.
+pub const ROCKETMQ_PULLS_AHEAD: usize = 2;
+
+/// How often a member of a group asks a broker who the others are. Each change is looked at twice before it counts.
+pub const ROCKETMQ_MEMBERS_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How often a member of a group asks the name servers for the queues of its topics.
+pub const ROCKETMQ_QUEUES_INTERVAL: Duration = Duration::from_secs(5);
+
+/// The bytes of a queue's name, which is its broker's with its number: as many as the column `partition_name` holds on MySQL.
+pub const ROCKETMQ_QUEUE_NAME_BYTES_MAX: usize = 64;

@@ -27,6 +27,10 @@ pub const DELIVER_AT: &str = "outbox-deliver-at";
 /// [`fingerprints`](crate::OutboxBuilder::fingerprints). It is stored with the row, among the message's own headers.
 pub const FINGERPRINT: &str = "outbox-fingerprint";
 
+/// The outbox's own headers that come before the user's, in the order of [`of`].
+#[cfg(feature = "rocketmq")]
+pub(super) const OWN: [&str; 5] = [MESSAGE_ID, KIND, ATTEMPT, CREATED_AT, DELIVER_AT];
+
 /// Every header that a message carries, in order: the outbox's own, then the user's.
 ///
 /// ```

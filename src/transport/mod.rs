@@ -33,10 +33,18 @@ pub use memory::{MemoryTransport, ScriptedResponse, WaitTimedOut};
 pub use outcome::{FailureClass, Outcome, TransportError};
 pub use outcome_sender::OutcomeSender;
 pub(crate) use outcome_sender::OutcomeSink;
+#[cfg(all(
+    feature = "rocketmq",
+    any(feature = "postgres", feature = "mysql", feature = "sqlite"),
+    any(feature = "r2d2", feature = "deadpool", feature = "bb8", feature = "mobc")
+))]
+pub(crate) use rocketmq::{Answer, Line, QueuedRecord, Requests, Route};
 #[cfg(feature = "rocketmq")]
 pub(crate) use rocketmq::{CheckRequest, CheckResponse, HalfProducer, HalfSent};
 #[cfg(feature = "rocketmq")]
-pub use rocketmq::{RocketMqConfig, RocketMqConfigError, RocketMqTopic, RocketMqTransport, RocketMqTransportBuilder};
+pub use rocketmq::{
+    RocketMqConfig, RocketMqConfigError, RocketMqRecord, RocketMqTopic, RocketMqTransport, RocketMqTransportBuilder,
+};
 
 use std::fmt;
 use std::sync::Arc;

@@ -72,7 +72,7 @@ impl Record {
     }
 
     /// Takes one of the outbox's own headers.
-    pub(crate) fn take_own(&mut self, name: &str, value: &str) {
+    fn take_own(&mut self, name: &str, value: &str) {
         match name {
             header::MESSAGE_ID => self.message_id = value.parse().ok(),
             header::KIND => value.clone_into(&mut self.kind),
@@ -84,7 +84,7 @@ impl Record {
 }
 
 /// In the order in which a record carries them.
-pub(crate) const OWN_HEADERS: [&str; 5] =
+const OWN_HEADERS: [&str; 5] =
     [header::MESSAGE_ID, header::KIND, header::ATTEMPT, header::CREATED_AT, header::DELIVER_AT];
 
 /// A time in the headers' form.

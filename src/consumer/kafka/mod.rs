@@ -8,28 +8,13 @@ mod source;
 use std::fmt;
 use std::sync::Arc;
 
-#[cfg(feature = "r2d2")]
-use diesel::connection::LoadConnection;
-#[cfg(feature = "r2d2")]
-use diesel::r2d2::{ConnectionManager, Pool, R2D2Connection};
-
 use self::source::KafkaSource;
-use super::database::ConsumerBackend;
-#[cfg(feature = "r2d2")]
-use super::database::sync_workers;
-#[cfg(any(feature = "deadpool", feature = "bb8", feature = "mobc"))]
-use super::database::{AsyncBackendOf, AsyncConnectionOf, AsyncPool, async_workers};
-use super::error::{ConsumerStartError, HandlerError};
+use super::error::ConsumerStartError;
 use super::options::Options;
-use super::record::Record;
 use super::running::RunningConsumer;
-use super::setters::consumer_options;
+use super::setters::{consumer_options, consumer_start};
 use super::source::{MakeSource, Source};
 use super::worker::MakeWorker;
-#[cfg(any(feature = "deadpool", feature = "bb8", feature = "mobc"))]
-use crate::enqueue::AsyncOutboxBackend;
-#[cfg(feature = "r2d2")]
-use crate::enqueue::OutboxBackend;
 use crate::transport::{KafkaConfig, Secrets};
 
 /// Processes records of Kafka, each in one database transaction with its claim.
@@ -83,50 +68,13 @@ impl KafkaConsumer {
 
     consumer_options!();
 
-    /// Starts it with a pool of Diesel's connections. The handler runs in the transaction; it must neither commit nor roll back.
-    ///
-    /// Each worker is a thread with a connection, and the loop has one more: the pool needs one more than
-    /// [`workers`](Self::workers).
-    ///
-    /// # Errors
-    /// Returns an error if a setting is refused, or if there is no topic. An unreachable cluster or database is no error.
-    #[cfg(feature = "r2d2")]
-    pub fn start<C, F, E>(
-        self,
-        pool: Pool<ConnectionManager<C>>,
-        handler: F,
-    ) -> Result<RunningConsumer, ConsumerStartError>
-    where
-        C: R2D2Connection + LoadConnection + Send + 'static,
-        C::Backend: ConsumerBackend + OutboxBackend<C>,
-        F: Fn(&mut C, &Record) -> Result<(), E> + Send + Sync + 'static,
-        E: Into<HandlerError> + 'static,
-    {
-        let workers = sync_workers(pool, handler, self.options.build_inbox()?, &self.options);
-        self.run(&workers)
+    /// How often a record may end the process before it has failed for good; 2 by default.
+    pub fn crashes_max(mut self, crashes: u32) -> Self {
+        self.options.crashes_max = crashes.max(1);
+        self
     }
 
-    /// Starts it with a pool of diesel-async's connections, as [`start`](Self::start) does. Call it on tokio's
-    /// multi-thread runtime: the connections live there, and the handlers' futures run on the workers' threads.
-    ///
-    /// # Errors
-    /// As for [`start`](Self::start); and without such a runtime.
-    #[cfg(any(feature = "deadpool", feature = "bb8", feature = "mobc"))]
-    pub fn start_async<P, F, E>(self, pool: P, handler: F) -> Result<RunningConsumer, ConsumerStartError>
-    where
-        P: AsyncPool,
-        AsyncBackendOf<P>: ConsumerBackend + AsyncOutboxBackend<AsyncConnectionOf<P>>,
-        F: AsyncFn(&mut AsyncConnectionOf<P>, &Record) -> Result<(), E> + Send + Sync + 'static,
-        E: Into<HandlerError> + 'static,
-    {
-        let runtime = tokio::runtime::Handle::try_current().map_err(|_| ConsumerStartError::NoRuntime)?;
-        // Whoever blocks its only thread, as a shutdown does, would stop the connections.
-        if runtime.runtime_flavor() == tokio::runtime::RuntimeFlavor::CurrentThread {
-            return Err(ConsumerStartError::NoRuntime);
-        }
-        let workers = async_workers(pool, handler, self.options.build_inbox()?, &self.options, runtime);
-        self.run(&workers)
-    }
+    consumer_start!();
 
     fn run(self, workers: &MakeWorker) -> Result<RunningConsumer, ConsumerStartError> {
         let Self { config, topics, options } = self;

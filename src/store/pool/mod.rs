@@ -30,9 +30,15 @@ pub(crate) use connection::PoolConnection;
 pub(crate) use connections::Connections;
 pub(crate) use failure::{ErrorClass, classify, ignore_unique_violation, within};
 pub use managed::ManagedConnections;
-#[cfg(all(feature = "kafka", any(feature = "deadpool", feature = "bb8", feature = "mobc")))]
+#[cfg(all(
+    any(feature = "kafka", feature = "rocketmq"),
+    any(feature = "deadpool", feature = "bb8", feature = "mobc")
+))]
 pub(crate) use pooled::Handle;
-#[cfg(all(feature = "kafka", any(feature = "deadpool", feature = "bb8", feature = "mobc")))]
+#[cfg(all(
+    any(feature = "kafka", feature = "rocketmq"),
+    any(feature = "deadpool", feature = "bb8", feature = "mobc")
+))]
 pub use pools::AsyncPool;
 
 use std::error::Error;

@@ -21,7 +21,10 @@ use crate::store::sql::dialect::Dialect;
     message = "`{Self}` is no pool of diesel-async that a consumer can use",
     note = "use the Pool of diesel-async's deadpool, bb8 or mobc module (features `deadpool`, `bb8`, `mobc`)"
 )]
-#[cfg_attr(not(feature = "kafka"), allow(dead_code, unreachable_pub, reason = "only consumers use it"))]
+#[cfg_attr(
+    not(any(feature = "kafka", feature = "rocketmq")),
+    allow(dead_code, unreachable_pub, reason = "only consumers use it")
+)]
 pub trait AsyncPool: Sealed + Clone + Send + Sync + 'static {
     #[doc(hidden)]
     type Handle: Handle;

@@ -10,6 +10,7 @@ mod config;
 #[cfg(feature = "serde")]
 mod configured;
 mod connection;
+mod decode;
 mod error;
 mod half;
 mod health;
@@ -17,6 +18,11 @@ mod library;
 mod nodes;
 mod queues;
 mod record;
+#[cfg(all(
+    any(feature = "postgres", feature = "mysql", feature = "sqlite"),
+    any(feature = "r2d2", feature = "deadpool", feature = "bb8", feature = "mobc")
+))]
+mod requests;
 mod send_queue;
 #[cfg(test)]
 mod tests;
@@ -25,7 +31,13 @@ mod work;
 
 pub use admin::RocketMqTopic;
 pub use config::{RocketMqConfig, RocketMqConfigError};
+pub use decode::RocketMqRecord;
 pub(crate) use half::{CheckRequest, CheckResponse, HalfProducer, HalfSent};
+#[cfg(all(
+    any(feature = "postgres", feature = "mysql", feature = "sqlite"),
+    any(feature = "r2d2", feature = "deadpool", feature = "bb8", feature = "mobc")
+))]
+pub(crate) use requests::{Answer, Line, QueuedRecord, Requests, Route};
 
 use std::fmt;
 use std::sync::Arc;

@@ -14,11 +14,11 @@ use crate::message::{Envelope, Headers};
 use crate::transport::header;
 
 /// All headers in order, as in the `headers` column; present if a property cannot hold one of them.
-const HEADERS: &str = "outbox-headers";
+pub(super) const HEADERS: &str = "outbox-headers";
 /// The key in base64, if a property cannot hold it as it is.
-const KEY: &str = "outbox-key";
+pub(super) const KEY: &str = "outbox-key";
 /// `none` for a tombstone and `empty` for an empty payload: a broker refuses both, so the body is one zero byte.
-const PAYLOAD: &str = "outbox-payload";
+pub(super) const PAYLOAD: &str = "outbox-payload";
 
 /// Names that brokers use too, next to those that the client library reserves. All names that begin with `__` are
 /// theirs.
@@ -156,7 +156,7 @@ impl Properties {
 }
 
 /// Whether a name is neither a broker's nor the outbox's own.
-fn is_free(name: &str) -> bool {
+pub(super) fn is_free(name: &str) -> bool {
     let is_taken = STRING_HASH_SET.contains(name) || BROKERS_OWN.contains(&name);
     !is_taken && !name.starts_with("outbox-") && !name.starts_with("__")
 }

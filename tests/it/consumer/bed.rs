@@ -5,11 +5,10 @@ use std::fmt::Write as _;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use diesel::connection::{SimpleConnection, TransactionManager as _};
+use diesel::connection::SimpleConnection;
 use diesel::mysql::MysqlConnection;
 use diesel::pg::PgConnection;
 use diesel::prelude::*;
-use diesel::r2d2::{ConnectionManager, CustomizeConnection, Error as PoolError, Pool, R2D2Connection};
 use diesel::sql_types::{BigInt, Integer, Text};
 use diesel::sqlite::SqliteConnection;
 use diesel_outbox::MessageId;
@@ -25,6 +24,8 @@ use serde::{Deserialize, Serialize};
 use xtask::servers::ServerKind;
 use xtask::test_servers;
 
+pub(crate) use super::starting::{Act, AnyConsumer};
+use super::starting::{handler, pool, sqlite_pool};
 use crate::outbox::databases::{SqliteFile, fresh_mariadb, fresh_postgres};
 use crate::transport::broker::{TIMEOUT, client, make, unique_name};
 
@@ -39,11 +40,21 @@ pub(crate) enum On {
     Sqlite,
 }
 
+/// Whose topic it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Broker {
+    Kafka,
+    #[cfg(feature = "_test")]
+    Rocketmq,
+}
+
 /// Where everything is; enough to open it again in another process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Place {
     pub(crate) on: On,
     pub(crate) database_url: String,
+    pub(crate) broker: Broker,
+    /// Where its servers are.
     pub(crate) bootstrap: String,
     pub(crate) topic: String,
     pub(crate) partitions: i32,
@@ -91,15 +102,20 @@ impl Bed {
     /// On the shared servers; `None` where one of them cannot be had.
     pub(crate) async fn open(on: On, partitions: i32) -> Option<Self> {
         let bootstrap = test_servers::shared_or_skip(ServerKind::Kafka)?;
-        let (url, file) = match on {
+        let (url, file) = Self::database(on)?;
+        Some(Self::open_at(on, url, bootstrap, partitions, file).await)
+    }
+
+    /// A database that has the outbox's tables; `None` where it cannot be had.
+    pub(crate) fn database(on: On) -> Option<(String, Option<SqliteFile>)> {
+        Some(match on {
             On::Postgres => (fresh_postgres()?, None),
             On::Mariadb => (fresh_mariadb()?, None),
             On::Sqlite => {
                 let file = SqliteFile::fresh();
                 (file.url(), Some(file))
             }
-        };
-        Some(Self::open_at(on, url, bootstrap, partitions, file).await)
+        })
     }
 
     /// In a database that has the outbox's tables.
@@ -112,15 +128,20 @@ impl Bed {
     ) -> Self {
         let topic = unique_name("consumed");
         make(&bootstrap, &topic, partitions).await;
-        let bed = Self { place: Place { on, database_url: url, bootstrap, topic, partitions }, _file: file };
-        let seq = match on {
+        Self::with(Place { on, database_url: url, broker: Broker::Kafka, bootstrap, topic, partitions }, file)
+    }
+
+    /// With a topic that is there.
+    pub(crate) fn with(place: Place, file: Option<SqliteFile>) -> Self {
+        let seq = match place.on {
             On::Postgres => "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
             On::Mariadb => "bigint NOT NULL AUTO_INCREMENT PRIMARY KEY",
             On::Sqlite => "integer PRIMARY KEY AUTOINCREMENT",
         };
-        bed.place.run(&schema(seq));
-        on_any!(bed.place, |conn| bed.place.consumer().migrate(conn).expect("migrate"));
-        bed
+        place.run(&schema(seq));
+        // The tables are the same, whatever the broker.
+        on_any!(place, |conn| place.consumer().migrate(conn).expect("migrate"));
+        Self { place, _file: file }
     }
 
     pub(crate) async fn on_postgres(partitions: i32) -> Option<Self> {
@@ -163,6 +184,14 @@ impl Place {
     }
 
     pub(crate) fn send_copies(&self, records: impl IntoIterator<Item = (MessageId, i32, String)>) -> Vec<MessageId> {
+        match self.broker {
+            Broker::Kafka => self.send_to_kafka(records),
+            #[cfg(feature = "_test")]
+            Broker::Rocketmq => super::rocketmq::send(self, records),
+        }
+    }
+
+    fn send_to_kafka(&self, records: impl IntoIterator<Item = (MessageId, i32, String)>) -> Vec<MessageId> {
         let producer: BaseProducer = client(&self.bootstrap)
             .set("partitioner", "murmur2_random")
             .set("enable.idempotence", "true")
@@ -199,7 +228,7 @@ impl Place {
     /// Starts a consumer whose handler writes the effect, unless `before` fails.
     pub(crate) fn start(
         &self,
-        consumer: KafkaConsumer,
+        consumer: impl AnyConsumer,
         before: impl Fn(&Record) -> Result<(), HandlerError> + Send + Sync + 'static,
     ) -> RunningConsumer {
         self.start_acting(consumer, move |record| before(record).map_or_else(Act::Fail, |()| Act::Write))
@@ -208,16 +237,15 @@ impl Place {
     /// The same, where the handler may also do something else.
     pub(crate) fn start_acting(
         &self,
-        consumer: KafkaConsumer,
+        consumer: impl AnyConsumer,
         act: impl Fn(&Record) -> Act + Send + Sync + 'static,
     ) -> RunningConsumer {
         let url = &self.database_url;
-        let started = match self.on {
-            On::Postgres => consumer.start(pool::<PgConnection>(url), handler(act)),
-            On::Mariadb => consumer.start(pool::<MysqlConnection>(url), handler(act)),
-            On::Sqlite => consumer.start(sqlite_pool(url), handler(act)),
-        };
-        started.expect("the consumer starts")
+        match self.on {
+            On::Postgres => consumer.start_with(pool::<PgConnection>(url), handler(act)),
+            On::Mariadb => consumer.start_with(pool::<MysqlConnection>(url), handler(act)),
+            On::Sqlite => consumer.start_with(sqlite_pool(url), handler(act)),
+        }
     }
 
     /// The offsets that the group has committed, by partition; 0 where it has none.
@@ -237,6 +265,14 @@ impl Place {
 
     /// Waits until the group has committed everything that is in the topic.
     pub(crate) fn wait_until_consumed(&self) {
+        match self.broker {
+            Broker::Kafka => self.wait_until_consumed_from_kafka(),
+            #[cfg(feature = "_test")]
+            Broker::Rocketmq => super::rocketmq::wait_until_consumed(self),
+        }
+    }
+
+    fn wait_until_consumed_from_kafka(&self) {
         let reader: BaseConsumer = client(&self.bootstrap).set("group.id", self.group()).create().expect("a reader");
         let ends: BTreeMap<i32, i64> = (0..self.partitions)
             .map(|id| (id, reader.fetch_watermarks(&self.topic, id, TIMEOUT).expect("the end").1))
@@ -281,61 +317,6 @@ pub(crate) fn insert(record: &Record) -> String {
     write!(sql, "INSERT INTO effects (number, record_key) VALUES ({}, '{key}')", number(record))
         .expect("a String grows");
     sql
-}
-
-/// What a handler does.
-pub(crate) enum Act {
-    /// Writes its effect.
-    Write,
-    /// Fails at once.
-    Fail(HandlerError),
-    /// Writes its effect, runs this, and fails as it does.
-    Run(&'static str),
-    /// Writes its effect, runs this, and ignores its error.
-    Ignore(&'static str),
-    /// Writes its effect in a savepoint that it never ends.
-    LeaveOpen,
-    /// Writes its effect, and ends the consumer's transaction.
-    Commit,
-}
-
-fn handler<C: Connection>(
-    act: impl Fn(&Record) -> Act + Send + Sync + 'static,
-) -> impl Fn(&mut C, &Record) -> Result<(), HandlerError> + Send + Sync + 'static {
-    move |conn, record| {
-        let act = act(record);
-        match act {
-            Act::Fail(error) => return Err(error),
-            Act::LeaveOpen => C::TransactionManager::begin_transaction(conn)?,
-            _ => {}
-        }
-        conn.batch_execute(&insert(record))?;
-        match act {
-            Act::Run(sql) => conn.batch_execute(sql)?,
-            Act::Ignore(sql) => drop(conn.batch_execute(sql)),
-            Act::Commit => C::TransactionManager::commit_transaction(conn)?,
-            Act::Write | Act::Fail(_) | Act::LeaveOpen => {}
-        }
-        Ok(())
-    }
-}
-
-fn pool<C: R2D2Connection + 'static>(url: &str) -> Pool<ConnectionManager<C>> {
-    Pool::builder().max_size(10).min_idle(Some(0)).build(ConnectionManager::new(url)).expect("a pool")
-}
-
-#[derive(Debug)]
-struct SetUp;
-
-impl CustomizeConnection<SqliteConnection, PoolError> for SetUp {
-    fn on_acquire(&self, conn: &mut SqliteConnection) -> Result<(), PoolError> {
-        conn.batch_execute(SQLITE_PRAGMAS).map_err(PoolError::QueryError)
-    }
-}
-
-fn sqlite_pool(url: &str) -> Pool<ConnectionManager<SqliteConnection>> {
-    let builder = Pool::builder().max_size(10).connection_customizer(Box::new(SetUp));
-    builder.build(ConnectionManager::new(url)).expect("a pool")
 }
 
 /// Keeps handlers waiting until it is opened.

@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use diesel_outbox::consumer::{HandlerError, OnFailure, Progress};
+use diesel_outbox::consumer::{HandlerError, OnFailure, Progress, Record};
 
-use super::bed::{Bed, DEADLINE, On, Place, number, numbers, wait_until};
+use super::bed::{Bed, Broker, DEADLINE, On, Place, number, numbers, wait_until};
 use crate::faults::child::{ShopProcess, arm_failpoint};
 
 const CONFIG: &str = "OUTBOX_TEST_CONSUMER";
@@ -57,8 +57,7 @@ fn run(script: Script) {
         arm_failpoint(step, nth_hit, None);
     }
     let progress = if has_offsets { Progress::Offsets } else { Progress::Inbox };
-    let consumer = place.consumer().progress(progress).on_failure(OnFailure::ParkAlone).rows_max(40);
-    let consumer = place.start(consumer, move |record| {
+    let handle = move |record: &Record| {
         if poison == Some(number(record)) {
             std::process::abort();
         }
@@ -66,7 +65,18 @@ fn run(script: Script) {
             true => Err(HandlerError::permanent("refused")),
             false => Ok(()),
         }
-    });
+    };
+    let consumer = match place.broker {
+        Broker::Kafka => {
+            let consumer = place.consumer().progress(progress).on_failure(OnFailure::ParkAlone).rows_max(40);
+            place.start(consumer, handle)
+        }
+        #[cfg(feature = "_test")]
+        Broker::Rocketmq => {
+            let consumer = super::rocketmq::consumer(&place).progress(progress);
+            place.start(consumer.on_failure(OnFailure::ParkAlone).rows_max(40), handle)
+        }
+    };
     place.wait_until_consumed();
     if replays {
         wait_until("nothing is released", || place.count("SELECT count(*) FROM outbox_parked WHERE released = 1") == 0);
@@ -77,7 +87,10 @@ fn run(script: Script) {
 /// Kills a process at a step, and lets another one go on.
 async fn dies_at(step: &str, on: On, has_offsets: bool) {
     let Some(bed) = Bed::open(on, 2).await else { return };
-    let place = &bed.place;
+    dies_and_goes_on(&bed.place, step, has_offsets).await;
+}
+
+pub(super) async fn dies_and_goes_on(place: &Place, step: &str, has_offsets: bool) {
     place.send(numbers(0..RECORDS));
     let is_parking = step == "consumer::parked";
     // Offsets are committed for many records at once.

@@ -16,4 +16,7 @@ mod ranges;
 mod rebalance;
 mod refusals;
 mod rights;
+#[cfg(feature = "_test")]
+mod rocketmq;
+mod starting;
 mod too_old;

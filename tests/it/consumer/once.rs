@@ -4,25 +4,28 @@ use std::collections::HashSet;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use diesel_outbox::consumer::{Progress, StartFrom};
+use diesel_outbox::consumer::{Progress, RunningConsumer, StartFrom};
 
-use super::bed::{Bed, DEADLINE, Gate, On, numbers, wait_until};
+use super::bed::{AnyConsumer, Bed, DEADLINE, Gate, On, Place, numbers, wait_until};
 
 /// Sends each message twice, and lets one consumer after the other read all of it.
 async fn copies_have_one_effect(on: On, progress: Progress) {
     let Some(bed) = Bed::open(on, 3).await else { return };
-    let place = &bed.place;
+    each_message_has_one_effect(&bed.place, |place| place.start(place.consumer().progress(progress), |_| Ok(())));
+}
+
+pub(super) fn each_message_has_one_effect(place: &Place, start: impl Fn(&Place) -> RunningConsumer) {
     let ids = place.send(numbers(0..60));
     let copies = ids.into_iter().zip(numbers(0..60)).map(|(id, (number, key))| (id, number, key));
     place.send_copies(copies);
-    let consumer = place.start(place.consumer().progress(progress), |_| Ok(()));
+    let consumer = start(place);
     place.wait_until_consumed();
     place.assert_once_in_order(60);
     let report = consumer.shutdown(DEADLINE);
     assert!(report.is_clean(), "{report:?}");
     // A group that has forgotten its offsets reads everything again.
     place.send(numbers(60..70));
-    let again = place.start(place.consumer().progress(progress), |_| Ok(()));
+    let again = start(place);
     place.wait_until_consumed();
     place.assert_once_in_order(70);
     assert!(again.shutdown(DEADLINE).is_clean());
@@ -91,22 +94,25 @@ async fn memory_is_bounded_and_nothing_is_left_out() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_shutdown_lets_handlers_end() {
     let Some(bed) = Bed::on_postgres(1).await else { return };
-    let place = &bed.place;
+    a_shutdown_commits(&bed.place, Place::consumer);
+}
+
+pub(super) fn a_shutdown_commits<C: AnyConsumer>(place: &Place, consumer: impl Fn(&Place) -> C) {
     place.send((0..5).map(|number| (number, "k".to_owned())));
     let gate = Gate::default();
     let of_handler = gate.clone();
-    let consumer = place.start(place.consumer(), move |_| {
+    let running = place.start(consumer(place), move |_| {
         of_handler.wait();
         Ok(())
     });
-    wait_until("a handler runs", || consumer.status().running == 1);
-    let ending = std::thread::spawn(move || consumer.shutdown(DEADLINE));
+    wait_until("a handler runs", || running.status().running == 1);
+    let ending = std::thread::spawn(move || running.shutdown(DEADLINE));
     gate.open();
     let report = ending.join().expect("no panic");
     assert!(report.is_clean(), "{report:?}");
     let done = place.effects().len();
     assert_eq!(report.unprocessed, 5 - done, "{report:?}");
-    let next = place.start(place.consumer(), |_| Ok(()));
+    let next = place.start(consumer(place), |_| Ok(()));
     place.wait_until_consumed();
     place.assert_once_in_order(5);
     assert!(next.shutdown(DEADLINE).is_clean());

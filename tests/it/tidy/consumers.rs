@@ -45,5 +45,12 @@ pub(super) const CONSUMERS: &[&str] = &[
     "consumer::kafka::context",
     "consumer::kafka::source",
     "consumer::kafka",
+    "consumer::rocketmq::queues",
+    "consumer::rocketmq::calls",
+    "consumer::rocketmq::commits",
+    "consumer::rocketmq::reader",
+    "consumer::rocketmq::members",
+    "consumer::rocketmq::source",
+    "consumer::rocketmq",
     "consumer",
 ];

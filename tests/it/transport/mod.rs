@@ -27,7 +27,7 @@ mod mixed;
 #[cfg(feature = "_test")]
 mod rocketmq;
 #[cfg(feature = "_test")]
-mod rocketmq_broker;
+pub(crate) mod rocketmq_broker;
 #[cfg(feature = "_test")]
 mod rocketmq_config;
 #[cfg(feature = "_test")]

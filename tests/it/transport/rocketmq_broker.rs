@@ -10,7 +10,7 @@ use diesel_outbox::transport::header;
 use xtask::servers::rocketmq::request;
 
 const GET_ROUTE: u16 = 105;
-const GET_MAX_OFFSET: u16 = 30;
+pub(crate) const GET_MAX_OFFSET: u16 = 30;
 const PULL_MESSAGE: u16 = 11;
 
 /// A message as the broker has it.
@@ -35,9 +35,13 @@ pub(crate) fn broker_of(name_server: &str, topic: &str) -> String {
 /// Everything a topic of 4 queues holds, queue by queue.
 pub(crate) fn read(name_server: &str, topic: &str) -> Vec<Message> {
     let broker = broker_of(name_server, topic);
-    // What is stored comes to the queues a moment later.
-    while !runtime_info(&broker).contains("\"dispatchBehindBytes\":\"0\"") {}
+    wait_for_queues(&broker);
     (0..4).flat_map(|queue| read_queue(&broker, topic, queue)).collect()
+}
+
+/// What is stored comes to the queues a moment later.
+pub(crate) fn wait_for_queues(broker: &str) {
+    while !runtime_info(broker).contains("\"dispatchBehindBytes\":\"0\"") {}
 }
 
 fn runtime_info(broker: &str) -> String {
@@ -77,7 +81,7 @@ fn read_queue(broker: &str, topic: &str, queue: u32) -> Vec<Message> {
 }
 
 /// A field of a header's `extFields`.
-fn field(header: &str, name: &str) -> String {
+pub(crate) fn field(header: &str, name: &str) -> String {
     let (_, rest) = header.split_once(&format!("\"{name}\":\"")).unwrap_or_else(|| panic!("no {name} in {header}"));
     rest.split('"').next().unwrap_or_default().to_owned()
 }

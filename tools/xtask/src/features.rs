@@ -22,6 +22,8 @@ const CHOICES: &[&str] = &[
     "postgres,deadpool,kafka-ssl",
     "mysql,bb8",
     "sqlite,mobc,r2d2,kafka-ssl",
+    "postgres,deadpool,rocketmq",
+    "sqlite,r2d2,rocketmq",
 ];
 
 /// The same for the command line, which needs a database: each alone, then with a broker or the dashboard.

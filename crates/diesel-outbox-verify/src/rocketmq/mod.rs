@@ -1,6 +1,5 @@
 //! Topics of RocketMQ.
 
-mod decode;
 mod library;
 
 use std::collections::BTreeMap;
@@ -9,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
+use diesel_outbox::transport::RocketMqRecord;
 #[expect(
     deprecated,
     reason = "the other consumer assigns queues to the members of a group; this one reads by offset"
@@ -122,7 +122,7 @@ impl RocketMqSource {
         };
         let (partition, end) = (u32::try_from(index).unwrap_or_default(), self.state.partitions[index].end);
         let within = found.iter().filter(|message| message.queue_offset() < end);
-        records.extend(within.map(|message| decode::record(partition, message)));
+        records.extend(within.map(|message| record(partition, message)));
         if next >= end {
             self.left.remove(&index);
         } else {
@@ -197,6 +197,16 @@ impl Client {
         })
         .await
     }
+}
+
+/// A message of a queue in the terms of the outbox.
+fn record(partition: u32, message: &MessageExt) -> Record {
+    let properties = message.properties().iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let read = RocketMqRecord::read(properties, message.body().map(|body| body.to_vec()).unwrap_or_default());
+    let at = SystemTime::UNIX_EPOCH + Duration::from_millis(message.store_timestamp().try_into().unwrap_or_default());
+    let mut record = Record::new(partition, message.queue_offset(), at).with_headers(read.headers.iter());
+    (record.key, record.payload) = (read.key, read.payload);
+    record
 }
 
 #[async_trait]
