@@ -168,7 +168,7 @@ fn a_coupon_that_is_doubled_missing_or_left_is_wrong() {
     };
     assert!(wrong(doubled, OrderState::Paid).contains(&Wrong::CouponDoubled { coupon_id: 5, orders: 2 }));
     let owner = Wrong::CouponOwner { coupon_id: 5, order_id: "order".to_owned() };
-    assert_eq!(wrong(|reading| reading.coupons.taken.clear(), OrderState::Created), [owner.clone()]);
+    assert_eq!(wrong(|reading| reading.coupons.taken.clear(), OrderState::Created), std::slice::from_ref(&owner));
     let left = |reading: &mut Reading| reading.coupons.taken.push((5, "order".to_owned()));
     assert_eq!(wrong(left, OrderState::Cancelled), [owner]);
 }
