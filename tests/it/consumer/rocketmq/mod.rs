@@ -26,7 +26,7 @@ use crate::transport::rocketmq_broker::{GET_MAX_OFFSET, broker_of, field, wait_f
 const QUERY_CONSUMER_OFFSET: u16 = 14;
 pub(super) const UPDATE_CONSUMER_OFFSET: u16 = 15;
 /// The group has committed nothing there.
-const QUERY_NOT_FOUND: u16 = 22;
+const QUERY_NOT_FOUND: i32 = 22;
 /// As many as the servers of the tests make.
 pub(super) const QUEUES: i32 = 4;
 
