@@ -8,6 +8,8 @@ use super::bed::DEADLINE;
 const JOIN_GROUP: (i16, i16) = (11, 2);
 const SYNC_GROUP: (i16, i16) = (14, 0);
 const OFFSET_COMMIT: (i16, i16) = (8, 2);
+/// A member joins or leaves meanwhile: the leader has to join again.
+const REBALANCE_IN_PROGRESS: i16 = 27;
 const PROTOCOL: &str = "cooperative-sticky";
 /// Longer than any test: it sends no heartbeats.
 const SESSION_MS: i32 = 120_000;
@@ -117,18 +119,24 @@ impl Member {
         members
     }
 
-    /// Gives this partition to a member, and nothing else to anybody.
-    pub(crate) fn assign(&mut self, to: &str, topic: &str, partition: i32) {
+    /// Gives this partition to a member, and nothing else to anybody. Returns whether the group is still as it was when it joined.
+    #[must_use]
+    pub(crate) fn assign(&mut self, to: &str, topic: &str, partition: i32) -> bool {
         let assignment = Body::default().number([0, 0]).int(1).text(topic).int(1).int(partition).int(-1);
         let body =
             Body::default().text(&self.group).int(self.generation).text(&self.id).int(1).text(to).bytes(assignment);
-        self.ask(SYNC_GROUP, body).assert_fine();
+        match i16::from_be_bytes(self.ask(SYNC_GROUP, body).number()) {
+            0 => true,
+            REBALANCE_IN_PROGRESS => false,
+            code => panic!("error code {code} of Kafka"),
+        }
     }
 
     /// Takes the partition for itself.
-    pub(crate) fn assign_to_itself(&mut self, topic: &str, partition: i32) {
+    #[must_use]
+    pub(crate) fn assign_to_itself(&mut self, topic: &str, partition: i32) -> bool {
         let id = self.id.clone();
-        self.assign(&id, topic, partition);
+        self.assign(&id, topic, partition)
     }
 
     pub(crate) fn commit(&mut self, topic: &str, partition: i32, next: i64) {

@@ -139,24 +139,13 @@ pub(crate) async fn run(
         true => context.processed(&mut fleet, 0, i64::MAX, delivered).await?.map(drop),
         false => Ok(()),
     };
-    // An application that never ran cannot receive the command to end.
-    for application in fleet.starting() {
-        fleet.kill(application).await?;
-    }
-    for process in 0..PROCESSES {
-        fleet.end(process).await?;
-    }
+    end_all(&mut fleet).await?;
     drop(releaser);
     let read = Read { steady_states, aged: follower.end().await?, is_all_redriven: redriven.is_ok() };
     let mut audit = audited(&context, plan, &topics, &fault_log, &fleet, &connections, read).await?;
     // An injected bug has to be found by the audit.
     if plan.load.all_features && plan.bug.is_none() {
-        let (url, bootstrap) = (environment.url(name), environment.bootstrap());
-        for topic in [Topic::new(topics.plain.as_str()), Topic::new(topics.ordered.as_str()).ordered_by_key()] {
-            for what in verify::disagreements(&url, &bootstrap, topic, plan.is_skewed).await? {
-                audit.find(Finding::Disagreement, || what);
-            }
-        }
+        find_disagreements(&context, plan, &topics, &mut audit).await?;
     }
     let at_the_end =
         [redriven, processed].into_iter().filter_map(Result::err).map(|what| format!("at the end: {what}"));
@@ -166,6 +155,28 @@ pub(crate) async fn run(
     let (windows, transactions, metrics) = (fault_log.windows(), fleet.transactions(), fleet.metrics());
     let connections = connections.most();
     Ok(RunResult { audit, windows, transactions, metrics, phases, connections, took: started.elapsed() })
+}
+
+async fn end_all(fleet: &mut Fleet) -> Result<()> {
+    // An application that never ran cannot receive the command to end.
+    for application in fleet.starting() {
+        fleet.kill(application).await?;
+    }
+    for process in 0..PROCESSES {
+        fleet.end(process).await?;
+    }
+    Ok(())
+}
+
+/// Where the tables and the topics disagree, as `outbox verify` sees it.
+async fn find_disagreements(context: &RunContext<'_>, plan: &Plan, topics: &Topics, audit: &mut Audit) -> Result<()> {
+    let (url, bootstrap) = (context.environment.url(context.database), context.environment.bootstrap());
+    for topic in [Topic::new(topics.plain.as_str()), Topic::new(topics.ordered.as_str()).ordered_by_key()] {
+        for what in verify::disagreements(&url, &bootstrap, topic, plan.is_skewed).await? {
+            audit.find(Finding::Disagreement, || what);
+        }
+    }
+    Ok(())
 }
 
 /// The outcomes of a plan's phases.
