@@ -175,8 +175,8 @@ impl Source for KafkaSource {
             if let Some(record) = self.poll_client(CONSUMER_BUSY_POLL_TIMEOUT)? {
                 self.early.push_back(record);
             }
-            // The broker refuses a commit in a rebalance, and the client tells nobody. What went to another owner is theirs to commit: the
-            // broker takes it from any member.
+            // The broker refuses a commit in a rebalance, and the client tells nobody: commit again. Leave out partitions that went away. The
+            // broker takes an offset from any member, so it would go back behind what the new owner has done.
             if committed_at.elapsed() >= CONSUMER_COMMIT_INTERVAL {
                 let owned = commits.iter().filter(|commit| self.is_assigned(&commit.partition));
                 let owned: Vec<Commit> = owned.cloned().collect();
