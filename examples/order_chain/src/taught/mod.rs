@@ -2,13 +2,13 @@
 //!
 //! | recipe | here | what it costs |
 //! |---|---|---|
-//! | SETNX on the key before the work, DEL on an error | [`shop`] | a death in between leaves the key: the client never gets its order |
-//! | read the stock, compare, then decrease it | [`shop`] | two requests read the same number |
-//! | on an error increase the stock again | [`shop`] | of a COMMIT without an answer it is a guess |
-//! | a table of messages with a status, polled each second | [`jobs`] | a message is late, and sent twice if a process dies before the UPDATE |
-//! | a scan for unpaid orders | [`jobs`] | a payment in between is overwritten |
-//! | the consumer looks whether it knows the order, then works | [`consumers`] | offsets are committed in the background, before the work |
-//! | reconciliation within ±10 | [`run`] | it finds nothing |
+//! | SETNX on the key before the work, DEL on an error | `shop` | a death in between leaves the key: the client never gets its order |
+//! | read the stock, compare, then decrease it | `shop` | two requests read the same number |
+//! | on an error increase the stock again | `shop` | of a COMMIT without an answer it is a guess |
+//! | a table of messages with a status, polled each second | `jobs` | a message is late, and sent twice if a process dies before the UPDATE |
+//! | a scan for unpaid orders | `jobs` | a payment in between is overwritten |
+//! | the consumer looks whether it knows the order, then works | `consumers` | offsets are committed in the background, before the work |
+//! | reconciliation within ±10 | `run` | it finds nothing |
 
 mod cache;
 mod consumers;
