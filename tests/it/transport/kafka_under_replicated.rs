@@ -40,7 +40,7 @@ struct Paced {
 #[derive(Clone)]
 enum SendMode {
     Plain(Arc<dyn Transport>),
-    Fenced(Arc<dyn FencedLane>),
+    Fenced { kafka: Arc<dyn Transport>, lane: Arc<dyn FencedLane> },
 }
 
 impl Paced {
@@ -66,12 +66,19 @@ impl Paced {
         let envelope = envelope(&self.topic, Some("key"));
         match &self.to {
             SendMode::Plain(kafka) => self.outcomes.send(&**kafka, id, envelope),
-            SendMode::Fenced(lane) => self.outcomes.send_fenced(&**lane, &KeySequence::new(), [(id, envelope)]),
+            SendMode::Fenced { lane, .. } => self.outcomes.send_fenced(&**lane, &KeySequence::new(), [(id, envelope)]),
         }
     }
 
     /// Looks at what came since the last look.
-    fn poll(&mut self) {
+    async fn poll(&mut self) {
+        // A busy machine may close a lane, and a closed one refuses everything: a relay fences it again.
+        if let SendMode::Fenced { kafka, lane } = &mut self.to
+            && !lane.is_open()
+            && let Ok(again) = kafka.fence(name_of(&self.topic)).await
+        {
+            *lane = again;
+        }
         let seen = self.outcomes.seen();
         for (id, seen) in &seen[self.completed..] {
             let since = self.sent[usize::try_from(*id).expect("an index")];
@@ -92,7 +99,7 @@ impl Paced {
             assert!(ended_at.elapsed() < BOUND, "{what}: {} of {}", self.completed, self.sent.len());
             // What is put off at once is not sent again as fast as it can be.
             tick.tick().await;
-            self.poll();
+            self.poll().await;
         }
         let again = self.sent.len() - self.delivered;
         tracing::info!(what, self.delivered, again, slowest = ?self.slowest, "all were delivered");
@@ -135,9 +142,13 @@ impl Pair {
     }
 }
 
-async fn lane(kafka: &dyn Transport, topic: &str) -> Arc<dyn FencedLane> {
-    let name = LaneName { outbox: "starved".into(), topic: topic.into(), lane: 0 };
-    kafka.fence(name).await.expect("fenced")
+fn name_of(topic: &str) -> LaneName {
+    LaneName { outbox: "starved".into(), topic: topic.into(), lane: 0 }
+}
+
+async fn fenced_lane(kafka: &Arc<dyn Transport>, topic: &str) -> SendMode {
+    let lane = kafka.fence(name_of(topic)).await.expect("fenced");
+    SendMode::Fenced { kafka: Arc::clone(kafka), lane }
 }
 
 /// The broker keeps a request until every replica has it, and with it all requests behind it on the connection. A replica that died is
@@ -156,9 +167,8 @@ async fn an_under_replicated_topic_blocks_no_other_and_recovers() {
     let names = [&starved, &fenced_starved, &warm, &fenced].into_iter().chain(&cold);
     kafka.prepare(&names.map(|name| Topic::new(&**name)).collect::<Vec<_>>()).await.expect("prepared");
     let plain = SendMode::Plain(Arc::clone(&kafka));
-    let (way, starved_way) =
-        (SendMode::Fenced(lane(&*kafka, &fenced).await), SendMode::Fenced(lane(&*kafka, &fenced_starved).await));
-    let all = [(&plain, &starved), (&plain, &warm), (&way, &fenced), (&starved_way, &fenced_starved)];
+    let (lane, starved_lane) = (fenced_lane(&kafka, &fenced).await, fenced_lane(&kafka, &fenced_starved).await);
+    let all = [(&plain, &starved), (&plain, &warm), (&lane, &fenced), (&starved_lane, &fenced_starved)];
     for (to, topic) in all {
         let mut first = Paced::new(to, topic);
         first.send();
@@ -167,10 +177,10 @@ async fn an_under_replicated_topic_blocks_no_other_and_recovers() {
 
     pair.second.kill9().expect("killed");
     let (load, mut sent) = (OutcomeRecorder::new(), 0);
-    let [mut to_warm, mut to_fenced] = [Paced::new(&plain, &warm), Paced::new(&way, &fenced)];
+    let [mut to_warm, mut to_fenced] = [Paced::new(&plain, &warm), Paced::new(&lane, &fenced)];
     let mut to_cold: Vec<Paced> = cold.iter().map(|topic| Paced::new(&plain, topic)).collect();
     // Nobody waits for what becomes of it.
-    Paced::new(&starved_way, &fenced_starved).send();
+    Paced::new(&starved_lane, &fenced_starved).send();
     let mut tick = tokio::time::interval(PACE);
     // Longer than a dead broker counts as one: 9 s.
     for round in 0..150 {
@@ -186,7 +196,9 @@ async fn an_under_replicated_topic_blocks_no_other_and_recovers() {
         {
             cold.send();
         }
-        [&mut to_warm, &mut to_fenced].into_iter().chain(&mut to_cold).for_each(Paced::poll);
+        for topic in [&mut to_warm, &mut to_fenced].into_iter().chain(&mut to_cold) {
+            topic.poll().await;
+        }
     }
     to_warm.ends("warm").await;
     to_fenced.ends("fenced").await;
