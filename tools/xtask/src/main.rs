@@ -66,6 +66,8 @@ enum Task {
     Tidy,
     /// Build the documentation, with warnings denied, and run its examples
     Docs,
+    /// Pack each crate as it would be published, and check what was packed
+    Package,
     /// Build the libraries with the lowest version of each direct dependency, in a clone of the commit
     MinimalVersions,
     /// Compare the public API with that of the newest tag
@@ -99,6 +101,7 @@ fn task() -> Result<ExitCode> {
         Task::OrderChain(args) => return order_chain::order_chain(&args, &stop),
         Task::Tidy => steps::test(&TestArgs::one(Only::Tidy), &stop)?,
         Task::Docs => steps::test(&TestArgs::one(Only::Docs), &stop)?,
+        Task::Package => package::check(&stop)?,
         Task::MinimalVersions => minimal_versions::check(&stop)?,
         Task::Semver => release::semver(&stop)?,
         Task::Release(args) => release::release(&args, &stop)?,

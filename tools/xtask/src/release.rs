@@ -39,7 +39,10 @@ pub(crate) fn release(args: &Release, stop: &Stop) -> Result<Report> {
     steps.deny(&[])?;
     compare(&mut steps)?;
     match package::has_registry() {
-        true => steps.check("publish --dry-run", &mut cargo(&["publish", "--workspace", "--dry-run"]))?,
+        true => {
+            package::forget_unpacked()?;
+            steps.check("publish --dry-run", &mut cargo(&["publish", "--workspace", "--dry-run"]))?;
+        }
         false => steps.report.skip("publish --dry-run", "the registry does not answer", false),
     }
     if args.without_ci {
