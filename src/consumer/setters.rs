@@ -77,7 +77,7 @@ macro_rules! consumer_options {
             self
         }
 
-        /// Records in memory; 2,000 by default. Beyond, partitions are paused.
+        /// Records in memory; 2,000 by default. Beyond, partitions are paused, each with one record at least.
         pub fn rows_max(mut self, rows: usize) -> Self {
             self.options.rows_max = rows.max(1);
             self

@@ -19,12 +19,15 @@ pub(crate) struct Flow {
 struct Share {
     rows_max: usize,
     bytes_max: usize,
+    /// All partitions together have as much as they may: one had more before others were opened.
+    is_all_used: bool,
 }
 
 impl Share {
-    /// Whether a partition has as much, or a part of it.
+    /// Whether a partition has as much, or a part of it. One record of each is always read: the others may wait for a failed one.
     fn is_used_by(&self, partition: &Partition, divisor: usize) -> bool {
-        partition.rows >= self.rows_max.div_ceil(divisor)
+        (self.is_all_used && partition.rows > 0)
+            || partition.rows >= self.rows_max.div_ceil(divisor)
             || partition.bytes >= self.bytes_max.div_ceil(divisor)
             || partition.watermark.len() >= CONSUMER_FINISHED_MAX / divisor
     }
@@ -33,8 +36,14 @@ impl Share {
 impl Engine {
     fn share(&self) -> Share {
         let partitions = self.partitions.len().max(1);
+        let (rows_max, bytes_max) = (self.options.rows_max, self.options.bytes_max);
         let of = |max: usize| (max / partitions).max(1);
-        Share { rows_max: of(self.options.rows_max), bytes_max: of(self.options.bytes_max) }
+        let bytes: usize = self.partitions.values().map(|partition| partition.bytes).sum();
+        Share {
+            rows_max: of(rows_max),
+            bytes_max: of(bytes_max),
+            is_all_used: self.rows() >= rows_max || bytes >= bytes_max,
+        }
     }
 
     /// Whether a partition is to be paused before another record of it is read.

@@ -103,6 +103,22 @@ fn partitions_share_the_bound() {
 }
 
 #[test]
+fn what_one_partition_had_before_others_came_counts_for_all() {
+    let mut harness = Harness::new(|options| options.rows_max = 4);
+    for offset in 0..4 {
+        harness.add(offset, &offset.to_string());
+    }
+    let others = [partition("1"), partition("2")];
+    for other in &others {
+        harness.engine.open(other.clone(), Opening::default(), harness.now);
+        assert!(!harness.engine.is_full(other), "one record of each is read");
+        harness.engine.add(record(other, 0, "a"));
+        assert!(harness.engine.is_full(other), "the first partition has all that all may have");
+    }
+    assert_eq!(harness.engine.rows(), 6);
+}
+
+#[test]
 fn an_offset_is_committed_once_and_again_after_a_refusal() {
     let mut harness = Harness::new(|_| {});
     harness.add(0, "a");

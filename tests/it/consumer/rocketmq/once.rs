@@ -42,7 +42,8 @@ async fn memory_is_bounded_and_nothing_is_left_out() {
     });
     place.wait_until_consumed();
     place.assert_once_in_order(1_000);
-    assert!(most.get() <= 20, "{most:?} records were in memory");
+    let bound = 20 + usize::try_from(QUEUES).expect("few");
+    assert!(most.get() <= bound, "{most:?} records were in memory");
     assert!(consumer.shutdown(DEADLINE).is_clean());
 }
 
