@@ -104,7 +104,7 @@
 //! | `rocketmq` | the RocketMQ transport, and the consumer loop; over two hundred crates more to build, no C library |
 //! | `http` | the HTTP transport; TLS by rustls |
 //! | `serde` | configuration types ([`Limits`], [`Topic`], [`transport`]s) that can be read from files |
-//! | `testing` | the conformance suite for your own transport |
+//! | `testing` | the conformance suites for your own transport or consumer |
 //!
 //! # What it is not for
 //!

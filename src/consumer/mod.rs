@@ -23,6 +23,7 @@ mod running;
 mod setters;
 mod shared;
 mod source;
+mod span;
 mod status;
 mod worker;
 

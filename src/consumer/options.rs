@@ -74,9 +74,23 @@ impl fmt::Debug for ErrorHook {
     }
 }
 
+/// Called with the span of each call of the handler, before it runs.
+#[derive(Clone)]
+pub(crate) struct SpanHook(pub(crate) Arc<OnSpan>);
+
+type OnSpan = dyn Fn(&tracing::Span, &Record) + Send + Sync;
+
+impl fmt::Debug for SpanHook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SpanHook")
+    }
+}
+
 /// What the user chose, whatever the broker.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
+    /// What OpenTelemetry calls the broker's kind.
+    pub(crate) system: &'static str,
     /// The name under which progress is kept: of Kafka the group.
     pub(crate) consumer: Arc<str>,
     pub(crate) tables: TableNames,
@@ -97,11 +111,13 @@ pub(crate) struct Options {
     pub(crate) rebalance_wait: Duration,
     pub(crate) commit_interval: Duration,
     pub(crate) on_error: Option<ErrorHook>,
+    pub(crate) on_span: Option<SpanHook>,
 }
 
 impl Options {
-    pub(crate) fn new(consumer: Arc<str>) -> Self {
+    pub(crate) fn new(system: &'static str, consumer: Arc<str>) -> Self {
         Self {
+            system,
             consumer,
             tables: TableNames::default(),
             inbox: None,
@@ -119,6 +135,7 @@ impl Options {
             rebalance_wait: CONSUMER_REBALANCE_WAIT,
             commit_interval: CONSUMER_COMMIT_INTERVAL,
             on_error: None,
+            on_span: None,
         }
     }
 }

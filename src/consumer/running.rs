@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn a_loop_that_panics_says_so() {
         let make_worker: MakeWorker = Arc::new(|| Box::new(Nothing));
-        let options = Options::new("billing".into());
+        let options = Options::new("kafka", "billing".into());
         let consumer = RunningConsumer::start(options, Box::new(|_| Ok(Box::new(Nothing))), &make_worker);
         let consumer = consumer.expect("it starts");
         let ended = consumer.ended.lock().expect("no panic").recv_timeout(Duration::from_secs(60));

@@ -126,6 +126,13 @@ macro_rules! consumer_options {
             self.options.on_error = Some(crate::consumer::options::ErrorHook(std::sync::Arc::new(hook)));
             self
         }
+
+        /// Calls this with the span of each call of the handler, before it runs, so that it can set the span's parent:
+        /// [tracing](crate::guide::tracing). Not called if no subscriber of `tracing` wants the span, which is at level INFO.
+        pub fn on_span(mut self, hook: impl Fn(&tracing::Span, &crate::consumer::record::Record) + Send + Sync + 'static) -> Self {
+            self.options.on_span = Some(crate::consumer::options::SpanHook(std::sync::Arc::new(hook)));
+            self
+        }
     };
 }
 

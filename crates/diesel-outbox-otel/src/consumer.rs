@@ -169,6 +169,31 @@ impl ProcessSpan {
     }
 }
 
+/// Makes a span of `tracing` a child of the creation context in a message's headers, and so part of the producer's trace. It is also
+/// linked to that context, as the conventions want. Without such a context, or without a layer of `tracing-opentelemetry`, the span stays
+/// as it is. Call it before the span is entered; then its parent is decided.
+///
+/// It is for the spans that the consumers of diesel-outbox make around their handlers:
+///
+/// ```
+/// use diesel_outbox::consumer::KafkaConsumer;
+/// use diesel_outbox_otel::consumer::continue_trace;
+///
+/// fn traced(consumer: KafkaConsumer) -> KafkaConsumer {
+///     consumer.on_span(|span, record| continue_trace(span, record.headers().iter()))
+/// }
+/// ```
+#[cfg(feature = "tracing")]
+pub fn continue_trace<N: AsRef<str>, V: AsRef<[u8]>>(span: &tracing::Span, headers: impl IntoIterator<Item = (N, V)>) {
+    use tracing_opentelemetry::OpenTelemetrySpanExt as _;
+    let creation = headers_context(headers);
+    if creation.has_active_span() {
+        span.add_link(creation.span().span_context().clone());
+        // It fails where there is nothing to be set: without the layer, or for a span that has begun.
+        let _ = span.set_parent(creation);
+    }
+}
+
 fn link(to: &Context) -> Link {
     Link::new(to.span().span_context().clone(), Vec::new(), 0)
 }

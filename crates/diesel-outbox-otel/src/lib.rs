@@ -17,6 +17,7 @@
 //! | [`OtelInterceptor`] | `create orders`: a child of the current context, for each enqueued message | PRODUCER |
 //! | [`traced`] | `send orders`: for each call of the transport, with a link to the context of each message | CLIENT |
 //! | [`consumer::ProcessSpan`] | `process orders`: in the consumer, linked to the creation context or its child | CONSUMER |
+//! | [`consumer::continue_trace`](consumer) | the same, for the spans of `KafkaConsumer` and `RocketMqConsumer` | CONSUMER |
 //!
 //! The context of the `create` span is in the headers `traceparent` and `tracestate` ([W3C]) of the message's row. So every copy
 //! carries it: a retry, a resend after a crash, a redrive. Headers of these names that the application has set stay as they
@@ -33,7 +34,7 @@
 //! |---|---|
 //! | `rdkafka` | [`consumer::kafka_context`](consumer), for records of rdkafka |
 //! | `http` | `consumer::http_context`, for requests |
-//! | `tracing` | the current span of `tracing`, if its OpenTelemetry layer does not activate contexts (it does by default) |
+//! | `tracing` | `consumer::continue_trace`; the current span of `tracing`, if its OpenTelemetry layer does not activate contexts (it does by default) |
 //!
 //! [W3C]: https://www.w3.org/TR/trace-context/
 //! [messaging conventions]: https://github.com/open-telemetry/semantic-conventions/blob/v1.42.0/docs/messaging/messaging-spans.md

@@ -43,15 +43,19 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
         let row_id = row.id;
         self.link.execute(Statement::new(&self.sql.unpark, [Bind::Number(row_id)])).await?;
         let handled = match row.into_record(id.clone()) {
-            Ok(record) => self.handle(&record).await,
+            Ok(record) => self.handle(&record, None).await,
             Err(error) => Err(Failure::Handler(HandlerError::permanent(error))),
         };
         let done = match handled {
             Ok(()) => self.link.commit().await.map_err(Failure::Commit),
             Err(failure) => Err(failure),
         };
-        let Err(failure) = done else { return Ok(Ok(())) };
+        let Err(failure) = done else {
+            self.end_span(&Outcome::Handled);
+            return Ok(Ok(()));
+        };
         let outcome = self.fail(failure).await;
+        self.end_span(&outcome);
         if let Outcome::Failed(error) | Outcome::ConnectionLost(error) = &outcome {
             let connected = self.link.connect(CONSUMER_CONNECTION_TIMEOUT).await;
             connected.map_err(|_| Error::BrokenTransactionManager)?;

@@ -6,6 +6,7 @@ use std::time::UNIX_EPOCH;
 
 use diesel::QueryResult;
 use diesel::result::Error;
+use tracing::{Instrument as _, Span};
 
 use super::claim::Claimed;
 use super::failure::{Failure, outcome};
@@ -19,6 +20,7 @@ use crate::consumer::identity::inbox_key;
 use crate::consumer::options::{OnFailure, Options};
 use crate::consumer::record::{PartitionId, Record};
 use crate::consumer::source::Position;
+use crate::consumer::span;
 use crate::consumer::worker::{Opened, Worker};
 use crate::crash_points::crash_point;
 use crate::injected_bugs::{InjectedBug, is_injected};
@@ -35,6 +37,8 @@ pub(super) struct Transactions<DB: Dialect, L: Link<DB>> {
     pub(super) sql: Arc<ConsumerSql>,
     pub(super) options: Arc<Options>,
     runtime: L::Runtime,
+    /// Of the handler that runs, until its transaction has ended.
+    span: Span,
     database: PhantomData<fn() -> DB>,
 }
 
@@ -46,7 +50,7 @@ pub(super) fn sql<DB: Dialect>(options: &Options) -> Arc<ConsumerSql> {
 
 impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
     pub(super) fn new(link: L, sql: Arc<ConsumerSql>, options: Arc<Options>, runtime: L::Runtime) -> Self {
-        Self { link, sql, options, runtime, database: PhantomData }
+        Self { link, sql, options, runtime, span: Span::none(), database: PhantomData }
     }
 
     /// Consumer, topic and partition, and more.
@@ -63,10 +67,17 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
             Work::Record(record) => self.record(job, record).await,
             Work::Replay(replay) => self.replay(&job.token.partition, replay).await,
         };
-        match result {
+        let outcome = match result {
             Ok(outcome) => outcome,
             Err(failure) => self.fail(failure).await,
-        }
+        };
+        self.end_span(&outcome);
+        outcome
+    }
+
+    /// Ends the span of the handler that ran, if one did.
+    pub(super) fn end_span(&mut self, outcome: &Outcome) {
+        span::end(&std::mem::replace(&mut self.span, Span::none()), outcome);
     }
 
     /// Rolls back, and says what the failure means.
@@ -116,7 +127,7 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
                 Outcome::Parked
             }
             Step::Handle => {
-                self.handle(record).await?;
+                self.handle(record, Some(job.attempt)).await?;
                 Outcome::Handled
             }
         };
@@ -179,8 +190,10 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
         Ok(outcome)
     }
 
-    pub(super) async fn handle(&mut self, record: &Record) -> Result<(), Failure> {
-        let handled = catch_panic_async("consumer_handler", record.topic(), self.link.handle(record)).await;
+    pub(super) async fn handle(&mut self, record: &Record, attempt: Option<u32>) -> Result<(), Failure> {
+        self.span = span::begin(&self.options, record, attempt);
+        let handling = self.link.handle(record).instrument(self.span.clone());
+        let handled = catch_panic_async("consumer_handler", record.topic(), handling).await;
         handled.ok_or(Failure::Panicked)?.map_err(Failure::Handler)?;
         crash_point!(CONSUMER_HANDLED);
         match self.link.depth() {

@@ -264,7 +264,7 @@ impl Engine {
         let Some(queue) = partition.queues.get_mut(&token.queue) else { return Next::Wait(None) };
         let Some(work) = queue.entries.front().cloned() else { return Next::Wait(None) };
         queue.state = QueueState::Running;
-        let step = queue.step.clone();
+        let (step, attempt) = (queue.step.clone(), queue.failures.saturating_add(1));
         let alone = queue.first_offset().filter(|_| is_alone_mode);
         let is_key_parked = match &work {
             Work::Record(record) => record.key.as_ref().is_some_and(|key| partition.parked_keys.contains(key)),
@@ -274,7 +274,7 @@ impl Engine {
         self.running += 1;
         self.is_alone_running = is_alone_mode;
         let outages = self.outage.count();
-        Next::Job(Box::new(Job { token, work, step, expected_next, is_key_parked, outages, alone }))
+        Next::Job(Box::new(Job { token, work, step, attempt, expected_next, is_key_parked, outages, alone }))
     }
 
     /// Lets a queue wait.

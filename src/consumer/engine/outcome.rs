@@ -23,6 +23,8 @@ pub(crate) struct Job {
     pub(crate) token: Token,
     pub(crate) work: Work,
     pub(crate) step: Step,
+    /// The number of the attempt, from 1.
+    pub(crate) attempt: u32,
     /// Where the partition stands in the database, if its records run one after the other.
     pub(crate) expected_next: i64,
     /// Whether earlier records of its key are parked, as far as this process knows.

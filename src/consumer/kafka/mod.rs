@@ -57,7 +57,7 @@ impl KafkaConsumer {
     /// A consumer in this group. Its settings may be those of a relay: what is of producers alone is left out. Progress in the
     /// database is kept under the group's name.
     pub fn new(config: KafkaConfig, group: impl Into<Arc<str>>) -> Self {
-        Self { config, topics: Vec::new(), options: Options::new(group.into()) }
+        Self { config, topics: Vec::new(), options: Options::new("kafka", group.into()) }
     }
 
     /// Adds a topic.

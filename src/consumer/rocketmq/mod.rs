@@ -60,7 +60,7 @@ impl RocketMqConsumer {
     /// A consumer in this group. Its settings may be those of a relay: what is of producers alone has no effect. Progress in the
     /// database is kept under the group's name.
     pub fn new(config: RocketMqConfig, group: impl Into<Arc<str>>) -> Self {
-        Self { config, topics: Vec::new(), options: Options::new(group.into()) }
+        Self { config, topics: Vec::new(), options: Options::new("rocketmq", group.into()) }
     }
 
     /// Adds a topic, without the namespace. Each member of the group must have the same topics.

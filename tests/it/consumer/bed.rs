@@ -13,6 +13,7 @@ use diesel::sql_types::{BigInt, Integer, Text};
 use diesel::sqlite::SqliteConnection;
 use diesel_outbox::MessageId;
 use diesel_outbox::consumer::{HandlerError, KafkaConsumer, ParkedRecord, ParkedRecords, Record, RunningConsumer};
+use diesel_outbox::inbox::Inbox;
 use diesel_outbox::retry::Fixed;
 use diesel_outbox::store::SQLITE_PRAGMAS;
 use diesel_outbox::transport::{KafkaConfig, header};
@@ -172,6 +173,12 @@ impl Place {
         let parked = ParkedRecords::new(self.group());
         let row = self.parked().into_iter().find(|record| record.offset == offset).expect("it is parked");
         assert!(on_any!(self, |conn| parked.release(conn, row.id).expect("released")));
+    }
+
+    /// Prunes the group's inbox.
+    pub(crate) fn prune(&self) {
+        let inbox = Inbox::builder(self.group()).build().expect("build");
+        on_any!(self, |conn| inbox.prune(conn).expect("pruned"));
     }
 
     pub(crate) fn count(&self, sql: &str) -> i64 {

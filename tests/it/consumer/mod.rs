@@ -2,6 +2,7 @@
 
 mod asynchronous;
 pub(crate) mod bed;
+mod conformance;
 pub(crate) mod crash;
 mod failures;
 mod group_member;

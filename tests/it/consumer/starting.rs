@@ -14,6 +14,8 @@ use super::bed::insert;
 pub(crate) enum Act {
     /// Writes its effect.
     Write,
+    /// Writes its effect, and ends as this does.
+    WriteThen(Box<dyn FnOnce() -> Result<(), HandlerError>>),
     /// Fails at once.
     Fail(HandlerError),
     /// Writes its effect, runs this, and fails as it does.
@@ -38,6 +40,7 @@ pub(super) fn handler<C: Connection>(
         }
         conn.batch_execute(&insert(record))?;
         match act {
+            Act::WriteThen(end) => end()?,
             Act::Run(sql) => conn.batch_execute(sql)?,
             Act::Ignore(sql) => drop(conn.batch_execute(sql)),
             Act::Commit => C::TransactionManager::commit_transaction(conn)?,

@@ -2,12 +2,17 @@
 
 use std::thread;
 
-use diesel::MysqlConnection;
+use diesel::connection::SimpleConnection as _;
+use diesel::sql_types::BigInt;
+use diesel::{Connection as _, MysqlConnection, RunQueryDsl as _};
+use diesel_async::{AsyncConnection as _, AsyncMysqlConnection, SimpleAsyncConnection as _};
 use diesel_outbox::MessageId;
 use diesel_outbox::inbox::{Claim, InboxError, InboxKey, Once};
 
 use super::inbox;
 use super::node::{Failed, NEVER, Node, Place, SyncNode};
+use crate::outbox::databases::fresh_mariadb;
+use crate::outbox::transaction_lost::Deadlock;
 
 type Mariadb = SyncNode<MysqlConnection>;
 
@@ -88,4 +93,58 @@ fn a_claim_in_a_lost_transaction_is_refused() {
         assert!(matches!(error, InboxError::TransactionLost { .. }), "{error}");
     }
     assert_eq!(place.entries(), 0);
+}
+
+const WRITE: &str = "INSERT INTO shop_orders VALUES (10)";
+const LOCK_ONE: &str = "SELECT id FROM shop_orders WHERE id = 1 FOR UPDATE";
+const LOCK_TWO: &str = "SELECT id FROM shop_orders WHERE id = 2 FOR UPDATE";
+
+/// Checks that the deadlock was found, and that nothing was kept: the message is new.
+#[track_caller]
+fn assert_lost(url: &str, handled: Result<Once<()>, InboxError>, id: MessageId) {
+    let lost = matches!(&handled, Err(InboxError::TransactionLost { consumer }) if consumer == "billing");
+    assert!(lost, "{handled:?}");
+    let mut conn = MysqlConnection::establish(url).expect("connect");
+    let written = diesel::dsl::sql::<BigInt>("SELECT count(*) FROM shop_orders WHERE id = 10");
+    assert_eq!(written.get_result::<i64>(&mut conn).expect("a count"), 0);
+    let again = inbox("billing").once(&mut conn, id, |conn| Ok::<_, InboxError>(conn.batch_execute(WRITE)?));
+    assert_eq!(again.expect("once"), Once::Done(()));
+}
+
+/// Two connections wait for each other, the server rolls back the lighter one, and its handler ignores that.
+#[test]
+fn an_ignored_deadlock_is_no_success() {
+    let Some(url) = fresh_mariadb() else { return };
+    let (inbox, id) = (inbox("billing"), MessageId::new());
+    let mut conn = MysqlConnection::establish(&url).expect("connect");
+    inbox.migrate(&mut conn).expect("migrate");
+    let deadlock = Deadlock::arrange(&url);
+    let handled = inbox.once(&mut conn, id, |conn| {
+        conn.batch_execute(WRITE)?;
+        conn.batch_execute(LOCK_ONE)?;
+        let ignored = conn.batch_execute(LOCK_TWO).expect_err("a deadlock");
+        assert!(ignored.to_string().contains("Deadlock"), "{ignored}");
+        Ok::<_, InboxError>(())
+    });
+    drop(deadlock);
+    assert_lost(&url, handled, id);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_ignored_deadlock_is_no_success_async() {
+    let Some(url) = fresh_mariadb() else { return };
+    let (inbox, id) = (inbox("billing"), MessageId::new());
+    let mut conn = AsyncMysqlConnection::establish(&url).await.expect("connect");
+    inbox.migrate_async(&mut conn).await.expect("migrate");
+    let deadlock = Deadlock::arrange(&url);
+    let handled = inbox.once_async(&mut conn, id, async |conn: &mut AsyncMysqlConnection| {
+        conn.batch_execute(WRITE).await?;
+        conn.batch_execute(LOCK_ONE).await?;
+        let ignored = conn.batch_execute(LOCK_TWO).await.expect_err("a deadlock");
+        assert!(ignored.to_string().contains("Deadlock"), "{ignored}");
+        Ok::<_, InboxError>(())
+    });
+    let handled = handled.await;
+    drop(deadlock);
+    assert_lost(&url, handled, id);
 }

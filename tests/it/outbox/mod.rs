@@ -40,7 +40,7 @@ mod several_relays;
 mod shared_pool;
 mod testing;
 mod tls;
-mod transaction_lost;
+pub(crate) mod transaction_lost;
 mod transactions;
 mod transactions_async;
 mod unsent;

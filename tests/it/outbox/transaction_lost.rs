@@ -55,12 +55,12 @@ async fn ddl_on_mariadb_async() {
 }
 
 /// Another connection, which has row 2 and wants row 1 as soon as that is locked; the test has it and wants row 2.
-pub(super) struct Deadlock {
+pub(crate) struct Deadlock {
     other: Option<std::thread::JoinHandle<()>>,
 }
 
 impl Deadlock {
-    pub(super) fn arrange(url: &str) -> Self {
+    pub(crate) fn arrange(url: &str) -> Self {
         let (locked, is_locked) = std::sync::mpsc::channel();
         let url = url.to_owned();
         let other = std::thread::spawn(move || {

@@ -17,6 +17,7 @@ pub(super) const CONSUMERS: &[&str] = &[
     "consumer::engine::bounds",
     "consumer::engine::settle",
     "consumer::report",
+    "consumer::span",
     "consumer::source",
     "consumer::shared",
     "consumer::worker",

@@ -7,6 +7,7 @@ mod crash;
 mod enqueue;
 mod global;
 mod http_receiver;
+mod loops;
 #[allow(dead_code, reason = "shared with the tests of the library, which need more of it")]
 #[path = "../../../../tests/it/transport/rocketmq_broker.rs"]
 mod rocketmq_broker;

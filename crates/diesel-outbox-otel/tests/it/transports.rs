@@ -26,7 +26,7 @@ use crate::rocketmq_broker;
 use crate::shop::Shop;
 
 /// Sends one message in a traced request, through a real transport. Returns the spans of request, creation and send.
-fn sent_through(shop: &Shop, topic: &str, transport: impl Transport) -> [Span; 3] {
+pub(crate) fn sent_through(shop: &Shop, topic: &str, transport: impl Transport) -> [Span; 3] {
     let outbox = Outbox::builder().topic(Topic::new(topic));
     let outbox = outbox.interceptor(OtelInterceptor::new().with_provider(shop.collector.provider()));
     let outbox = outbox.build().expect("build");
@@ -42,7 +42,7 @@ fn sent_through(shop: &Shop, topic: &str, transport: impl Transport) -> [Span; 3
     [request, created, sent]
 }
 
-fn unique_name() -> String {
+pub(crate) fn unique_name() -> String {
     format!("traces-{}", MessageId::new())
 }
 

@@ -22,7 +22,7 @@ pub(super) struct Harness {
 }
 
 pub(super) fn options() -> Options {
-    let mut options = Options::new("billing".into());
+    let mut options = Options::new("kafka", "billing".into());
     options.retry = Arc::new(Fixed::seconds(&[1, 2, 4]));
     options
 }

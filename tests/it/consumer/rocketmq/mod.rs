@@ -2,7 +2,7 @@
 
 mod crash;
 mod failures;
-mod offsets;
+pub(super) mod offsets;
 mod once;
 mod outages;
 mod rebalance;
@@ -31,7 +31,7 @@ const QUERY_NOT_FOUND: i32 = 22;
 pub(super) const QUEUES: i32 = 4;
 
 /// On the shared broker; `None` where something cannot be had.
-fn bed(on: On) -> Option<Bed> {
+pub(super) fn bed(on: On) -> Option<Bed> {
     bed_at(on, test_servers::shared_or_skip(ServerKind::Rocketmq)?)
 }
 

@@ -8,7 +8,7 @@ use super::{QUEUES, UPDATE_CONSUMER_OFFSET, bed, consumer};
 use crate::transport::rocketmq_broker::broker_of;
 
 /// Has the broker know another offset of the group, in each queue.
-fn set_offsets(place: &Place, offset: i64) {
+pub(crate) fn set_offsets(place: &Place, offset: i64) {
     let (broker, group, offset) = (broker_of(&place.bootstrap, &place.topic), place.group(), offset.to_string());
     for queue in 0..QUEUES {
         let queue = queue.to_string();
