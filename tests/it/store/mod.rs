@@ -62,7 +62,7 @@ async fn assert_works_without_pauses(store: &dyn Store, drop_table: impl FnOnce(
     let error = store.poll(&everything).await.expect_err("it was there a moment ago");
     assert!(matches!(error, StoreError::Statement(_)), "{error}");
     for _ in 0..2 {
-        assert_eq!(store.poll(&everything).await.expect("poll").paused, []);
+        assert!(store.poll(&everything).await.expect("poll").paused.is_empty());
     }
     for error in [admin.pause(&topics[0], None).await.map(drop), admin.resume(&topics[0], None).await.map(drop)] {
         let error = error.expect_err("there is no place for it");

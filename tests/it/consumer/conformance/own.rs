@@ -209,7 +209,11 @@ impl Worker {
         match mistake {
             Mistake::ClaimsNothing => conn.immediate_transaction(write),
             Mistake::RemembersInMemory if handled.contains(id) => Ok(()),
-            Mistake::RemembersInMemory => conn.immediate_transaction(write).map(|()| drop(handled.insert(*id))),
+            Mistake::RemembersInMemory => {
+                conn.immediate_transaction(write)?;
+                handled.insert(*id);
+                Ok(())
+            }
             Mistake::LooksFirst => {
                 let known = diesel::dsl::sql::<Text>("SELECT id FROM marks").load::<String>(conn)?;
                 if known.contains(&id.to_string()) {
