@@ -14,6 +14,7 @@ pub(crate) enum Row {
     History,
     Traces,
     CloudEvents,
+    Receipts,
     ByHand,
     Network,
     Drain,
@@ -34,17 +35,20 @@ pub(crate) enum Row {
     Cost,
     Inbox,
     InboxLarge,
+    Consumer,
+    ConsumerKeys,
     Verify,
     Mariadb,
     Sqlite,
 }
 
 impl Row {
-    const ALL: [(&str, Self); 27] = [
+    const ALL: [(&str, Self); 30] = [
         ("business", Self::Business),
         ("history", Self::History),
         ("traces", Self::Traces),
         ("cloud-events", Self::CloudEvents),
+        ("receipts", Self::Receipts),
         ("by-hand", Self::ByHand),
         ("network", Self::Network),
         ("drain", Self::Drain),
@@ -65,6 +69,8 @@ impl Row {
         ("cost", Self::Cost),
         ("inbox", Self::Inbox),
         ("inbox-large", Self::InboxLarge),
+        ("consumer", Self::Consumer),
+        ("consumer-keys", Self::ConsumerKeys),
         ("verify", Self::Verify),
         ("mariadb", Self::Mariadb),
         ("sqlite", Self::Sqlite),

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use diesel_outbox::Envelope;
 use diesel_outbox::transport::header;
+use diesel_outbox::{Envelope, MessageId};
 use rdkafka::ClientConfig;
 use rdkafka::ClientContext;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
@@ -29,11 +29,17 @@ const POLL_INTERVAL: Duration = Duration::from_millis(300);
 const WARM_UP: Duration = Duration::from_secs(40);
 const WARM_UP_MESSAGES: usize = 1_000_000;
 const WARM_UP_BURST: usize = 20;
+const WARM_UP_TOPIC: &str = "warm-up";
 
 /// Creates topics, and returns when the broker knows them.
 pub(crate) async fn make_topics(bootstrap: &str, names: &[&str]) -> Result<()> {
+    make_topics_with(bootstrap, names, PARTITIONS).await
+}
+
+/// The same with this many partitions.
+pub(crate) async fn make_topics_with(bootstrap: &str, names: &[&str], partitions: i32) -> Result<()> {
     let admin: AdminClient<DefaultClientContext> = ClientConfig::new().set("bootstrap.servers", bootstrap).create()?;
-    let topics: Vec<_> = names.iter().map(|name| NewTopic::new(name, PARTITIONS, TopicReplication::Fixed(1))).collect();
+    let topics: Vec<_> = names.iter().map(|name| NewTopic::new(name, partitions, TopicReplication::Fixed(1))).collect();
     for made in admin.create_topics(&topics, &AdminOptions::new().operation_timeout(Some(TIMEOUT))).await? {
         match made {
             Ok(_) | Err((_, Code::TopicAlreadyExists)) => {}
@@ -76,10 +82,9 @@ pub(crate) fn has_leaders(bootstrap: &str, topic: &str) -> bool {
 /// Sends small bursts for a while, of records with and without headers. Until a JVM has compiled its hot code, a
 /// message costs it several times as much, and the first legs would pay for it.
 pub(crate) async fn warm_up(bootstrap: &str) -> Result<()> {
-    const TOPIC: &str = "warm-up";
-    make_topics(bootstrap, &[TOPIC]).await?;
-    let (bare, mut envelope) =
-        (BareProducer::new(bootstrap, TOPIC, WARM_UP_MESSAGES, &[])?, application::envelope(TOPIC));
+    make_topics(bootstrap, &[WARM_UP_TOPIC]).await?;
+    let bare = BareProducer::new(bootstrap, WARM_UP_TOPIC, WARM_UP_MESSAGES, &[])?;
+    let mut envelope = application::envelope(WARM_UP_TOPIC);
     let end = Instant::now() + WARM_UP;
     for burst in (0..WARM_UP_MESSAGES).step_by(WARM_UP_BURST) {
         if Instant::now() > end {
@@ -88,7 +93,7 @@ pub(crate) async fn warm_up(bootstrap: &str) -> Result<()> {
         for number in burst..burst + WARM_UP_BURST {
             let key = number.to_string();
             if number.is_multiple_of(2) {
-                bare.send(TOPIC, number, &key, &[b'x'; PAYLOAD_BYTES])?;
+                bare.send(WARM_UP_TOPIC, number, &key, &[b'x'; PAYLOAD_BYTES])?;
             } else {
                 envelope.key = Some(key);
                 bare.send_as_relayed(number, &envelope)?;
@@ -97,6 +102,19 @@ pub(crate) async fn warm_up(bootstrap: &str) -> Result<()> {
         bare.until_delivered(burst + WARM_UP_BURST)?;
     }
     Ok(())
+}
+
+/// Fills a topic with records as a relay sends them. Each has an id of its own, and the key of its number.
+pub(crate) fn fill(bootstrap: &str, topic: &str, records: usize, key: impl Fn(usize) -> Option<String>) -> Result<()> {
+    // Else records without a key would come in runs, and not as many in each partition. The producer's first record goes elsewhere.
+    let settings = [("sticky.partitioning.linger.ms", "0")];
+    let producer = BareProducer::new(bootstrap, WARM_UP_TOPIC, records, &settings)?;
+    let mut envelope = application::envelope(topic);
+    for number in 0..records {
+        (envelope.message_id, envelope.key) = (MessageId::new(), key(number));
+        producer.send_as_relayed(number, &envelope)?;
+    }
+    producer.until_delivered(records)
 }
 
 /// A plain `ThreadedProducer` with the settings of `KafkaTransport`.

@@ -4,18 +4,19 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use diesel::prelude::*;
 use diesel::sqlite::SqliteConnection;
 use diesel_async::sync_connection_wrapper::SyncConnectionWrapper;
 use diesel_async::{AsyncConnection, AsyncMysqlConnection, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection};
-use diesel_outbox::Outbox;
 use diesel_outbox::store::SQLITE_PRAGMAS;
+use diesel_outbox::{Outbox, PendingReceipt};
 
 use crate::application::OrderPlaced;
 use crate::by_hand;
 use crate::database::{self, orders};
 use crate::load::{BATCH, Enqueue, TOPIC};
+use crate::receipts::Awaited;
 
 diesel::table! {
     outbox_messages (id) {
@@ -36,13 +37,13 @@ pub(crate) trait Client: Sized + Send + 'static {
     /// How many messages are in the table.
     fn rows_left(&mut self) -> impl Future<Output = Result<i64>> + Send;
 
-    /// BEGIN, one INSERT, COMMIT; with an outbox it includes the message.
+    /// BEGIN, one INSERT, COMMIT; with an outbox it includes the message. Returns the receipt if it has one.
     fn transact(
         &mut self,
         enqueue: Enqueue,
         outbox: &Outbox,
         customer: i64,
-    ) -> impl Future<Output = QueryResult<()>> + Send;
+    ) -> impl Future<Output = QueryResult<Option<PendingReceipt>>> + Send;
 }
 
 impl Client for AsyncPgConnection {
@@ -58,10 +59,23 @@ impl Client for AsyncPgConnection {
         Ok(outbox_messages::table.count().get_result(self).await?)
     }
 
-    async fn transact(&mut self, enqueue: Enqueue, outbox: &Outbox, customer: i64) -> QueryResult<()> {
+    async fn transact(
+        &mut self,
+        enqueue: Enqueue,
+        outbox: &Outbox,
+        customer: i64,
+    ) -> QueryResult<Option<PendingReceipt>> {
         let event = OrderPlaced { order_id: customer, topic: TOPIC };
-        match enqueue {
+        let committed = match enqueue {
             Enqueue::Never => self.transaction(async |conn| place_order(conn, customer).await).await,
+            Enqueue::WithReceipt => {
+                return self
+                    .transaction(async |conn| {
+                        place_order(conn, customer).await?;
+                        outbox.enqueue_with_receipt_async(conn, &event).await.map(Some)
+                    })
+                    .await;
+            }
             Enqueue::Hook => {
                 self.transaction(async |conn| {
                     place_order(conn, customer).await?;
@@ -95,7 +109,8 @@ impl Client for AsyncPgConnection {
                 by_hand::mark(self, id, "sending").await?;
                 by_hand::mark(self, id, "sent").await
             }
-        }
+        };
+        committed.map(|()| None)
     }
 }
 
@@ -123,11 +138,24 @@ macro_rules! client {
                 Ok(outbox_messages::table.count().get_result(self).await?)
             }
 
-            async fn transact(&mut self, enqueue: Enqueue, outbox: &Outbox, customer: i64) -> QueryResult<()> {
+            async fn transact(
+                &mut self,
+                enqueue: Enqueue,
+                outbox: &Outbox,
+                customer: i64,
+            ) -> QueryResult<Option<PendingReceipt>> {
                 let event = OrderPlaced { order_id: customer, topic: TOPIC };
                 let order = (orders::customer.eq(customer), orders::total_cents.eq(customer * 100));
                 let order = diesel::insert_into(orders::table).values(order);
-                match enqueue {
+                let committed = match enqueue {
+                    Enqueue::WithReceipt => {
+                        return self
+                            .transaction(async |conn| {
+                                order.execute(conn).await?;
+                                outbox.enqueue_with_receipt_async(conn, &event).await.map(Some)
+                            })
+                            .await;
+                    }
                     Enqueue::Never => self.transaction(async |conn| order.execute(conn).await.map(drop)).await,
                     Enqueue::Transaction => {
                         outbox
@@ -144,7 +172,8 @@ macro_rules! client {
                         })
                         .await
                     }
-                }
+                };
+                committed.map(|()| None)
             }
         }
     };
@@ -160,26 +189,31 @@ pub(crate) struct Clients {
     stop: Arc<AtomicBool>,
     committed: Arc<AtomicU64>,
     tasks: Vec<tokio::task::JoinHandle<QueryResult<()>>>,
+    awaited: Awaited,
 }
 
 impl Clients {
     pub(crate) async fn start<C: Client>(count: usize, enqueue: Enqueue, url: &str, outbox: &Outbox) -> Result<Self> {
         let (stop, committed) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-        let mut tasks = Vec::new();
+        let (mut tasks, (receipts, awaited)) = (Vec::new(), Awaited::start());
         for client in 0..count as i64 {
             let mut conn = C::open(url).await?;
             let (stop, committed, outbox) = (Arc::clone(&stop), Arc::clone(&committed), outbox.clone());
+            let receipts = receipts.clone();
             tasks.push(tokio::spawn(async move {
                 let mut customer = client;
                 while !AtomicBool::load(&stop, Ordering::Relaxed) {
-                    conn.transact(enqueue, &outbox, customer).await?;
+                    if let Some(receipt) = conn.transact(enqueue, &outbox, customer).await? {
+                        // `until_delivered` says why nobody takes it any more.
+                        drop(receipts.send(receipt));
+                    }
                     committed.fetch_add(1, Ordering::Relaxed);
                     customer += count as i64;
                 }
                 Ok(())
             }));
         }
-        Ok(Self { stop, committed, tasks })
+        Ok(Self { stop, committed, tasks, awaited })
     }
 
     pub(crate) fn committed(&self) -> u64 {
@@ -187,11 +221,18 @@ impl Clients {
     }
 
     /// Stops the clients. Returns the number of their transactions.
-    pub(crate) async fn stop(self) -> Result<u64> {
+    pub(crate) async fn stop(&mut self) -> Result<u64> {
         self.stop.store(true, Ordering::Relaxed);
-        for task in self.tasks {
+        for task in self.tasks.drain(..) {
             task.await?.context("a business transaction failed")?;
         }
-        Ok(AtomicU64::load(&self.committed, Ordering::Relaxed))
+        Ok(self.committed())
+    }
+
+    /// Waits until each receipt of the stopped clients has its answer.
+    pub(crate) async fn until_delivered(self) -> Result<()> {
+        let (committed, delivered) = (self.committed(), self.awaited.end().await?);
+        ensure!(delivered == 0 || delivered == committed, "{delivered} receipts of {committed} messages");
+        Ok(())
     }
 }

@@ -4,7 +4,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use diesel_async::AsyncPgConnection;
+use diesel_outbox::Outbox;
 use diesel_outbox::internals::metrics::{CONFIRM_ROWS, SETTLE_ROWS};
+use diesel_outbox::relay::Relay;
 use diesel_outbox::transport::MemoryTransport;
 use serde::Serialize;
 
@@ -13,6 +15,7 @@ use crate::arguments::BenchEnv;
 use crate::clients::Clients;
 use crate::cpu::{CpuMeter, CpuShare};
 use crate::database;
+use crate::receipts;
 use crate::recorder::Recorder;
 use crate::stats::mean;
 use crate::traces;
@@ -31,6 +34,9 @@ pub(crate) enum Enqueue {
     Never,
     /// `enqueue_async` in Diesel's transaction.
     Hook,
+    /// `enqueue_with_receipt_async` in Diesel's transaction. Another task waits for each delivery: a client that waited itself
+    /// would show how long a delivery takes.
+    WithReceipt,
     /// `outbox.transaction`.
     Transaction,
     /// [`BATCH`] messages with one `enqueue_all_async` in Diesel's transaction.
@@ -51,6 +57,8 @@ pub(crate) enum RelayTo {
     /// Memory, with traces that are recorded, and dropped by the exporter.
     MemoryTraced,
     Kafka,
+    /// Kafka, while a receipt of a message that is not due is open.
+    KafkaBesideReceipt,
     /// Kafka, with sent messages kept in the history.
     KafkaAndKept,
     /// Kafka, as CloudEvents in the binary mode.
@@ -79,13 +87,15 @@ impl Load {
         match self.enqueue {
             Enqueue::Never => 0.0,
             Enqueue::Batch => BATCH as f64,
-            Enqueue::Hook | Enqueue::Transaction | Enqueue::ByHand => 1.0,
+            Enqueue::Hook | Enqueue::WithReceipt | Enqueue::Transaction | Enqueue::ByHand => 1.0,
         }
     }
 
     pub(crate) fn name(self) -> &'static str {
         match (self.enqueue, self.relay_to) {
             (Enqueue::Never, _) => "without outbox",
+            (Enqueue::WithReceipt, _) => "hook, a receipt for each message",
+            (_, RelayTo::KafkaBesideReceipt) => "Kafka, a receipt of another message is open",
             (_, RelayTo::MemoryWithoutProvider) => "memory, traces without provider",
             (_, RelayTo::MemoryTraced) => "memory, traced",
             (_, RelayTo::KafkaCloudEvents) => "Kafka, CloudEvents",
@@ -154,35 +164,22 @@ pub(crate) async fn run_in_emptied(
     duration: Duration,
 ) -> Result<(Throughput, CpuShare)> {
     recorder.reset();
-    let is_kept = load.relay_to == RelayTo::KafkaAndKept;
-    let mut outbox = if is_kept { application::outbox_with_history(TOPIC)? } else { application::outbox(&[TOPIC])? };
-    let relay = match load.relay_to {
-        RelayTo::Nowhere => None,
-        RelayTo::Memory => Some(application::start_relay(&outbox, url, MemoryTransport::new()).await?),
-        RelayTo::MemoryWithoutProvider | RelayTo::MemoryTraced => {
-            let records = load.relay_to == RelayTo::MemoryTraced;
-            let (traced, transport) = traces::traced_application(TOPIC, records)?;
-            outbox = traced;
-            Some(application::start_relay(&outbox, url, transport).await?)
-        }
-        RelayTo::Kafka | RelayTo::KafkaAndKept => {
-            Some(application::start_relay(&outbox, url, application::kafka(&env.kafka)?).await?)
-        }
-        RelayTo::KafkaCloudEvents => {
-            Some(application::start_relay(&outbox, url, application::kafka_cloud_events(&env.kafka)?).await?)
-        }
-        RelayTo::KafkaStructuredEvents => {
-            let transport = application::kafka_cloud_events(&env.kafka)?.structured();
-            Some(application::start_relay(&outbox, url, transport).await?)
-        }
+    let (outbox, relay) = start_application(load.relay_to, url, env).await?;
+    let open = match load.relay_to {
+        RelayTo::KafkaBesideReceipt => Some(receipts::open(&outbox, url).await?),
+        _ => None,
     };
-    let clients = Clients::start::<AsyncPgConnection>(CONNECTIONS, load.enqueue, url, &outbox).await?;
+    let mut clients = Clients::start::<AsyncPgConnection>(CONNECTIONS, load.enqueue, url, &outbox).await?;
     tokio::time::sleep(duration / 5).await; // statements are prepared, pools are full
     let (cpu, started, before) = (CpuMeter::start(env.root)?, Instant::now(), clients.committed());
     tokio::time::sleep(duration).await;
     let (committed, elapsed, cpu) = (clients.committed() - before, started.elapsed(), cpu.stop()?);
     let transactions = clients.stop().await?;
     let rows_left = database::rows_left(&env.postgres).await?;
+    clients.until_delivered().await?;
+    if let Some(receipt) = open {
+        receipts::ensure_open(&receipt).await?;
+    }
     if let Some(relay) = relay {
         application::stop_relay(relay).await;
     }
@@ -199,6 +196,33 @@ pub(crate) async fn run_in_emptied(
         counters: recorder.counts(),
     };
     Ok((throughput, cpu))
+}
+
+/// The outbox, and the relay if one is to run.
+async fn start_application(relay_to: RelayTo, url: &str, env: &BenchEnv) -> Result<(Outbox, Option<Relay>)> {
+    let is_kept = relay_to == RelayTo::KafkaAndKept;
+    let mut outbox = if is_kept { application::outbox_with_history(TOPIC)? } else { application::outbox(&[TOPIC])? };
+    let relay = match relay_to {
+        RelayTo::Nowhere => None,
+        RelayTo::Memory => Some(application::start_relay(&outbox, url, MemoryTransport::new()).await?),
+        RelayTo::MemoryWithoutProvider | RelayTo::MemoryTraced => {
+            let records = relay_to == RelayTo::MemoryTraced;
+            let (traced, transport) = traces::traced_application(TOPIC, records)?;
+            outbox = traced;
+            Some(application::start_relay(&outbox, url, transport).await?)
+        }
+        RelayTo::Kafka | RelayTo::KafkaBesideReceipt | RelayTo::KafkaAndKept => {
+            Some(application::start_relay(&outbox, url, application::kafka(&env.kafka)?).await?)
+        }
+        RelayTo::KafkaCloudEvents => {
+            Some(application::start_relay(&outbox, url, application::kafka_cloud_events(&env.kafka)?).await?)
+        }
+        RelayTo::KafkaStructuredEvents => {
+            let transport = application::kafka_cloud_events(&env.kafka)?.structured();
+            Some(application::start_relay(&outbox, url, transport).await?)
+        }
+    };
+    Ok((outbox, relay))
 }
 
 /// A relay that falls behind leaves its work for later, which makes the application look faster.

@@ -9,6 +9,7 @@ mod arguments;
 mod broker;
 mod by_hand;
 mod clients;
+mod consuming;
 mod cpu;
 mod cpu_breakdown;
 mod database;
@@ -21,6 +22,7 @@ mod open_loop;
 mod proxy;
 mod ratios;
 mod reader;
+mod receipts;
 mod recorder;
 mod relay_process;
 mod report;
@@ -91,11 +93,14 @@ async fn figures(plan: &Plan, env: &BenchEnv, recorder: &Recorder, leg_log: &mut
         Row::Recovery => rows::recovery::run(plan, env, recorder, leg_log).await,
         Row::Claim => rows::claim::run(plan, env, recorder, leg_log).await,
         Row::CloudEvents => rows::cloud_events::run(plan, env, recorder, leg_log).await,
+        Row::Receipts => rows::receipts::run(plan, env, recorder, leg_log).await,
         Row::Traces => rows::traces::run(plan, env, recorder, leg_log).await,
         Row::Relays => rows::relays::run(plan, env, recorder, leg_log).await,
         Row::Cost => rows::cost::run(plan, env, recorder, leg_log).await,
         Row::Inbox => rows::inbox::run(plan, env, leg_log).await,
         Row::InboxLarge => rows::inbox::run_large(plan, env, leg_log).await,
+        Row::Consumer => rows::consumer::run(plan, env, recorder, leg_log).await,
+        Row::ConsumerKeys => rows::consumer::run_keys(plan, env, recorder, leg_log).await,
         Row::Verify => rows::verify::run(plan, env, leg_log).await,
         Row::Memory => rows::memory::run(plan, env, leg_log).await,
         Row::Idle => rows::idle::run(plan, env, leg_log).await,

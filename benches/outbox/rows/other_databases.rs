@@ -144,7 +144,7 @@ async fn leg<C: Client>(
         RelayTo::Nowhere => None,
         _ => Some(start(outbox.clone(), on.url.clone()).await?),
     };
-    let clients = Clients::start::<C>(on.clients, load.enqueue, &on.url, &outbox).await?;
+    let mut clients = Clients::start::<C>(on.clients, load.enqueue, &on.url, &outbox).await?;
     tokio::time::sleep(duration / 5).await; // statements are prepared, pools are full
     let (cpu, started, before) = (CpuMeter::start(on.env.root)?, Instant::now(), clients.committed());
     tokio::time::sleep(duration).await;

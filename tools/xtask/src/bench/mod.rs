@@ -29,13 +29,13 @@ pub(crate) struct Bench {
     /// How long a leg takes, in rows whose legs end by time; by default as long as each needs for a steady figure (6 to 120)
     #[arg(long)]
     seconds: Option<f64>,
-    /// How often each leg runs, in turns; by default 5 in business, history, network and drain, and 3 in the others. http and
-    /// rocketmq ignore it
+    /// How often each leg runs, in turns; by default 7 in traces, cloud-events and receipts, 5 in business, history, network, drain, inbox
+    /// and consumer, 1 in verify, and 3 in the others. http and rocketmq ignore it
     #[arg(long)]
     rounds: Option<u32>,
     /// Messages of a backlog; by default 300,000 in drain, debezium and relays, 1,000,000 in drain-million and claim (ten times as
-    /// many in its history), 20,000,000 in inbox-large, 200,000 in ordered, 100,000 in blocked. Other rows have no backlog, or, like memory, http and
-    /// rocketmq, a fixed one
+    /// many in its history), 20,000,000 in inbox-large, 10,000,000 in verify, 200,000 in ordered, consumer and consumer-keys, 100,000 in
+    /// blocked. Other rows have no backlog, or, like memory, http and rocketmq, a fixed one
     #[arg(long)]
     messages: Option<u64>,
     /// Measure nothing: rewrite docs/internals/performance.md and its plots from the existing results
@@ -230,6 +230,7 @@ mod tests {
         assert_eq!(origin_of(Row::DrainMillion), (None, Some(1), Some(10)));
         assert_eq!(origin_of(Row::Relays), (Some(2.0), Some(1), Some(10)));
         assert_eq!(origin_of(Row::Claim), (Some(2.0), Some(1), Some(10)));
+        assert_eq!(origin_of(Row::Consumer), (Some(2.0), Some(1), Some(10)));
         assert_eq!(origin_of(Row::Memory), (None, Some(1), None));
         assert_eq!(origin_of(Row::Http), (None, None, None));
     }

@@ -19,6 +19,8 @@ pub(crate) enum Row {
     Traces,
     /// The same with messages that go to Kafka as CloudEvents, against plain ones
     CloudEvents,
+    /// The same with receipts: one open for another message, and one for each message
+    Receipts,
     /// The same with a hand-written message table, and with a hundred messages in each transaction
     ByHand,
     /// The same with 1 ms more of round trip to the database
@@ -59,6 +61,10 @@ pub(crate) enum Row {
     Inbox,
     /// The same with twenty million entries and old ones being removed, against an empty inbox; takes ten minutes and some GB
     InboxLarge,
+    /// Records processed by a consumer, against a loop by hand: with offsets in the database, with the inbox, with both
+    Consumer,
+    /// Records of 64 keys in one partition, whose handler waits for 5 ms: 64 at a time, against one
+    ConsumerKeys,
     /// A history of ten million messages compared with its topic: memory, and time against reading both; takes ten minutes and some GB
     Verify,
     /// Business transactions on MariaDB, with and without outbox
@@ -127,6 +133,8 @@ impl Row {
             Self::Blocked,
             Self::Claim,
             Self::InboxLarge,
+            Self::Consumer,
+            Self::ConsumerKeys,
             Self::Verify,
         ];
         with.contains(&self)

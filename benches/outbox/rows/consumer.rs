@@ -1,0 +1,104 @@
+//! Records a second of a consumer: its transactions against those of a loop by hand, and keys in parallel against one after the other.
+
+use anyhow::Result;
+use diesel_outbox::consumer::Progress;
+use tokio::task::block_in_place;
+
+use crate::arguments::{BenchEnv, Plan};
+use crate::broker::{self, PARTITIONS};
+use crate::consuming::{FullTopic, Handler, Reading};
+use crate::recorder::Recorder;
+use crate::report::{Figure, LegLog, Target};
+
+/// More than any leg reads.
+const RECORDS: usize = 200_000;
+const KEYS: usize = 64;
+
+/// With as many workers as there are partitions, as many as the loop by hand has threads.
+const fn orders(progress: Progress) -> Reading {
+    Reading::Consumer { progress, workers: PARTITIONS as usize, handler: Handler::Order }
+}
+
+const fn waits(workers: usize) -> Reading {
+    Reading::Consumer { progress: Progress::Inbox, workers, handler: Handler::Wait }
+}
+
+const ORDERS: [(&str, Reading); 4] = [
+    ("by hand", Reading::ByHand),
+    ("offsets in the database", orders(Progress::Offsets)),
+    ("inbox", orders(Progress::Inbox)),
+    ("inbox and offsets", orders(Progress::InboxAndOffsets)),
+];
+
+const WAITS: [(&str, Reading); 2] = [("64 at a time", waits(KEYS)), ("one at a time", waits(1))];
+
+/// The cost of what keeps a record from being processed twice.
+///
+/// The records have no keys, so each leg runs those of a partition one after the other, and as many at a time as there are partitions.
+pub(crate) async fn run(plan: &Plan, env: &BenchEnv, recorder: &Recorder, leg_log: &mut LegLog) -> Result<Vec<Figure>> {
+    let (records, duration) = (plan.messages(RECORDS), plan.duration(10.0));
+    let topic = FullTopic { name: "consumed", partitions: PARTITIONS, records, duration, env, recorder };
+    broker::make_topics(&env.kafka, &[topic.name]).await?;
+    block_in_place(|| broker::fill(&env.kafka, topic.name, records, |_| None))?;
+    let rates = rates(ORDERS, topic, plan.rounds(5), leg_log).await?;
+    broker::delete_topic(&env.kafka, topic.name).await?;
+    let [by_hand, offsets, inbox, both] = &rates;
+    let by = |rates: &[f64], others: &[f64]| rates.iter().zip(others).map(|(one, other)| one / other).collect();
+    // The consumer always keeps its progress in the database, so there are two transactions that lack only its offsets. Both readings of
+    // the target are held to it: the loop by hand has neither, and the inbox alone is the same loop.
+    let share = Target::AtLeast(0.95);
+    let mut figures = vec![
+        Figure::new("consumer, offsets in the database by a loop by hand without", "", by(offsets, by_hand), share),
+        Figure::new("consumer, inbox and offsets by the inbox alone", "", by(both, inbox), share),
+        Figure::new("consumer, inbox by a loop by hand without", "", by(inbox, by_hand), Target::AtLeast(0.80)),
+    ];
+    figures.extend(ORDERS.into_iter().zip(rates).map(|((name, _), rates)| absolute(name, rates)));
+    Ok(figures)
+}
+
+/// Keys in parallel, where a handler waits: in one partition, which alone would run one record at a time.
+pub(crate) async fn run_keys(
+    plan: &Plan,
+    env: &BenchEnv,
+    recorder: &Recorder,
+    leg_log: &mut LegLog,
+) -> Result<Vec<Figure>> {
+    let (records, duration) = (plan.messages(RECORDS), plan.duration(10.0));
+    let topic = FullTopic { name: "consumed-by-key", partitions: 1, records, duration, env, recorder };
+    broker::make_topics_with(&env.kafka, &[topic.name], topic.partitions).await?;
+    let key = |number: usize| Some((number % KEYS).to_string());
+    block_in_place(|| broker::fill(&env.kafka, topic.name, records, key))?;
+    let rates = rates(WAITS, topic, plan.rounds(3), leg_log).await?;
+    broker::delete_topic(&env.kafka, topic.name).await?;
+    let [parallel, single] = &rates;
+    let times = parallel.iter().zip(single).map(|(parallel, single)| parallel / single).collect();
+    let what = "consumer, 64 keys at a time by one record at a time, handler of 5 ms";
+    let mut figures = vec![Figure::new(what, "", times, Target::AtLeast(40.0))];
+    figures.extend(WAITS.into_iter().zip(rates).map(|((name, _), rates)| absolute(name, rates)));
+    Ok(figures)
+}
+
+fn absolute(name: &str, rates: Vec<f64>) -> Figure {
+    Figure::new(format!("consumer, {name}"), "msg/s", rates, Target::None)
+}
+
+/// Records a second of each leg, round by round.
+async fn rates<const LEGS: usize>(
+    legs: [(&str, Reading); LEGS],
+    topic: FullTopic<'_>,
+    rounds: usize,
+    leg_log: &mut LegLog,
+) -> Result<[Vec<f64>; LEGS]> {
+    let mut rates = [const { Vec::new() }; LEGS];
+    // The order rotates, so that no leg always follows the same one.
+    for round in 0..rounds {
+        for step in 0..LEGS {
+            let at = (round + step) % LEGS;
+            let (name, reading) = legs[at];
+            let (leg, cpu) = topic.read(reading, &format!("{}-{round}-{at}", topic.name)).await?;
+            leg_log.leg(name, cpu, &leg)?;
+            rates[at].push(leg.records_per_second);
+        }
+    }
+    Ok(rates)
+}
