@@ -80,6 +80,12 @@ impl Wrong {
     pub(super) fn parked(record: String) -> Self {
         Self::Parked { record }
     }
+
+    /// Whether a service has more of an order than one message makes.
+    pub(crate) fn is_of_processing_twice(&self) -> bool {
+        matches!(self, Self::Points { booked, of_orders, .. } if booked > of_orders)
+            || matches!(self, Self::Unfitting { .. })
+    }
 }
 
 impl fmt::Display for Wrong {
