@@ -14,7 +14,7 @@ use crate::load::zipf::Zipf;
 use crate::load::{Load, Measured, measure};
 use crate::shop::web;
 use crate::steps::Steps;
-use crate::taught;
+use crate::taught::{self, SETTLED_MAX};
 
 /// No product is sold out, and hardly a coupon is in use: the recipe refuses neither in time, so a refusal would slow the chain alone.
 const UNITS: i64 = 1_000_000;
@@ -109,9 +109,12 @@ async fn run_one(kind: Kind, settings: &Settings) -> Result<One, Failure> {
     let measured = measure((settings.customers, settings.seed, settings.load), &load, client, || {}).await;
     let mut to_the_end = None;
     if kind == Kind::Chain {
-        let (_, findings) = quiet(&world).await?;
-        if !findings.is_equal() {
-            return Err(format!("the chain is not quiet after the load:\n{findings}").into());
+        let (took, findings) = quiet(&world, SETTLED_MAX).await?;
+        if !findings.wrong.is_empty() {
+            return Err(format!("something is wrong after the load:\n{findings}").into());
+        }
+        if took > SETTLED_MAX {
+            println!("the chain: {SETTLED_MAX:?} after the load a service lacks messages; this counts as their end");
         }
         to_the_end = Some(measured.a_second_until_now());
     }

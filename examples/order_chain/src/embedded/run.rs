@@ -101,7 +101,7 @@ pub(super) async fn run_at(settings: &Settings, pace: Pace) -> Result<(Report, O
     let took = began.elapsed();
     customers.join_all().await;
     deaths.begin(0);
-    let quiet = quiet(&world).await?;
+    let quiet = quiet(&world, QUIET_MAX).await?;
     let orders = world.orders.all().await?;
     shown.abort();
     page.abort();
@@ -113,13 +113,13 @@ pub(super) async fn run_at(settings: &Settings, pace: Pace) -> Result<(Report, O
 }
 
 /// Waits until nothing is on its way. A look reads every order, so with many of them looks become rarer.
-pub(super) async fn quiet(world: &World) -> Result<(Duration, Findings), Failure> {
+pub(super) async fn quiet(world: &World, within: Duration) -> Result<(Duration, Findings), Failure> {
     let began = Instant::now();
     loop {
         let looks = Instant::now();
         let findings = world.reconciler.check().await?;
         let is_open = world.orders.all().await?.iter().any(|row| row.state == OrderState::Created);
-        if (findings.is_equal() && !is_open) || began.elapsed() > QUIET_MAX {
+        if (findings.is_equal() && !is_open) || began.elapsed() > within {
             return Ok((began.elapsed(), findings));
         }
         sleep(POLL.max(3 * looks.elapsed())).await;

@@ -73,10 +73,11 @@ async fn run_one(arguments: &Arguments, kind: Kind, seed: u64) -> Result<(Measur
     let measured = measure((arguments.customers, seed, arguments.lasts()), &load(&places), client, look).await;
     if kind == Kind::Chain {
         let (took, findings) = quiet(&mut fleet, &*orders, &reconciler).await?;
-        if !findings.is_equal() {
-            return Err(format!("the chain is not quiet after the load:\n{findings}").into());
+        if !findings.wrong.is_empty() {
+            return Err(format!("something is wrong after the load:\n{findings}").into());
         }
-        println!("every service knew all {:.1} s after the last payment", took.as_secs_f64());
+        let what = if findings.is_equal() { "every service knew all" } else { "a service still lacks messages" };
+        println!("{what} {:.1} s after the last payment", took.as_secs_f64());
     }
     fleet.end().await?;
     drop(servers);

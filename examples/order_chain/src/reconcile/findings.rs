@@ -81,10 +81,13 @@ impl Wrong {
         Self::Parked { record }
     }
 
-    /// Whether a service has more of an order than one message makes.
+    /// Whether a service has booked or counted more than its orders make.
     pub(crate) fn is_of_processing_twice(&self) -> bool {
-        matches!(self, Self::Points { booked, of_orders, .. } if booked > of_orders)
-            || matches!(self, Self::Unfitting { .. })
+        match self {
+            Self::Points { booked, of_orders, .. } => booked > of_orders,
+            Self::StockSum { counted, of_orders, .. } => counted > of_orders,
+            _ => false,
+        }
     }
 }
 

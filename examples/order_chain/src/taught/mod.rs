@@ -18,4 +18,4 @@ mod shop;
 mod tables;
 
 pub use self::run::run;
-pub(crate) use self::run::{measure, run_through};
+pub(crate) use self::run::{SETTLED_MAX, measure, run_through};

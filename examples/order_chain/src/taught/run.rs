@@ -38,6 +38,13 @@ const SENT_MAX: Duration = Duration::from_secs(60);
 /// For the services to process what was sent: the recipe has no end that can be recognised.
 const REST: Duration = Duration::from_secs(15);
 
+/// Connections of the shop, as many as the chain's shop has.
+const CONNECTIONS: usize = 16;
+/// Between two looks whether everything has arrived.
+const POLL: Duration = Duration::from_millis(250);
+/// How long after a measured load everything may take to arrive.
+pub(crate) const SETTLED_MAX: Duration = Duration::from_secs(180);
+
 struct World {
     cache: Arc<TaughtCache>,
     shop: Pool<Db>,
@@ -46,12 +53,6 @@ struct World {
     tasks: BTreeMap<&'static str, JoinHandle<()>>,
     _folder: TempDir,
 }
-
-/// Connections of the shop, as many as the chain's shop has.
-const CONNECTIONS: usize = 16;
-/// Between two looks whether everything has arrived, and for how long.
-const POLL: Duration = Duration::from_millis(250);
-const SETTLED_MAX: Duration = Duration::from_secs(180);
 
 /// Runs the chain as it is taught, and prints what is wrong afterwards.
 ///
