@@ -8,22 +8,27 @@
 //!
 //! It ends with a report, and with exit code 1 unless stock, orders, coupons and points are equal. With `--seconds 20` and `--seed 7` it runs
 //! for that long with other faults; with `--as-taught` it runs the common recipe in such faults, and shows what is wrong afterwards;
-//! with `--ratios` it compares their speed.
-//! [README.md](README.md) walks through the code, which is in `src/`. `cargo xtask order-chain` runs it with PostgreSQL, MariaDB, Redis and
-//! Kafka.
+//! with `--side-by-side` it runs both in the same faults at the same moments, and prints one report; with `--ratios` it compares their speed.
+//! [README.md](README.md) walks through the code, which is in `src/`. `cargo xtask order-chain` runs it with PostgreSQL, MariaDB, Redis, and
+//! Kafka or RocketMQ.
 
 use std::process::ExitCode;
 use std::time::Duration;
 
 use order_chain::Failure;
-use order_chain::embedded::{Settings, ratios, run};
+use order_chain::embedded::{Settings, ratios, run, side_by_side};
 use order_chain::taught;
 use tracing_subscriber::EnvFilter;
 
 /// Runs the chain as it is taught instead.
 const AS_TAUGHT: &str = "--as-taught";
+/// Runs both.
+const SIDE_BY_SIDE: &str = "--side-by-side";
 /// Compares the speed of both, and of the shop without messages.
 const RATIOS: &str = "--ratios";
+/// How often, and how long each is measured by default.
+const ROUNDS: u32 = 3;
+const MEASURED: Duration = Duration::from_secs(20);
 
 #[tokio::main]
 async fn main() -> Result<ExitCode, Failure> {
@@ -37,10 +42,14 @@ async fn main() -> Result<ExitCode, Failure> {
         arguments.retain(|argument| argument != flag);
         arguments.len() < count
     };
-    let (is_taught, are_ratios) = (takes(AS_TAUGHT), takes(RATIOS));
-    let settings = settings(arguments.into_iter())?;
+    let (is_taught, are_both, are_ratios) = (takes(AS_TAUGHT), takes(SIDE_BY_SIDE), takes(RATIOS));
+    let mut begin = Settings::default();
     if are_ratios {
-        ratios(&settings).await?;
+        begin.load = MEASURED;
+    }
+    let settings = settings(begin, arguments.into_iter())?;
+    if are_ratios {
+        ratios(&settings, ROUNDS).await?;
         return Ok(ExitCode::SUCCESS);
     }
     if is_taught {
@@ -48,12 +57,11 @@ async fn main() -> Result<ExitCode, Failure> {
         taught::run(&settings).await?;
         return Ok(ExitCode::SUCCESS);
     }
-    let is_right = run(&settings).await?;
+    let is_right = if are_both { side_by_side(&settings).await? } else { run(&settings).await? };
     Ok(if is_right { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn settings(mut arguments: impl Iterator<Item = String>) -> Result<Settings, Failure> {
-    let mut settings = Settings::default();
+fn settings(mut settings: Settings, mut arguments: impl Iterator<Item = String>) -> Result<Settings, Failure> {
     while let Some(name) = arguments.next() {
         let value = arguments.next().ok_or_else(|| format!("{name} needs a value"))?;
         match name.as_str() {
@@ -62,7 +70,7 @@ fn settings(mut arguments: impl Iterator<Item = String>) -> Result<Settings, Fai
             "--customers" => settings.customers = value.parse()?,
             _ => {
                 return Err(format!(
-                    "{name} is unknown: there are --seconds, --seed, --customers, --as-taught and --ratios"
+                    "{name} is unknown: there are --seconds, --seed, --customers, {AS_TAUGHT}, {SIDE_BY_SIDE} and {RATIOS}"
                 )
                 .into());
             }

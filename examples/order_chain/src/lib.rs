@@ -4,6 +4,7 @@
 #![allow(clippy::print_stdout, reason = "it tells what it does")]
 #![cfg_attr(feature = "servers", allow(clippy::duplicate_mod, reason = "the same text for each database"))]
 
+pub mod broker;
 pub mod cache;
 pub mod domain;
 pub mod embedded;

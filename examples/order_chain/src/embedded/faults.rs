@@ -16,9 +16,15 @@ const CONVERGE_MAX: Duration = Duration::from_secs(60);
 /// Between two looks.
 const POLL: Duration = Duration::from_millis(250);
 
+/// Between two faults that do not wait for each other.
+const INTERVAL: Duration = Duration::from_secs(3);
+/// How long the cache does not answer, and how long the broker is away.
+pub(crate) const CACHE_AWAY: Duration = Duration::from_millis(700);
+pub(crate) const BROKER_AWAY: Duration = Duration::from_secs(1);
+
 /// What goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     /// The cache loses everything.
     Flush,
     /// The cache does not answer.
@@ -69,12 +75,39 @@ impl Faults {
             cause(world, *fault).await?;
             let took = converge(world).await?;
             println!("{fault}; settled after {:.1} s", took.as_secs_f64());
-            let (count, longest) = self.settled.entry(fault.to_string()).or_default();
-            *count += 1;
-            *longest = took.max(*longest);
+            self.settled.entry(fault.to_string()).or_default().took.push(took);
         }
         Ok(())
     }
+}
+
+/// A fault to come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Planned {
+    /// Since the begin of the load.
+    pub(crate) at: Duration,
+    pub(crate) fault: Fault,
+}
+
+/// Faults at their times, by a seed alone: whoever runs them has the same ones.
+pub(crate) fn plan(seed: u64, lasts: Duration) -> Vec<Planned> {
+    let mut faults = deck();
+    Rng::with_seed(seed).shuffle(&mut faults);
+    let times = (1..).map(|number| INTERVAL * number).take_while(|at| *at < lasts);
+    times.zip(faults.into_iter().cycle()).map(|(at, fault)| Planned { at, fault }).collect()
+}
+
+/// Faults at their times, until the load is over.
+pub(super) async fn run_plan(world: &mut World, board: &Board, seed: u64, lasts: Duration) -> Result<(), Failure> {
+    let began = Instant::now();
+    for Planned { at, fault } in plan(seed, lasts) {
+        sleep(at.saturating_sub(began.elapsed())).await;
+        board.fault(fault.to_string());
+        println!("{fault}");
+        cause(world, fault).await?;
+    }
+    sleep(lasts.saturating_sub(began.elapsed())).await;
+    Ok(())
 }
 
 /// Each fault, the cheap ones more often.
@@ -88,7 +121,7 @@ async fn cause(world: &mut World, fault: Fault) -> Result<(), Failure> {
         Fault::Flush => world.cache.flush(),
         Fault::CacheAway => {
             world.cache.set_away(true);
-            sleep(Duration::from_millis(700)).await;
+            sleep(CACHE_AWAY).await;
             world.cache.set_away(false);
         }
         Fault::ConsumerKilled(consumer) => {
@@ -101,7 +134,7 @@ async fn cause(world: &mut World, fault: Fault) -> Result<(), Failure> {
         }
         Fault::BrokerAway => {
             world.kafka.broker_down(1)?;
-            sleep(Duration::from_secs(1)).await;
+            sleep(BROKER_AWAY).await;
             world.kafka.broker_up(1)?;
         }
     }
@@ -122,5 +155,19 @@ async fn converge(world: &World) -> Result<Duration, Failure> {
             return Err(late.into());
         }
         sleep(POLL).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_has_one_plan_with_every_fault() {
+        let planned = plan(1, Duration::from_secs(40));
+        assert_eq!(planned, plan(1, Duration::from_secs(40)));
+        assert_ne!(planned, plan(2, Duration::from_secs(40)));
+        assert_eq!(planned.len(), 13);
+        assert!(deck().iter().all(|fault| planned.iter().any(|planned| planned.fault == *fault)));
     }
 }

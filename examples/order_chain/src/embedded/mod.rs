@@ -4,8 +4,11 @@ mod deaths;
 mod faults;
 mod ratios;
 mod run;
+mod side_by_side;
 pub mod world;
 
 pub use self::deaths::Deaths;
+pub(crate) use self::faults::{BROKER_AWAY, CACHE_AWAY, Fault, Planned, plan};
 pub use self::ratios::ratios;
 pub use self::run::{Settings, run};
+pub use self::side_by_side::side_by_side;

@@ -1,75 +1,87 @@
-//! The same load, without faults, on three shops: without messages, with them, and as it is taught.
+//! The same load, without faults, on four shops: without messages, with its relay alone, with the whole chain, and as it is taught.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::Settings;
+use super::run::quiet;
 use super::world::{Stock, World};
 use crate::Failure;
 use crate::load::client::InProcess;
+use crate::load::rounds::Rounds;
 use crate::load::stop::StopLoad;
 use crate::load::zipf::Zipf;
 use crate::load::{Load, Measured, measure};
 use crate::shop::web;
 use crate::steps::Steps;
-use crate::taught;
+use crate::taught::{self, SETTLED_MAX};
 
-/// The three take turns, so that a change of the machine's speed hits all of them.
-const ROUNDS: u64 = 3;
+/// No product is sold out, and hardly a coupon is in use: the recipe refuses neither in time, so a refusal would slow the chain alone.
+const UNITS: i64 = 1_000_000;
+const COUPONS: i64 = 200_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     WithoutMessages,
+    WithRelay,
     Chain,
     Taught,
 }
 
 impl Kind {
-    const ALL: [Self; 3] = [Self::WithoutMessages, Self::Chain, Self::Taught];
+    const ALL: [Self; 4] = [Self::WithoutMessages, Self::WithRelay, Self::Chain, Self::Taught];
 
     fn text(self) -> &'static str {
         match self {
-            Self::WithoutMessages => "without messages",
+            Self::WithoutMessages => "the shop without messages",
+            Self::WithRelay => "the shop with its relay",
             Self::Chain => "the chain",
-            Self::Taught => "as it is taught",
+            Self::Taught => "the chain as it is taught",
         }
     }
 }
 
-/// Measures each, and prints the ratios.
+/// What a measurement came to.
+struct One {
+    measured: Measured,
+    /// Orders a second until every service knew of all of them; `None` if there is no service.
+    to_the_end: Option<f64>,
+}
+
+/// Measures each so many times, and prints the ratios.
 ///
 /// # Errors
 /// Returns an error if a run itself failed.
-pub async fn ratios(settings: &Settings) -> Result<(), Failure> {
-    let settings = Settings { units: 1_000_000, ..settings.clone() };
-    let mut medians = Vec::new();
-    let mut measured: [Vec<f64>; 3] = Default::default();
-    for round in 1..=ROUNDS {
-        for (kind, speeds) in Kind::ALL.into_iter().zip(&mut measured) {
-            let one = run_one(kind, &Settings { seed: settings.seed + round, ..settings.clone() }).await?;
-            println!(
-                "{}: {:.0} POST /orders a second, p50 {:.1} ms, p99 {:.1} ms",
-                kind.text(),
-                one.a_second(),
-                one.p50.as_secs_f64() * 1_000.0,
-                one.p99.as_secs_f64() * 1_000.0
-            );
-            speeds.push(one.a_second());
+pub async fn ratios(settings: &Settings, rounds: u32) -> Result<(), Failure> {
+    let settings = Settings { units: UNITS, ..settings.clone() };
+    let names = Kind::ALL.map(Kind::text);
+    let (mut speeds, mut to_the_end) = (Rounds::of(&names), Rounds::of(&names));
+    for round in 0..rounds {
+        for shop in speeds.order(round) {
+            let settings = Settings { seed: settings.seed + u64::from(round), ..settings.clone() };
+            let one = run_one(Kind::ALL[shop], &settings).await?;
+            print!("{}: {}", names[shop], one.measured);
+            speeds.add(shop, one.measured.a_second());
+            if let Some(speed) = one.to_the_end {
+                print!("; {speed:.0} a second until every service knew all");
+                to_the_end.add(shop, speed);
+            }
+            println!();
         }
     }
-    for speeds in &mut measured {
-        speeds.sort_by(f64::total_cmp);
-        medians.push(speeds[speeds.len() / 2]);
+    let [without, relay, chain, taught] = [0, 1, 2, 3];
+    println!("orders a second, while there was load:");
+    for (shop, to) in [(relay, without), (chain, without), (chain, taught)] {
+        println!("  {}", speeds.ratio(shop, to));
     }
-    println!("the chain to the same shop without messages: {:.2}", medians[1] / medians[0]);
-    println!("the chain to the shop as it is taught: {:.2}", medians[1] / medians[2]);
+    println!("orders a second, until every service knew all:\n  {}", to_the_end.ratio(chain, taught));
     Ok(())
 }
 
-async fn run_one(kind: Kind, settings: &Settings) -> Result<Measured, Failure> {
+async fn run_one(kind: Kind, settings: &Settings) -> Result<One, Failure> {
     let stock = Stock {
         units: vec![settings.units; settings.products],
-        coupons: 20_000,
+        coupons: COUPONS,
         payment_term: Duration::from_secs(2),
         sweep_after: Duration::from_secs(1),
     };
@@ -80,13 +92,32 @@ async fn run_one(kind: Kind, settings: &Settings) -> Result<Measured, Failure> {
         stop: StopLoad::default(),
     };
     let mut world = match kind {
-        Kind::Taught => return taught::measure(settings, &load).await,
+        Kind::Taught => {
+            let (measured, to_the_end) = taught::measure(settings, &load).await?;
+            return Ok(One { measured, to_the_end: Some(to_the_end) });
+        }
         Kind::WithoutMessages => World::without_messages(&stock).await?,
-        Kind::Chain => World::new(&stock, Steps::default()).await?,
+        Kind::WithRelay | Kind::Chain => World::new(&stock, Steps::default()).await?,
     };
-    world.start().await?;
+    if kind != Kind::WithoutMessages {
+        world.start_relay().await?;
+    }
+    if kind == Kind::Chain {
+        world.start_consumers()?;
+    }
     let client = Arc::new(InProcess(web::router(world.shop.clone())));
-    let measured = measure((settings.customers, settings.seed, settings.load), &load, client).await;
+    let measured = measure((settings.customers, settings.seed, settings.load), &load, client, || {}).await;
+    let mut to_the_end = None;
+    if kind == Kind::Chain {
+        let (took, findings) = quiet(&world, SETTLED_MAX).await?;
+        if !findings.wrong.is_empty() {
+            return Err(format!("something is wrong after the load:\n{findings}").into());
+        }
+        if took > SETTLED_MAX {
+            println!("the chain: {SETTLED_MAX:?} after the load a service lacks messages; this counts as their end");
+        }
+        to_the_end = Some(measured.a_second_until_now());
+    }
     world.end().await?;
-    Ok(measured)
+    Ok(One { measured, to_the_end })
 }

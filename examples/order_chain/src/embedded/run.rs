@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
 use super::Deaths;
-use super::faults::Faults;
+use super::faults::{Faults, run_plan};
 use super::world::{Stock, World};
 use crate::Failure;
 use crate::domain::OrderState;
@@ -17,7 +17,7 @@ use crate::load::zipf::Zipf;
 use crate::load::{self, Load};
 use crate::page::{self, Board};
 use crate::reconcile::Findings;
-use crate::report::Report;
+use crate::report::{Outcome, Report};
 use crate::shop::web;
 
 /// After the load everything must be quiet within this.
@@ -47,11 +47,26 @@ impl Default for Settings {
     }
 }
 
+/// When faults happen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pace {
+    /// Each after the one before has settled.
+    OneByOne,
+    /// At their times.
+    ByTheClock,
+}
+
 /// Runs the chain, and prints what came of it. Returns whether every place agrees in the end.
 ///
 /// # Errors
 /// Returns an error if the run itself failed.
 pub async fn run(settings: &Settings) -> Result<bool, Failure> {
+    let (report, _) = run_at(settings, Pace::OneByOne).await?;
+    println!("{report}");
+    Ok(report.is_right())
+}
+
+pub(super) async fn run_at(settings: &Settings, pace: Pace) -> Result<(Report, Outcome), Failure> {
     let deaths = Deaths::new(settings.seed);
     let stock = Stock {
         units: vec![settings.units; settings.products],
@@ -78,31 +93,35 @@ pub async fn run(settings: &Settings) -> Result<bool, Failure> {
     let customers = load::start(settings.customers, settings.seed, &load, &client, &told);
     deaths.begin(settings.one_of_dies);
     let mut faults = Faults::default();
-    faults.run(&mut world, &board, settings.seed, began + settings.load).await?;
+    match pace {
+        Pace::OneByOne => faults.run(&mut world, &board, settings.seed, began + settings.load).await?,
+        Pace::ByTheClock => run_plan(&mut world, &board, settings.seed, settings.load).await?,
+    }
     stop.cancel();
     let took = began.elapsed();
     customers.join_all().await;
     deaths.begin(0);
-    let quiet = quiet(&world).await?;
+    let quiet = quiet(&world, QUIET_MAX).await?;
     let orders = world.orders.all().await?;
     shown.abort();
     page.abort();
     world.end().await?;
     let happened = (faults.settled, deaths.counts());
-    let report = Report::new((settings.seed, took), happened, &mut told.answers(), &orders, quiet);
-    println!("{report}");
-    Ok(report.is_right())
+    let mut answers = told.answers();
+    let outcome = Outcome::of_chain(&quiet.1, &orders, &mut answers);
+    Ok((Report::new((settings.seed, took), happened, &mut answers, &orders, quiet), outcome))
 }
 
-/// Waits until nothing is on its way.
-async fn quiet(world: &World) -> Result<(Duration, Findings), Failure> {
+/// Waits until nothing is on its way. A look reads every order, so with many of them looks become rarer.
+pub(super) async fn quiet(world: &World, within: Duration) -> Result<(Duration, Findings), Failure> {
     let began = Instant::now();
     loop {
+        let looks = Instant::now();
         let findings = world.reconciler.check().await?;
         let is_open = world.orders.all().await?.iter().any(|row| row.state == OrderState::Created);
-        if (findings.is_equal() && !is_open) || began.elapsed() > QUIET_MAX {
+        if (findings.is_equal() && !is_open) || began.elapsed() > within {
             return Ok((began.elapsed(), findings));
         }
-        sleep(POLL).await;
+        sleep(POLL.max(3 * looks.elapsed())).await;
     }
 }

@@ -14,6 +14,7 @@ use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
 use crate::Failure;
+use crate::broker::{Broker, Brokers};
 use crate::cache::{MemoryCache, StockCache};
 use crate::domain::{ORDERS, PAYMENT_TERMS};
 use crate::reconcile::Reconciler;
@@ -79,7 +80,6 @@ pub struct World {
     pub kafka: MockCluster<'static, DefaultProducerContext>,
     steps: Steps,
     outbox: Outbox,
-    has_messages: bool,
     relay: Option<Relay>,
     consumers: BTreeMap<Consumer, RunningConsumer>,
     rounds: Option<JoinHandle<()>>,
@@ -109,7 +109,7 @@ impl World {
         for topic in [ORDERS, PAYMENT_TERMS] {
             kafka.create_topic(topic, PARTITIONS, 1)?;
         }
-        let (outbox, cache) = (outbox()?, Arc::new(MemoryCache::default()));
+        let (outbox, cache) = (outbox(Brokers::Kafka)?, Arc::new(MemoryCache::default()));
         let file = folder.path().join("shop.db").display().to_string();
         let pool = sqlite::pool(&file, 16)?;
         let orders = match has_messages {
@@ -137,7 +137,6 @@ impl World {
             kafka,
             steps,
             outbox,
-            has_messages,
             relay: None,
             consumers: BTreeMap::new(),
             rounds: None,
@@ -145,20 +144,23 @@ impl World {
         })
     }
 
-    /// Starts everything. Without messages there is nothing to start.
+    /// Starts everything.
     ///
     /// # Errors
     /// Returns an error if something cannot start.
     pub async fn start(&mut self) -> Result<(), Failure> {
-        if !self.has_messages {
-            return Ok(());
-        }
         self.start_relay().await?;
-        for consumer in Consumer::ALL {
-            self.start_consumer(consumer)?;
-        }
+        self.start_consumers()?;
         self.run_reconciler();
         Ok(())
+    }
+
+    /// Starts every consumer.
+    ///
+    /// # Errors
+    /// Returns an error if one cannot start.
+    pub fn start_consumers(&mut self) -> Result<(), Failure> {
+        Consumer::ALL.into_iter().try_for_each(|consumer| self.start_consumer(consumer))
     }
 
     /// Starts the relay.
@@ -184,9 +186,8 @@ impl World {
     /// Returns an error if it cannot start.
     pub fn start_consumer(&mut self, consumer: Consumer) -> Result<(), Failure> {
         let kafka = || {
-            KafkaConfig::new(self.kafka.bootstrap_servers())
-                .set("session.timeout.ms", "6000")
-                .set("heartbeat.interval.ms", "300")
+            let config = KafkaConfig::new(self.kafka.bootstrap_servers());
+            Broker::Kafka(config.set("session.timeout.ms", "6000").set("heartbeat.interval.ms", "300"))
         };
         let of_shop = || {
             let pool = sqlite::pool(&self.shop_file(), 6)?;

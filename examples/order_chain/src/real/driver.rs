@@ -1,5 +1,6 @@
 //! Starts everything, lets customers order, causes faults, waits for quiet, compares.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -10,9 +11,11 @@ use tokio::time::sleep;
 use super::client::Shops;
 use super::faults::{Faults, Target};
 use super::fleet::Fleet;
-use super::servers::Servers;
+use super::part::Role;
+use super::servers::{Server, Servers};
 use super::{Arguments, Places, part};
 use crate::Failure;
+use crate::broker::Brokers;
 use crate::domain::OrderState;
 use crate::load::client::{Ask, Client};
 use crate::load::stop::StopLoad;
@@ -47,45 +50,54 @@ pub(super) struct Started {
     pub(super) client: Arc<dyn Client>,
 }
 
-/// Starts everything. Without messages the shops are all.
-pub(super) async fn start(has_messages: bool) -> Result<Started, Failure> {
-    println!("starting PostgreSQL, MariaDB, Redis and Kafka");
-    let servers = Servers::start().await?;
-    let [postgres, mariadb, redis, kafka] = servers.addresses();
+/// What there is to sell.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stock {
+    pub(super) units: i64,
+    pub(super) coupons: i64,
+}
+
+/// Starts the servers, and the shops with their relays; without messages they have none.
+pub(super) async fn start(brokers: Brokers, stock: Stock, has_messages: bool) -> Result<Started, Failure> {
+    println!("starting PostgreSQL, MariaDB, Redis and {brokers}");
+    let servers = Servers::start(brokers).await?;
+    let address = |server| servers.address(server);
     let places = Places {
-        postgres,
-        mariadb,
-        redis,
-        kafka,
-        coupons: COUPONS,
+        postgres: address(Server::Postgres),
+        mariadb: address(Server::Mariadb),
+        redis: address(Server::Redis),
+        brokers,
+        kafka: address(Server::Kafka),
+        rocketmq: address(Server::RocketMq),
+        coupons: stock.coupons,
         payment_term: Duration::from_secs(5),
         sweep_after: Duration::from_secs(3),
         has_messages,
     };
     let orders = Arc::new(part::orders(&places, 4)?);
-    migrate(&orders, &places).await?;
+    migrate(&orders, &places, stock).await?;
     let reconciler = part::reconciler(&places)?;
     std::fs::create_dir_all("target/order-chain")?;
-    let mut fleet = Fleet::start(places.clone(), Path::new("target/order-chain/parts.log"))?;
+    let fleet = Fleet::start(places.clone(), Path::new("target/order-chain/parts.log"))?;
     let client: Arc<dyn Client> = Arc::new(Shops::new(fleet.shops()));
     wait_for(async || client.send(&Ask::find("none")).await.is_ok()).await?;
-    if has_messages {
-        fleet.start_others()?;
-    } else {
-        reconciler.round().await?;
-    }
-    wait_for(async || reconciler.check().await.is_ok_and(|findings| findings.is_equal())).await?;
+    reconciler.round().await?;
     Ok(Started { servers, places, orders, reconciler, fleet, client })
 }
 
 /// What customers do.
 pub(super) fn load(places: &Places) -> Load {
     let zipf = Zipf::new(PRODUCTS, 1.1);
-    Load { zipf, coupons: COUPONS, payment_term: places.payment_term, stop: StopLoad::default() }
+    Load { zipf, coupons: places.coupons, payment_term: places.payment_term, stop: StopLoad::default() }
 }
 
 pub(super) async fn run(arguments: &Arguments) -> Result<bool, Failure> {
-    let Started { servers, places, orders, reconciler, mut fleet, client } = start(true).await?;
+    let stock = Stock { units: UNITS, coupons: COUPONS };
+    let mut started = start(arguments.broker, stock, true).await?;
+    started.fleet.start_consumers()?;
+    started.fleet.start_part(Role::Reconciler)?;
+    let Started { servers, places, orders, reconciler, fleet, client } = started;
+    wait_for(async || reconciler.check().await.is_ok_and(|findings| findings.is_equal())).await?;
     for address in fleet.shops() {
         println!("a shop is at http://{address}, its outbox's dashboard at http://{address}{}", web::DASHBOARD);
     }
@@ -97,39 +109,59 @@ pub(super) async fn run(arguments: &Arguments) -> Result<bool, Failure> {
     let shown = tokio::spawn(board.clone().run(of_board, reconciler.clone(), Arc::clone(&told)));
     let began = Instant::now();
     let customers = load::start(arguments.customers, arguments.seed, &load, &client, &told);
-    let until = began + Duration::from_secs(arguments.seconds);
+    let fleet = RefCell::new(fleet);
+    let target = Target { fleet: &fleet, servers: &servers, orders: &*orders, reconciler: &reconciler, board: &board };
     let mut faults = Faults::default();
-    if arguments.calm {
-        sleep(until.saturating_duration_since(Instant::now())).await;
-    } else {
-        let mut target =
-            Target { fleet: &mut fleet, servers: &servers, orders: &*orders, reconciler: &reconciler, board: &board };
-        faults.run(&mut target, arguments.seed, until).await?;
-    }
-    load.stop.cancel();
-    let took = began.elapsed();
-    customers.join_all().await;
+    let under_load = async {
+        let until = began + arguments.lasts();
+        if arguments.calm {
+            sleep(until.saturating_duration_since(Instant::now())).await;
+        } else {
+            faults.run(&target, arguments.seed, until, arguments.faults_per_minute).await?;
+        }
+        load.stop.cancel();
+        let took = began.elapsed();
+        customers.join_all().await;
+        Ok::<_, Failure>(took)
+    };
+    let took = tokio::select! {
+        took = under_load => took?,
+        error = keep_alive(&fleet) => return Err(error),
+    };
+    let mut fleet = fleet.into_inner();
     let quiet = quiet(&mut fleet, &*orders, &reconciler).await?;
     let rows = orders.all().await?;
     shown.abort();
     page.abort();
     fleet.end().await?;
-    let happened = (faults.settled, BTreeMap::new());
+    let happened = (faults.into_settled(quiet.1.is_equal()), BTreeMap::new());
     let report = Report::new((arguments.seed, took), happened, &mut told.answers(), &rows, quiet);
     println!("{report}");
     Ok(report.is_right())
 }
 
-async fn migrate(orders: &SqlOrders, places: &Places) -> Result<(), Failure> {
+/// Starts parts again that have ended by themselves, as one does whose server is away when it starts. Ends only if it cannot go on.
+async fn keep_alive(fleet: &RefCell<Fleet>) -> Failure {
+    loop {
+        match fleet.borrow_mut().revive() {
+            Ok(roles) if roles.is_empty() => {}
+            Ok(roles) => tracing::info!(?roles, "parts have ended, and were started again"),
+            Err(error) => return error,
+        }
+        sleep(POLL).await;
+    }
+}
+
+async fn migrate(orders: &SqlOrders, places: &Places, stock: Stock) -> Result<(), Failure> {
     let prices: Vec<i64> = (1..).map(|number| 250 * number).take(PRODUCTS).collect();
     orders.migrate(&prices).await?;
     let mariadb = places.mariadb.clone();
-    let units = vec![UNITS; PRODUCTS];
-    tokio::task::spawn_blocking(move || SqlLedgers::open(&mariadb)?.migrate(&units, COUPONS)).await?
+    let units = vec![stock.units; PRODUCTS];
+    tokio::task::spawn_blocking(move || SqlLedgers::open(&mariadb)?.migrate(&units, stock.coupons)).await?
 }
 
 /// Waits for the parts to start.
-async fn wait_for(is_so: impl AsyncFn() -> bool) -> Result<(), Failure> {
+pub(super) async fn wait_for(is_so: impl AsyncFn() -> bool) -> Result<(), Failure> {
     let began = Instant::now();
     while !is_so().await {
         if began.elapsed() > START_MAX {
@@ -140,8 +172,8 @@ async fn wait_for(is_so: impl AsyncFn() -> bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Waits until nothing is on its way.
-async fn quiet(
+/// Waits until nothing is on its way. A server may have started again just now, and its old connections fail once.
+pub(super) async fn quiet(
     fleet: &mut Fleet,
     orders: &dyn Orders,
     reconciler: &Reconciler,
@@ -149,11 +181,20 @@ async fn quiet(
     let began = Instant::now();
     loop {
         fleet.revive()?;
-        let findings = reconciler.check().await?;
-        let is_open = orders.all().await?.iter().any(|row| row.state == OrderState::Created);
-        if (findings.is_equal() && !is_open) || began.elapsed() > QUIET_MAX {
-            return Ok((began.elapsed(), findings));
+        let is_over = began.elapsed() > QUIET_MAX;
+        match look(orders, reconciler).await {
+            Ok((findings, is_open)) if is_over || (findings.is_equal() && !is_open) => {
+                return Ok((began.elapsed(), findings));
+            }
+            Err(error) if is_over => return Err(error),
+            Ok(_) | Err(_) => sleep(POLL).await,
         }
-        sleep(POLL).await;
     }
+}
+
+/// What a comparison finds, and whether an order waits for its end.
+async fn look(orders: &dyn Orders, reconciler: &Reconciler) -> Result<(Findings, bool), Failure> {
+    let findings = reconciler.check().await?;
+    let is_open = orders.all().await?.iter().any(|row| row.state == OrderState::Created);
+    Ok((findings, is_open))
 }

@@ -34,10 +34,10 @@ impl Fleet {
         Ok(fleet)
     }
 
-    /// Starts the other parts. A consumer of a topic that is not there would look for it again only minutes later.
-    pub(super) fn start_others(&mut self) -> Result<(), Failure> {
-        let others = [Role::Close, Role::Cache, Role::Stock, Role::Coupon, Role::Points, Role::Reconciler];
-        others.into_iter().try_for_each(|role| self.start_part(role))
+    /// Starts the consumers. One of a topic that is not there would look for it again only minutes later.
+    pub(super) fn start_consumers(&mut self) -> Result<(), Failure> {
+        let consumers = [Role::Close, Role::Cache, Role::Stock, Role::Coupon, Role::Points];
+        consumers.into_iter().try_for_each(|role| self.start_part(role))
     }
 
     pub(super) fn start_part(&mut self, role: Role) -> Result<(), Failure> {
@@ -59,12 +59,15 @@ impl Fleet {
         self.running.keys().filter_map(address).collect()
     }
 
-    /// SIGKILL; returns when it is gone.
-    pub(super) async fn kill(&mut self, role: Role) -> Result<(), Failure> {
-        if let Some(mut child) = self.running.remove(&role) {
-            child.kill().await?;
-        }
-        Ok(())
+    /// Takes a part out, for whoever kills it: it is not revived.
+    pub(super) fn take(&mut self, role: Role) -> Option<Child> {
+        self.running.remove(&role)
+    }
+
+    /// The processes, by their parts' names.
+    pub(super) fn ids(&self) -> Vec<(String, u32)> {
+        let name = |role: &Role| if let Role::Shop(_) = role { "shops".to_owned() } else { format!("{role:?}") };
+        self.running.iter().filter_map(|(role, child)| Some((name(role), child.id()?))).collect()
     }
 
     pub(super) fn signal(&self, role: Role, how: Signal) -> Result<(), Failure> {

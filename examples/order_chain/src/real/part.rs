@@ -5,14 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use diesel_outbox::consumer::RunningConsumer;
-use diesel_outbox::relay::Relay;
-use diesel_outbox::transport::{KafkaConfig, KafkaTopic, KafkaTransport};
 use rustix::process::{Signal, set_parent_process_death_signal};
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::Places;
+use super::transports::{broker, relay};
 use crate::Failure;
 use crate::cache::{RedisCache, StockCache};
 use crate::domain::{ORDERS, PAYMENT_TERMS};
@@ -21,10 +20,9 @@ use crate::services::ledger::{Ledgers, Service};
 use crate::services::mariadb::db::SqlLedgers;
 use crate::shop::orders::Orders;
 use crate::shop::postgres::db::SqlOrders;
-use crate::shop::{Catalogue, Shop, outbox, postgres, producer, relay_limits, web};
+use crate::shop::{Catalogue, Shop, outbox, postgres, web};
 use crate::steps::Steps;
 
-const PARTITIONS: i32 = 6;
 /// How long a part may take to end in order.
 const GRACE: Duration = Duration::from_secs(15);
 /// Between two rounds of the reconciler.
@@ -69,7 +67,8 @@ pub(super) async fn run(config: Config) -> Result<(), Failure> {
             let relay = if places.has_messages { Some(relay(places).await?) } else { None };
             if let Some(relay) = &relay {
                 let store = postgres::store(&places.postgres)?;
-                let dashboard = web::dashboard(&outbox()?, store, &format!("http://{address}")).relay(relay.handle());
+                let dashboard = web::dashboard(&outbox(places.brokers)?, store, &format!("http://{address}"));
+                let dashboard = dashboard.relay(relay.handle());
                 app = app.nest(web::DASHBOARD, dashboard.router());
             }
             let listener = TcpListener::bind(address).await?;
@@ -100,7 +99,7 @@ pub(super) async fn run(config: Config) -> Result<(), Failure> {
 pub(super) fn orders(places: &Places, connections: usize) -> Result<SqlOrders, Failure> {
     let pool = postgres::pool(&places.postgres, connections)?;
     Ok(match places.has_messages {
-        true => SqlOrders::new(pool, outbox()?, Steps::default()),
+        true => SqlOrders::new(pool, outbox(places.brokers)?, Steps::default()),
         false => SqlOrders::without_messages(pool),
     })
 }
@@ -119,25 +118,16 @@ async fn shop(places: &Places) -> Result<Shop, Failure> {
     Ok(Shop::new(orders, cache, catalogue, places.payment_term, Steps::default()))
 }
 
-async fn relay(places: &Places) -> Result<Relay, Failure> {
-    let topic = |name| KafkaTopic::new(name).partitions(PARTITIONS).replication(1);
-    let transport = KafkaTransport::builder(producer(&places.kafka))
-        .create_topic(topic(ORDERS))
-        .create_topic(topic(PAYMENT_TERMS))
-        .build()?;
-    let store = postgres::store(&places.postgres)?;
-    Ok(outbox()?.relay().store(store).transport(transport).limits(relay_limits()).start().await?)
-}
-
 fn consumer(role: Role, places: &Places) -> Result<RunningConsumer, Failure> {
-    let kafka = KafkaConfig::new(&places.kafka).set("session.timeout.ms", "6000").set("heartbeat.interval.ms", "500");
     let ledgers = || SqlLedgers::open(&places.mariadb);
     match role {
-        Role::Close => orders(places, 6)?.close_unpaid(kafka),
-        Role::Cache => orders(places, 6)?.settle_cache(kafka, Arc::new(RedisCache::new(&places.redis)?)),
-        Role::Stock => ledgers()?.start(Service::Stock, kafka),
-        Role::Coupon => ledgers()?.start(Service::Coupon, kafka),
-        Role::Points => ledgers()?.start(Service::Points, kafka),
+        Role::Close => orders(places, 6)?.close_unpaid(broker(places, PAYMENT_TERMS)),
+        Role::Cache => {
+            orders(places, 6)?.settle_cache(broker(places, ORDERS), Arc::new(RedisCache::new(&places.redis)?))
+        }
+        Role::Stock => ledgers()?.start(Service::Stock, broker(places, ORDERS)),
+        Role::Coupon => ledgers()?.start(Service::Coupon, broker(places, ORDERS)),
+        Role::Points => ledgers()?.start(Service::Points, broker(places, ORDERS)),
         Role::Shop(_) | Role::Reconciler => Err("it is no consumer".into()),
     }
 }

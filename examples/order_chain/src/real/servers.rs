@@ -1,11 +1,14 @@
 //! The servers of a run.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::task::spawn_blocking;
-use xtask::servers::{Kafka, Mariadb, Postgres, Redis, kafka, mariadb, postgres};
+use xtask::servers::{Kafka, Mariadb, Postgres, Redis, Rocketmq, kafka, mariadb, postgres, rocketmq};
 
 use crate::Failure;
+use crate::broker::{Brokers, Kind};
 
 /// A server that can be killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -14,71 +17,92 @@ pub(super) enum Server {
     Mariadb,
     Redis,
     Kafka,
+    /// The broker; its name server goes on.
+    RocketMq,
 }
 
-impl Server {
-    pub(super) const ALL: [Self; 4] = [Self::Postgres, Self::Mariadb, Self::Redis, Self::Kafka];
+/// What a run does with a server.
+trait Process: fmt::Debug + Send {
+    /// For clients.
+    fn address(&self) -> String;
+
+    fn pid(&self) -> Option<u32>;
+
+    /// `kill -9`, and a start with the same data; Redis has none.
+    fn restart(&mut self) -> Result<(), Failure>;
 }
 
-/// Our own servers. Dropping it kills them and removes their data.
+macro_rules! process {
+    ($kind:ty, $address:ident, $pid:ident) => {
+        impl Process for $kind {
+            fn address(&self) -> String {
+                self.$address()
+            }
+
+            fn pid(&self) -> Option<u32> {
+                self.$pid()
+            }
+
+            fn restart(&mut self) -> Result<(), Failure> {
+                self.kill9()?;
+                Ok(self.start_again()?)
+            }
+        }
+    };
+}
+
+process!(Postgres, url, pid);
+process!(Mariadb, url, pid);
+process!(Redis, url, pid);
+process!(Kafka, bootstrap, pid);
+process!(Rocketmq, name_server, broker_pid);
+
+/// Our own servers, each behind a lock of its own: several may be starting at a time. Dropping the last clone kills them and removes their
+/// data.
 #[derive(Debug, Clone)]
-pub(super) struct Servers(Arc<Mutex<All>>);
-
-#[derive(Debug)]
-struct All {
-    postgres: Postgres,
-    mariadb: Mariadb,
-    redis: Redis,
-    kafka: Kafka,
-}
+pub(super) struct Servers(Arc<BTreeMap<Server, Mutex<Box<dyn Process>>>>);
 
 impl Servers {
-    pub(super) async fn start() -> Result<Self, Failure> {
-        let all = spawn_blocking(|| {
-            Ok::<_, Failure>(All {
-                postgres: Postgres::start(&postgres::Options::default())?,
-                mariadb: Mariadb::start(&mariadb::Options::default())?,
-                redis: Redis::start()?,
-                kafka: Kafka::start(&kafka::Options::default())?,
-            })
+    pub(super) async fn start(brokers: Brokers) -> Result<Self, Failure> {
+        let starting = spawn_blocking(move || {
+            let mut all: BTreeMap<Server, Mutex<Box<dyn Process>>> = BTreeMap::new();
+            let mut add = |server, process| all.insert(server, Mutex::new(process));
+            add(Server::Postgres, Box::new(Postgres::start(&postgres::Options::default())?));
+            add(Server::Mariadb, Box::new(Mariadb::start(&mariadb::Options::default())?));
+            add(Server::Redis, Box::new(Redis::start()?));
+            if brokers.has(Kind::Kafka) {
+                add(Server::Kafka, Box::new(Kafka::start(&kafka::Options::default())?));
+            }
+            if brokers.has(Kind::RocketMq) {
+                add(Server::RocketMq, Box::new(Rocketmq::start(&rocketmq::Options::default())?));
+            }
+            Ok::<_, Failure>(all)
         });
-        Ok(Self(Arc::new(Mutex::new(all.await??))))
+        Ok(Self(Arc::new(starting.await??)))
     }
 
-    /// The URLs of PostgreSQL, MariaDB and Redis, and the address of Kafka.
-    pub(super) fn addresses(&self) -> [String; 4] {
-        let all = self.lock();
-        [all.postgres.url(), all.mariadb.url(), all.redis.url(), all.kafka.bootstrap()]
+    /// Those that run.
+    pub(super) fn all(&self) -> Vec<Server> {
+        self.0.keys().copied().collect()
+    }
+
+    /// Where clients find it; empty if this run has none.
+    pub(super) fn address(&self, server: Server) -> String {
+        self.0.get(&server).map(|process| lock(process).address()).unwrap_or_default()
     }
 
     /// The server's process.
     pub(super) fn pid(&self, server: Server) -> Option<u32> {
-        let all = self.lock();
-        match server {
-            Server::Postgres => all.postgres.pid(),
-            Server::Mariadb => all.mariadb.pid(),
-            Server::Redis => all.redis.pid(),
-            Server::Kafka => all.kafka.pid(),
-        }
+        lock(self.0.get(&server)?).pid()
     }
 
     /// `kill -9`, and a start with the same data; Redis has none.
     pub(super) async fn kill(&self, server: Server) -> Result<(), Failure> {
         let this = self.clone();
-        spawn_blocking(move || {
-            let mut all = this.lock();
-            match server {
-                Server::Postgres => all.postgres.kill9().and_then(|()| all.postgres.start_again()),
-                Server::Mariadb => all.mariadb.kill9().and_then(|()| all.mariadb.start_again()),
-                Server::Redis => all.redis.kill9().and_then(|()| all.redis.start_again()),
-                Server::Kafka => all.kafka.kill9().and_then(|()| all.kafka.start_again()),
-            }
-        })
-        .await??;
-        Ok(())
+        spawn_blocking(move || this.0.get(&server).map_or(Ok(()), |process| lock(process).restart())).await?
     }
+}
 
-    fn lock(&self) -> MutexGuard<'_, All> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn lock(process: &Mutex<Box<dyn Process>>) -> std::sync::MutexGuard<'_, Box<dyn Process>> {
+    process.lock().unwrap_or_else(PoisonError::into_inner)
 }

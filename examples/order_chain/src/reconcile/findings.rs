@@ -80,6 +80,15 @@ impl Wrong {
     pub(super) fn parked(record: String) -> Self {
         Self::Parked { record }
     }
+
+    /// Whether a service has booked or counted more than its orders make.
+    pub(crate) fn is_of_processing_twice(&self) -> bool {
+        match self {
+            Self::Points { booked, of_orders, .. } => booked > of_orders,
+            Self::StockSum { counted, of_orders, .. } => counted > of_orders,
+            _ => false,
+        }
+    }
 }
 
 impl fmt::Display for Wrong {

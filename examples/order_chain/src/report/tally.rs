@@ -11,16 +11,16 @@ use crate::reconcile::{Findings, Moving, Wrong};
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     /// Units of live orders, above those that there are.
-    oversold: i64,
+    pub(super) oversold: i64,
     /// Reservations that nobody gave back, and units that are in no place.
     leaked: i64,
     /// Units that were deducted and belong to no order, and orders that two reservations stand on.
     doubled: i64,
-    coupons_doubled: i64,
-    coupons_missing: i64,
+    pub(super) coupons_doubled: i64,
+    pub(super) coupons_missing: i64,
     /// Changes that a service has not heard of.
-    missing: i64,
-    paid_and_closed: i64,
+    pub(super) missing: i64,
+    pub(super) paid_and_closed: i64,
 }
 
 impl Tally {

@@ -1,10 +1,10 @@
 //! What the reconciler reads of the services.
 
 use diesel_outbox::consumer::RunningConsumer;
-use diesel_outbox::transport::KafkaConfig;
 
 use super::phase::Phase;
 use crate::Failure;
+use crate::broker::Broker;
 
 /// What a service knows of an order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,7 +103,7 @@ pub trait Ledgers: Send + Sync {
     ///
     /// # Errors
     /// Returns an error if it cannot start.
-    fn start(&self, service: Service, kafka: KafkaConfig) -> Result<RunningConsumer, Failure>;
+    fn start(&self, service: Service, broker: Broker) -> Result<RunningConsumer, Failure>;
 }
 
 /// A service.

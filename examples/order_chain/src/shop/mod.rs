@@ -20,6 +20,7 @@ pub use self::catalogue::Catalogue;
 use self::orders::{DatabaseError, Orders, Payment};
 pub use self::place::{NewOrder, PlaceError, PlacedOrder};
 use crate::Failure;
+use crate::broker::Brokers;
 use crate::cache::StockCache;
 use crate::domain::{ORDERS, OrderEvent, OrderRow, PAYMENT_TERMS, PaymentTermOver};
 use crate::steps::{Step, Steps};
@@ -40,15 +41,22 @@ impl fmt::Debug for Shop {
     }
 }
 
+/// The name of RocketMQ's transport in a relay that has Kafka, too.
+pub(crate) const ROCKETMQ: &str = "rocketmq";
+
 /// The shop's outbox.
 ///
 /// # Errors
 /// Returns an error if a topic is refused.
-pub fn outbox() -> Result<Outbox, Failure> {
+pub fn outbox(brokers: Brokers) -> Result<Outbox, Failure> {
+    let payment_terms = match brokers {
+        Brokers::Mixed => Topic::new(PAYMENT_TERMS).via(ROCKETMQ),
+        Brokers::Kafka | Brokers::RocketMq => Topic::new(PAYMENT_TERMS),
+    };
     let outbox = Outbox::builder()
-        // The messages of an order reach Kafka in the order of its transactions, which its row's lock decides.
+        // The messages of an order reach the broker in the order of its transactions, which its row's lock decides.
         .topic(Topic::new(ORDERS).ordered_by_key().lanes(8))
-        .topic(Topic::new(PAYMENT_TERMS))
+        .topic(payment_terms)
         .message::<OrderEvent>()
         .message::<PaymentTermOver>();
     Ok(outbox.build()?)

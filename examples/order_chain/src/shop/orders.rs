@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use diesel_outbox::consumer::RunningConsumer;
-use diesel_outbox::transport::KafkaConfig;
 
 use crate::Failure;
+use crate::broker::Broker;
 use crate::cache::{Reservation, StockCache};
 use crate::domain::{Order, OrderRow, OrderState};
 
@@ -114,8 +114,8 @@ pub trait Orders: Send + Sync {
     async fn all(&self) -> Result<Vec<OrderRow>, DatabaseError>;
 
     /// Starts the consumer that closes orders whose payment term is over.
-    fn close_unpaid(&self, kafka: KafkaConfig) -> Result<RunningConsumer, Failure>;
+    fn close_unpaid(&self, broker: Broker) -> Result<RunningConsumer, Failure>;
 
     /// Starts the consumer that gives the stock of closed orders back in the cache, and counts that of paid ones as sold.
-    fn settle_cache(&self, kafka: KafkaConfig, cache: Arc<dyn StockCache>) -> Result<RunningConsumer, Failure>;
+    fn settle_cache(&self, broker: Broker, cache: Arc<dyn StockCache>) -> Result<RunningConsumer, Failure>;
 }

@@ -17,5 +17,5 @@ mod run;
 mod shop;
 mod tables;
 
-pub(crate) use self::run::measure;
 pub use self::run::run;
+pub(crate) use self::run::{SETTLED_MAX, measure, run_through};

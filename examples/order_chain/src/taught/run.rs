@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use diesel_async::SimpleAsyncConnection;
 use diesel_async::pooled_connection::deadpool::Pool;
-use fastrand::Rng;
 use rdkafka::ClientConfig;
 use rdkafka::mocking::MockCluster;
 use rdkafka::producer::{BaseProducer, DefaultProducerContext};
@@ -22,12 +21,13 @@ use super::tables::{SERVICE, SHOP};
 use super::{consumers, jobs};
 use crate::Failure;
 use crate::domain::ORDERS;
-use crate::embedded::{Deaths, Settings};
+use crate::embedded::{BROKER_AWAY, CACHE_AWAY, Deaths, Fault, Planned, Settings, plan, world};
 use crate::load::client::{Client, InProcess};
 use crate::load::stop::StopLoad;
 use crate::load::told::Told;
 use crate::load::zipf::Zipf;
 use crate::load::{self, Load, Measured};
+use crate::report::Outcome;
 use crate::services::ledger::Service;
 use crate::shop::sqlite::{self, Db};
 
@@ -37,6 +37,13 @@ const PAYMENT_TERM: Duration = Duration::from_secs(2);
 const SENT_MAX: Duration = Duration::from_secs(60);
 /// For the services to process what was sent: the recipe has no end that can be recognised.
 const REST: Duration = Duration::from_secs(15);
+
+/// Connections of the shop, as many as the chain's shop has.
+const CONNECTIONS: usize = 16;
+/// Between two looks whether everything has arrived.
+const POLL: Duration = Duration::from_millis(250);
+/// How long after a measured load everything may take to arrive.
+pub(crate) const SETTLED_MAX: Duration = Duration::from_secs(180);
 
 struct World {
     cache: Arc<TaughtCache>,
@@ -52,42 +59,56 @@ struct World {
 /// # Errors
 /// Returns an error if the run itself failed.
 pub async fn run(settings: &Settings) -> Result<(), Failure> {
+    let outcome = run_through(settings).await?;
+    println!("\nas it is taught, seed {}, {:.0} s of load\n{outcome}", settings.seed, settings.load.as_secs_f64());
+    Ok(())
+}
+
+/// What the chain as it is taught came to, in the faults of the embedded run's plan.
+///
+/// # Errors
+/// Returns an error if the run itself failed.
+pub(crate) async fn run_through(settings: &Settings) -> Result<Outcome, Failure> {
     let deaths = Deaths::new(settings.seed);
     let (mut world, client) = World::start_all(settings, &deaths).await?;
     let (told, stop) = (Arc::new(Told::default()), StopLoad::default());
     let zipf = Zipf::new(settings.products, 1.1);
     let load = Load { zipf, coupons: COUPONS, payment_term: PAYMENT_TERM, stop: stop.clone() };
-    let began = Instant::now();
     let customers = load::start(settings.customers, settings.seed, &load, &client, &told);
     deaths.begin(settings.one_of_dies);
-    world.faults(settings.seed, began + settings.load).await?;
+    world.faults(settings.seed, settings.load).await?;
     stop.cancel();
-    let took = began.elapsed();
     customers.join_all().await;
     deaths.begin(0);
     // What is only late is not to be counted as missing.
     let rests = Instant::now();
     while rests.elapsed() < SENT_MAX && !jobs::all_sent(&world.shop).await? {
-        sleep(Duration::from_millis(250)).await;
+        sleep(POLL).await;
     }
     sleep(REST).await;
     let mut answers = std::mem::take(&mut *told.answers());
-    let counted = count::count(&world, settings, &mut answers).await?;
-    println!("\nas it is taught, seed {}, {:.0} s of load\n{counted}", settings.seed, took.as_secs_f64());
-    world.tasks.values().for_each(JoinHandle::abort);
-    Ok(())
+    let outcome = count::count(&world, settings, &mut answers).await?;
+    world.end().await;
+    Ok(outcome)
 }
 
-/// Runs the load on the chain as it is taught, without faults.
-pub(crate) async fn measure(settings: &Settings, load: &Load) -> Result<Measured, Failure> {
-    let (mut world, client) = World::start_all(settings, &Deaths::new(settings.seed)).await?;
-    let measured = load::measure((settings.customers, settings.seed, settings.load), load, client).await;
-    // A client that leaves its group after the broker has gone blocks a thread of the runtime, and the next measurement with it.
-    for (_, task) in std::mem::take(&mut world.tasks) {
-        task.abort();
-        drop(task.await);
+/// Runs the load on the chain as it is taught, without faults. Returns also the orders a second until every service knew all of them.
+pub(crate) async fn measure(settings: &Settings, load: &Load) -> Result<(Measured, f64), Failure> {
+    let (world, client) = World::start_all(settings, &Deaths::new(settings.seed)).await?;
+    let measured = load::measure((settings.customers, settings.seed, settings.load), load, client, || {}).await;
+    let began = Instant::now();
+    while !count::has_settled(&world).await? {
+        if began.elapsed() > SETTLED_MAX {
+            println!(
+                "as it is taught: {SETTLED_MAX:?} after the load a service lacks messages; this counts as their end"
+            );
+            break;
+        }
+        sleep(POLL).await;
     }
-    Ok(measured)
+    let to_the_end = measured.a_second_until_now();
+    world.end().await;
+    Ok((measured, to_the_end))
 }
 
 impl World {
@@ -110,7 +131,7 @@ impl World {
         let kafka = MockCluster::new(1)?;
         kafka.create_topic(ORDERS, 4, 1)?;
         let open = async |name: &str, tables: &str| {
-            let pool = sqlite::pool(&folder.path().join(name).display().to_string(), 8)?;
+            let pool = sqlite::pool(&folder.path().join(name).display().to_string(), CONNECTIONS)?;
             pool.get().await?.batch_execute(tables).await?;
             Ok::<_, Failure>(pool)
         };
@@ -150,32 +171,54 @@ impl World {
         Ok(())
     }
 
-    /// Those of the embedded run.
-    async fn faults(&mut self, seed: u64, until: Instant) -> Result<(), Failure> {
-        let mut rng = Rng::with_seed(seed);
-        while Instant::now() < until {
-            sleep(Duration::from_secs(3)).await;
-            let names = self.names();
-            match rng.usize(..names.len() + 3) {
-                0 => self.cache.flush(),
-                1 => {
-                    self.cache.set_away(true);
-                    sleep(Duration::from_millis(700)).await;
-                    self.cache.set_away(false);
-                }
-                2 => {
-                    self.kafka.broker_down(1)?;
-                    sleep(Duration::from_secs(1)).await;
-                    self.kafka.broker_up(1)?;
-                }
-                at => {
-                    if let Some(task) = self.tasks.remove(names[at - 3]) {
-                        task.abort();
-                    }
-                    self.start(names[at - 3])?;
-                }
+    /// Those of the embedded run's plan.
+    async fn faults(&mut self, seed: u64, lasts: Duration) -> Result<(), Failure> {
+        let began = Instant::now();
+        for Planned { at, fault } in plan(seed, lasts) {
+            sleep(at.saturating_sub(began.elapsed())).await;
+            println!("{fault}");
+            self.cause(fault).await?;
+        }
+        sleep(lasts.saturating_sub(began.elapsed())).await;
+        Ok(())
+    }
+
+    async fn cause(&mut self, fault: Fault) -> Result<(), Failure> {
+        match fault {
+            Fault::Flush => self.cache.flush(),
+            Fault::CacheAway => {
+                self.cache.set_away(true);
+                sleep(CACHE_AWAY).await;
+                self.cache.set_away(false);
             }
+            Fault::BrokerAway => {
+                self.kafka.broker_down(1)?;
+                sleep(BROKER_AWAY).await;
+                self.kafka.broker_up(1)?;
+            }
+            Fault::RelayKilled => self.restart("send")?,
+            // The recipe's job that closes orders also gives their units back to the cache.
+            Fault::ConsumerKilled(world::Consumer::Close | world::Consumer::Cache) => self.restart("close")?,
+            Fault::ConsumerKilled(world::Consumer::Stock) => self.restart(Service::Stock.name())?,
+            Fault::ConsumerKilled(world::Consumer::Coupon) => self.restart(Service::Coupon.name())?,
+            Fault::ConsumerKilled(world::Consumer::Points) => self.restart(Service::Points.name())?,
         }
         Ok(())
+    }
+
+    fn restart(&mut self, name: &'static str) -> Result<(), Failure> {
+        if let Some(task) = self.tasks.remove(name) {
+            task.abort();
+        }
+        self.start(name)
+    }
+
+    /// Ends what runs before the broker goes: a client that leaves its group after that blocks a thread of the runtime, and whatever runs next
+    /// with it.
+    async fn end(mut self) {
+        for (_, task) in std::mem::take(&mut self.tasks) {
+            task.abort();
+            drop(task.await);
+        }
     }
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use diesel_outbox::consumer::RunningConsumer;
-use diesel_outbox::transport::KafkaConfig;
 use order_chain::Failure;
+use order_chain::broker::Broker;
 use order_chain::cache::{Reservation, StockCache};
 use order_chain::domain::{Order, OrderRow, OrderState};
 use order_chain::shop::orders::{DatabaseError, LiveStock, Orders, Payment, Placed, Product, Verdict};
@@ -97,11 +97,11 @@ impl Orders for FaultyOrders {
         self.inner.all().await
     }
 
-    fn close_unpaid(&self, kafka: KafkaConfig) -> Result<RunningConsumer, Failure> {
-        self.inner.close_unpaid(kafka)
+    fn close_unpaid(&self, broker: Broker) -> Result<RunningConsumer, Failure> {
+        self.inner.close_unpaid(broker)
     }
 
-    fn settle_cache(&self, kafka: KafkaConfig, cache: Arc<dyn StockCache>) -> Result<RunningConsumer, Failure> {
-        self.inner.settle_cache(kafka, cache)
+    fn settle_cache(&self, broker: Broker, cache: Arc<dyn StockCache>) -> Result<RunningConsumer, Failure> {
+        self.inner.settle_cache(broker, cache)
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use order_chain::broker::Brokers;
 use order_chain::cache::Reservation;
 use order_chain::domain::{Order, OrderState};
 use order_chain::shop::orders::{Orders, Payment, Placed, Verdict};
@@ -26,7 +27,7 @@ async fn on_sqlite(steps: Steps) -> Option<Place> {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("shop.db").display().to_string();
     let pool = sqlite::pool(&file, 8).expect("a pool");
-    let orders = sqlite::db::SqlOrders::new(pool, outbox().expect("an outbox"), steps);
+    let orders = sqlite::db::SqlOrders::new(pool, outbox(Brokers::Kafka).expect("an outbox"), steps);
     orders.migrate(&[250, 500]).await.expect("tables");
     Some(Place { orders: Arc::new(orders), _folder: Some(folder) })
 }
@@ -43,7 +44,7 @@ async fn on_postgres(steps: Steps) -> Option<Place> {
     server.batch_execute(&format!("CREATE DATABASE {name}")).await.expect("a database");
     let (server, _) = url.rsplit_once('/').expect("a URL with a database");
     let pool = postgres::pool(&format!("{server}/{name}"), 8).expect("a pool");
-    let orders = postgres::db::SqlOrders::new(pool, outbox().expect("an outbox"), steps);
+    let orders = postgres::db::SqlOrders::new(pool, outbox(Brokers::Kafka).expect("an outbox"), steps);
     orders.migrate(&[250, 500]).await.expect("tables");
     Some(Place { orders: Arc::new(orders), _folder: None })
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use axum::http::StatusCode;
+use order_chain::broker::Brokers;
 use order_chain::domain::OrderState;
 use order_chain::embedded::world::Stock;
 use order_chain::embedded::{Settings, run};
@@ -66,11 +67,14 @@ async fn the_dashboard_of_the_outbox_is_in_the_shop() {
     let folder = tempfile::tempdir().expect("a folder");
     let bed = Bed::new(Steps::default()).await;
     let file = folder.path().join("shop.db").display().to_string();
-    let orders =
-        SqlOrders::new(sqlite::pool(&file, 2).expect("a pool"), outbox().expect("an outbox"), Steps::default());
+    let orders = SqlOrders::new(
+        sqlite::pool(&file, 2).expect("a pool"),
+        outbox(Brokers::Kafka).expect("an outbox"),
+        Steps::default(),
+    );
     orders.migrate(&[250]).await.expect("tables");
     let store = sqlite::store(&file).expect("a store");
-    let dashboard = web::dashboard(&outbox().expect("an outbox"), store, "http://127.0.0.1:1").router();
+    let dashboard = web::dashboard(&outbox(Brokers::Kafka).expect("an outbox"), store, "http://127.0.0.1:1").router();
     let shop = InProcess(web::router(bed.world.shop.clone()).nest(web::DASHBOARD, dashboard));
     for (path, status) in [("/outbox/topics", StatusCode::OK), ("/orders/none", StatusCode::NOT_FOUND)] {
         let answer = shop.send(&Ask { path: path.to_owned(), ..Ask::default() }).await.expect("an answer");

@@ -16,6 +16,7 @@ use diesel_outbox::transport::KafkaConfig;
 
 use super::{Db, create, pool};
 use crate::Failure;
+use crate::broker::{Broker, with_consumer};
 use crate::domain::ORDERS;
 use crate::services::ledger::{CouponReading, Ledgers, PointsReading, Service, StockReading};
 
@@ -64,20 +65,11 @@ impl SqlLedgers {
     }
 }
 
-/// The consumer of a service.
-fn consumer(service: Service, kafka: KafkaConfig) -> KafkaConsumer {
-    let waits = [20, 50, 100, 200, 500].map(Duration::from_millis);
-    KafkaConsumer::new(kafka, service.name())
-        .topic(ORDERS)
-        .workers(usize::try_from(WORKERS).unwrap_or(1))
-        .retry(Fixed::from(waits.to_vec()))
-        .attempts_max(ATTEMPTS_MAX)
-}
-
 impl Ledgers for SqlLedgers {
     fn migrate(&self, units: &[i64], coupons: i64) -> Result<(), Failure> {
         for service in Service::ALL {
-            consumer(service, KafkaConfig::new("")).migrate(&mut *self.of(service).get()?)?;
+            // The tables are the same for each broker.
+            KafkaConsumer::new(KafkaConfig::new(""), service.name()).migrate(&mut *self.of(service).get()?)?;
         }
         stock::migrate(&mut *self.stock.get()?, units)?;
         coupon::migrate(&mut *self.coupon.get()?, coupons)?;
@@ -110,14 +102,18 @@ impl Ledgers for SqlLedgers {
         Ok(found)
     }
 
-    fn start(&self, service: Service, kafka: KafkaConfig) -> Result<RunningConsumer, Failure> {
+    fn start(&self, service: Service, broker: Broker) -> Result<RunningConsumer, Failure> {
         // Each worker has a connection, and the loop one more.
         let pool = pool(&self.place, service, WORKERS + 1)?;
-        let consumer = consumer(service, kafka);
-        Ok(match service {
-            Service::Stock => consumer.start(pool, stock::handle)?,
-            Service::Coupon => consumer.start(pool, coupon::handle)?,
-            Service::Points => consumer.start(pool, points::handle)?,
-        })
+        let waits = Fixed::from([20, 50, 100, 200, 500].map(Duration::from_millis).to_vec());
+        let workers = usize::try_from(WORKERS).unwrap_or(1);
+        Ok(with_consumer!(broker, service.name(), ORDERS, |consumer| {
+            let consumer = consumer.workers(workers).retry(waits).attempts_max(ATTEMPTS_MAX);
+            match service {
+                Service::Stock => consumer.start(pool, stock::handle)?,
+                Service::Coupon => consumer.start(pool, coupon::handle)?,
+                Service::Points => consumer.start(pool, points::handle)?,
+            }
+        }))
     }
 }

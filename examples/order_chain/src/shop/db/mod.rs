@@ -16,13 +16,14 @@ use diesel::prelude::*;
 use diesel_async::pooled_connection::deadpool::Pool;
 use diesel_async::{AsyncConnection, RunQueryDsl, SimpleAsyncConnection};
 use diesel_outbox::Outbox;
-use diesel_outbox::consumer::RunningConsumer;
+use diesel_outbox::consumer::{KafkaConsumer, RunningConsumer};
 use diesel_outbox::transport::KafkaConfig;
 
 use self::lent::Lent;
 use self::tables::{TABLES, products};
 use super::Db;
 use crate::Failure;
+use crate::broker::Broker;
 use crate::cache::{Reservation, StockCache};
 use crate::domain::{Order, OrderRow, OrderState};
 use crate::shop::orders::{DatabaseError, LiveStock, Orders, Payment, Placed, Product, Verdict};
@@ -64,8 +65,9 @@ impl SqlOrders {
         if let Some(outbox) = &self.outbox {
             outbox.migrate_async(&mut conn).await?;
         }
-        for consumer in [consumers::closer(KafkaConfig::new("")), consumers::settler(KafkaConfig::new(""))] {
-            consumer.migrate_async(&mut conn).await?;
+        for group in consumers::GROUPS {
+            // The tables are the same for each broker.
+            KafkaConsumer::new(KafkaConfig::new(""), group).migrate_async(&mut conn).await?;
         }
         for (id, price_cents) in (1_i64..).zip(prices_cents) {
             let product = (products::id.eq(id), products::price_cents.eq(price_cents), products::generation.eq(0_i64));
@@ -142,11 +144,11 @@ impl Orders for SqlOrders {
         Ok(conn.done(rows)?)
     }
 
-    fn close_unpaid(&self, kafka: KafkaConfig) -> Result<RunningConsumer, Failure> {
-        consumers::close_unpaid(self, kafka)
+    fn close_unpaid(&self, broker: Broker) -> Result<RunningConsumer, Failure> {
+        consumers::close_unpaid(self, broker)
     }
 
-    fn settle_cache(&self, kafka: KafkaConfig, cache: Arc<dyn StockCache>) -> Result<RunningConsumer, Failure> {
-        consumers::settle_cache(self, kafka, cache)
+    fn settle_cache(&self, broker: Broker, cache: Arc<dyn StockCache>) -> Result<RunningConsumer, Failure> {
+        consumers::settle_cache(self, broker, cache)
     }
 }

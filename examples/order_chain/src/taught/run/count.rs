@@ -1,8 +1,6 @@
 //! Counts what is wrong.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-use std::time::Duration;
 
 use diesel::sql_types::{BigInt, Text};
 use diesel_async::RunQueryDsl;
@@ -11,7 +9,9 @@ use super::World;
 use crate::Failure;
 use crate::embedded::Settings;
 use crate::load::told::Answers;
+use crate::report::Outcome;
 use crate::services::ledger::Service;
+use crate::taught::jobs;
 use crate::taught::tables::TaughtOrder;
 
 #[derive(diesel::QueryableByName)]
@@ -28,22 +28,28 @@ struct Many {
     count: i64,
 }
 
-/// What is wrong after a run.
-#[derive(Debug)]
-pub(super) struct Counted {
-    orders: usize,
-    p50: Duration,
-    p99: Duration,
-    oversold_units: i64,
-    drift_units: i64,
-    missing: usize,
-    doubled: usize,
-    coupons_doubled: usize,
-    paid_and_closed: i64,
-    unknown_to_customer: usize,
+/// Whether no order waits for its end, and every service has processed every message.
+pub(super) async fn has_settled(world: &World) -> Result<bool, Failure> {
+    let mut shop = world.shop.get().await?;
+    let open = "SELECT count(*) AS count FROM orders WHERE state = 'created'";
+    let open: Many = diesel::sql_query(open).get_result(&mut *shop).await?;
+    let told = "SELECT count(DISTINCT order_id || event) AS count FROM messages";
+    let told: Many = diesel::sql_query(told).get_result(&mut *shop).await?;
+    if open.count > 0 || !jobs::all_sent(&world.shop).await? {
+        return Ok(false);
+    }
+    for pool in world.services.values() {
+        let known = "SELECT count(DISTINCT order_id || event) AS count FROM entries";
+        let known: Many = diesel::sql_query(known).get_result(&mut *pool.get().await?).await?;
+        if known.count < told.count {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
-pub(super) async fn count(world: &World, settings: &Settings, answers: &mut Answers) -> Result<Counted, Failure> {
+/// What is wrong after a run.
+pub(super) async fn count(world: &World, settings: &Settings, answers: &mut Answers) -> Result<Outcome, Failure> {
     let mut conn = world.shop.get().await?;
     let orders: Vec<TaughtOrder> = diesel::sql_query("SELECT * FROM orders").load(&mut *conn).await?;
     let both = "SELECT count(*) AS count FROM (SELECT order_id FROM messages WHERE event <> 'created'
@@ -71,36 +77,16 @@ pub(super) async fn count(world: &World, settings: &Settings, answers: &mut Answ
         missing += orders.iter().filter(|order| !distinct.contains(&(order.id.as_str(), order.state.as_str()))).count();
     }
     let known = &answers.placed;
-    Ok(Counted {
+    Ok(Outcome {
         orders: orders.len(),
         oversold_units,
         drift_units,
         missing,
         doubled,
         coupons_doubled: coupons.values().filter(|count| **count > 1).count(),
-        paid_and_closed: both.count,
+        paid_and_closed: usize::try_from(both.count)?,
         unknown_to_customer: orders.iter().filter(|order| !known.contains(&order.id)).count(),
         p50: answers.latency(50),
         p99: answers.latency(99),
     })
-}
-
-impl fmt::Display for Counted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let millis = |duration: Duration| duration.as_secs_f64() * 1_000.0;
-        writeln!(
-            f,
-            "orders: {}; POST /orders: p50 {:.1} ms, p99 {:.1} ms",
-            self.orders,
-            millis(self.p50),
-            millis(self.p99)
-        )?;
-        writeln!(f, "units oversold: {}", self.oversold_units)?;
-        writeln!(f, "units by which the cache differs from the orders: {}", self.drift_units)?;
-        writeln!(f, "messages that never reached a service: {}", self.missing)?;
-        writeln!(f, "messages that a service processed twice: {}", self.doubled)?;
-        writeln!(f, "coupons of several orders: {}", self.coupons_doubled)?;
-        writeln!(f, "orders paid and closed at once: {}", self.paid_and_closed)?;
-        write!(f, "orders that their customer was not told of: {}", self.unknown_to_customer)
-    }
 }

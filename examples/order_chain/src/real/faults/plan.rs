@@ -1,0 +1,84 @@
+//! When which fault happens, by a seed alone.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use super::{Fault, Victim, pause};
+
+/// Faults of a part for one of a server. A server takes up to a minute to start again on a busy machine; with more of them the run would
+/// mostly see servers that start.
+const OF_PARTS: usize = 2;
+
+/// A fault to come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Planned {
+    /// Since the begin of the load.
+    pub(super) at: Duration,
+    pub(super) fault: Fault,
+    /// How long a part is away or stopped.
+    pub(super) pause: Duration,
+}
+
+/// So many faults a minute: each kind of the deck comes before any comes again, each at a random moment of its share of the time.
+pub(super) fn plan(seed: u64, lasts: Duration, per_minute: u32, deck: &[Fault]) -> Vec<Planned> {
+    let (mut rng, mut cards) = (Rng::with_seed(seed), Vec::new());
+    let share = Duration::from_secs(60) / per_minute;
+    let mut planned = Vec::new();
+    let mut begins = Duration::ZERO;
+    while begins + share <= lasts {
+        if cards.is_empty() {
+            let times = |fault: &Fault| if matches!(fault.0, Victim::Part(_)) { OF_PARTS } else { 1 };
+            cards = deck.iter().flat_map(|fault| std::iter::repeat_n(*fault, times(fault))).collect();
+            rng.shuffle(&mut cards);
+        }
+        let at = begins + share.mul_f64(rng.f64());
+        planned.extend(cards.pop().map(|fault| Planned { at, fault, pause: pause(&mut rng) }));
+        begins += share;
+    }
+    planned
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::super::How;
+    use super::*;
+    use crate::real::part::Role;
+    use crate::real::servers::Server;
+
+    fn deck() -> Vec<Fault> {
+        let victims = [Victim::Part(Role::Stock), Victim::Part(Role::Close), Victim::Server(Server::RocketMq)];
+        victims.into_iter().flat_map(|victim| [How::Killed, How::Stopped].map(|how| Fault(victim, how))).collect()
+    }
+
+    #[test]
+    fn the_seed_decides_and_the_density_is_kept() {
+        let twelve_minutes = Duration::from_secs(720);
+        let planned = plan(7, twelve_minutes, 25, &deck());
+        assert_eq!(planned, plan(7, twelve_minutes, 25, &deck()));
+        assert_ne!(planned, plan(8, twelve_minutes, 25, &deck()));
+        assert_eq!(planned.len(), 300);
+        assert!(planned.is_sorted_by_key(|planned| planned.at));
+        assert!(planned.iter().all(|planned| planned.at < twelve_minutes));
+    }
+
+    #[test]
+    fn each_fault_of_a_part_is_planned_twice_for_one_of_a_server() {
+        // Two of each of four, and one of each of two: a hundred times ten.
+        let mut counts: BTreeMap<Fault, u32> = BTreeMap::new();
+        for planned in plan(1, Duration::from_secs(60 * 100), 10, &deck()) {
+            *counts.entry(planned.fault).or_default() += 1;
+        }
+        for fault in deck() {
+            let times = if matches!(fault.0, Victim::Part(_)) { 200 } else { 100 };
+            assert_eq!(counts[&fault], times, "{fault}");
+        }
+    }
+
+    #[test]
+    fn a_load_that_is_too_short_has_no_fault() {
+        assert_eq!(plan(1, Duration::from_secs(2), 20, &deck()), []);
+    }
+}
