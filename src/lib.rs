@@ -171,7 +171,7 @@ pub mod transport;
 /// Turns the `async fn` of your own [`Transport`](transport::Transport) into methods of the trait. Re-exported from the crate of
 /// the same name.
 pub use async_trait::async_trait;
-pub use codec::CodecError;
+pub use codec::error::CodecError;
 #[cfg(feature = "derive")]
 pub use diesel_outbox_derive::OutboxMessage;
 #[cfg(feature = "rocketmq")]

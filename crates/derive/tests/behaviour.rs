@@ -2,7 +2,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-use diesel_outbox::codec::{Codec, CodecError, Raw};
+use diesel_outbox::CodecError;
+use diesel_outbox::codec::{Codec, Raw};
 use diesel_outbox::{Headers, OutboxMessage};
 use serde::Serialize;
 

@@ -4,7 +4,8 @@ use std::io::Write as _;
 use std::process::{Command, ExitCode};
 
 use clap::{CommandFactory, Parser};
-use diesel_outbox::codec::{Codec, CodecError};
+use diesel_outbox::CodecError;
+use diesel_outbox::codec::Codec;
 use diesel_outbox::{Outbox, OutboxMessage, Topic};
 use diesel_outbox_cli::{Application, Arguments, run};
 

@@ -1,16 +1,20 @@
 //! How an event becomes bytes: [`Json`] by default, [`Raw`] for bytes as they are, or your own [`Codec`].
 
-use std::fmt;
+pub(crate) mod error;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+
+// Public at the root alone.
+pub(crate) use self::error::CodecError;
 
 /// Encodes an event as a payload.
 ///
 /// It is named in `#[outbox(codec = ..)]`. It has no state, so it is never constructed.
 ///
 /// ```
-/// use diesel_outbox::codec::{Codec, CodecError};
+/// use diesel_outbox::CodecError;
+/// use diesel_outbox::codec::Codec;
 ///
 /// /// One line of comma-separated values.
 /// struct Csv;
@@ -95,37 +99,7 @@ impl<T: AsRef<[u8]> + ?Sized> Codec<T> for Raw {
     }
 }
 
-/// Why an event could not be encoded, or a payload could not be read.
-///
-/// ```
-/// use diesel_outbox::CodecError;
-/// let error = CodecError::new("no such unit");
-/// assert_eq!(error.to_string(), "the codec failed: no such unit");
-/// ```
-#[derive(Debug)]
-pub struct CodecError(Box<dyn std::error::Error + Send + Sync>);
-
 /// The event in a stored payload that [`Json`] wrote. A tombstone is read as `null`.
 pub(crate) fn decode_json<T: DeserializeOwned>(payload: Option<&[u8]>) -> Result<T, CodecError> {
     serde_json::from_slice(payload.unwrap_or(b"null")).map_err(CodecError::new)
-}
-
-impl CodecError {
-    /// Wraps a codec's own error.
-    pub fn new(source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
-        Self(source.into())
-    }
-}
-
-impl fmt::Display for CodecError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the codec failed: {}", self.0)
-    }
-}
-
-/// The codec's error is in the text, so the source is that error's source.
-impl std::error::Error for CodecError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.0.source()
-    }
 }
