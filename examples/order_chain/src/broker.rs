@@ -70,7 +70,7 @@ pub enum Broker {
     Kafka(KafkaConfig),
     /// Apache RocketMQ.
     #[cfg(feature = "servers")]
-    RocketMq(RocketMqConfig),
+    RocketMq(Box<RocketMqConfig>),
 }
 
 /// A consumer of a topic, whatever the broker. Both kinds have the same settings and share no trait, so what is done with the consumer is
@@ -84,7 +84,7 @@ macro_rules! with_consumer {
             }
             #[cfg(feature = "servers")]
             $crate::broker::Broker::RocketMq(config) => {
-                let $consumer = diesel_outbox::consumer::RocketMqConsumer::new(config, $group).topic($topic);
+                let $consumer = diesel_outbox::consumer::RocketMqConsumer::new(*config, $group).topic($topic);
                 $body
             }
         }

@@ -35,7 +35,7 @@ pub(super) fn broker(places: &Places, topic: &str) -> Broker {
             let config = KafkaConfig::new(&places.kafka);
             Broker::Kafka(config.set("session.timeout.ms", "6000").set("heartbeat.interval.ms", "500"))
         }
-        Kind::RocketMq => Broker::RocketMq(rocketmq_config(places)),
+        Kind::RocketMq => Broker::RocketMq(Box::new(rocketmq_config(places))),
     }
 }
 
