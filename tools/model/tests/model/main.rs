@@ -1,5 +1,7 @@
 //! The protocol, checked: `cargo xtask test --only model`.
 
+mod consumers;
+mod consumers_bugs;
 mod explore;
 mod lanes;
 mod lanes_bugs;
