@@ -41,6 +41,7 @@ pub(super) const LAYERS: &[Layer] = &[
             "panic_guard",
             "crash_points",
             "injected_bugs",
+            "codec::error",
             "codec",
             "message::headers",
             "message::id",

@@ -272,9 +272,10 @@ pub(crate) fn cargo_test(targets: &[&str], filter: &[&str]) -> Command {
     cargo(&[&["test", "--no-fail-fast", "--workspace", "--features", "_test"], targets, &["--"], filter].concat())
 }
 
-/// How many integration tests run at once. Most of them wait for a server or a deadline, so twice the processors.
+/// How many integration tests run at once. Most of them wait for a server or a deadline: with twice the processors, those had a
+/// third of their time left.
 fn test_threads() -> usize {
-    2 * thread::available_parallelism().map_or(1, NonZeroUsize::get)
+    3 * thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
 
 /// Whether nothing may be skipped.

@@ -61,10 +61,11 @@ impl Planted {
 }
 
 async fn reading(kind: Kind) {
-    let Some(shop) = Shop::fresh(kind).await else { return };
-    let planted = Planted::in_shop(&shop).await;
     let id = |id: MessageId| id.to_string();
     for format in FORMATS {
+        // Each has messages of its own: on a busy machine those of the first are overdue for `check` when the second comes.
+        let Some(shop) = Shop::fresh(kind).await else { return };
+        let planted = Planted::in_shop(&shop).await;
         let mut transcript = Transcript::new(&shop, format);
         planted.names(&mut transcript);
         let mut run = |line: &str| {
