@@ -43,18 +43,18 @@ pub(in crate::services) fn apply(conn: &mut Db, event: &OrderEvent) -> Result<()
         Phase::Paid => sell(conn, product_id, quantity)?,
         Phase::Cancelled => release(conn, product_id, quantity)?,
     };
-    match (changed, phase) {
-        (1, _) => Ok(()),
-        // The shop has sold units of another order that was closed, whose message has another key and comes later. So this one waits.
-        (_, Phase::Created) => Err(HandlerError::retriable(NotThere { product_id, quantity, phase })),
-        _ => Err(HandlerError::permanent(NotThere { product_id, quantity, phase })),
+    if changed == 0 {
+        return Err(HandlerError::permanent(NotThere { product_id, quantity, phase }));
     }
+    Ok(())
 }
 
-/// The condition is a part of the UPDATE, which reads the newest row. **Rejected:** to read the version first and to compare it. On a hot
-/// product nearly every attempt would find another one.
+/// Below 0 for a while, if need be: the shop has sold units of a closed order, whose message comes later. Redis lets nobody oversell.
+///
+/// **Rejected:** to wait until the units are there. An order that was closed, and whose units were sold again, would wait for ever: its own
+/// end is behind it.
 fn lock(conn: &mut Db, product_id: i64, quantity: i64) -> QueryResult<usize> {
-    let row = products::table.find(product_id).filter(products::available.ge(quantity));
+    let row = products::table.find(product_id);
     let changes = (
         products::available.eq(products::available - quantity),
         products::locked.eq(products::locked + quantity),
@@ -63,6 +63,8 @@ fn lock(conn: &mut Db, product_id: i64, quantity: i64) -> QueryResult<usize> {
     diesel::update(row).set(changes).execute(conn)
 }
 
+/// The condition is a part of the UPDATE, which reads the newest row. **Rejected:** to read the version first and to compare it. On a hot
+/// product nearly every attempt would find another one.
 fn sell(conn: &mut Db, product_id: i64, quantity: i64) -> QueryResult<usize> {
     let row = products::table.find(product_id).filter(products::locked.ge(quantity));
     let changes = (

@@ -49,7 +49,7 @@ pub(super) const PRODUCTS: &str = "
 CREATE TABLE IF NOT EXISTS products (
     id bigint NOT NULL PRIMARY KEY,
     total bigint NOT NULL,
-    available bigint NOT NULL CHECK (available >= 0),
+    available bigint NOT NULL,
     locked bigint NOT NULL CHECK (locked >= 0),
     sold bigint NOT NULL CHECK (sold >= 0),
     version bigint NOT NULL,
