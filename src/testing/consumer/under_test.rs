@@ -133,6 +133,7 @@ pub trait ConsumerUnderTest: Sync {
 
     /// Starts a member. Its handler writes the payload to a table, in the transaction of the claim; then it calls `handle` with it, and
     /// fails if that fails. A record that failed is tried again at once, at least three times.
+    #[expect(clippy::type_complexity, reason = "an alias would be a public name for one argument")]
     fn start(&self, handle: Arc<dyn Fn(&str) -> Result<(), String> + Send + Sync>) -> Self::Member;
 
     /// The payloads in that table, in the order in which they were written.
