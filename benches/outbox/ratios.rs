@@ -60,6 +60,16 @@ impl Rounds {
         Figure::new(format!("{what}, {} of {}", one.name(), other.name()), "", shares.collect(), target)
     }
 
+    /// The baseline, `first` and the others, the rows that each left, and each of the others by `first`.
+    pub(crate) fn by_first(&self, what: &str, first: Load, others: [(Load, Target); 2]) -> Vec<Figure> {
+        let legs = [first, others[0].0, others[1].0];
+        let mut figures = vec![self.absolute(what, Load::BASELINE)];
+        figures.extend(legs.iter().map(|load| self.figure(what, *load, Target::None)));
+        figures.extend(legs.iter().map(|load| self.left(what, *load)));
+        figures.extend(others.iter().map(|(load, target)| self.of(what, (*load, first), *target)));
+        figures
+    }
+
     fn baseline_around(&self, at: usize) -> Option<f64> {
         let is_baseline = |leg: &&(Load, f64)| leg.0 == Load::BASELINE;
         let before = self.legs[..at].iter().rev().find(is_baseline).map(|(_, rate)| *rate);

@@ -26,10 +26,5 @@ pub(crate) async fn run(plan: &Plan, env: &BenchEnv, recorder: &Recorder, leg_lo
     broker::make_topics(&env.kafka, &[TOPIC]).await?;
     load::warm_up(env, recorder).await?;
     let rounds = turns::run(&LEGS, plan.rounds(7), plan, env, recorder, leg_log).await?;
-    let what = "business tx/s";
-    let mut figures = vec![rounds.absolute(what, Load::BASELINE)];
-    figures.extend(LEGS.iter().map(|load| rounds.figure(what, *load, Target::None)));
-    figures.extend(LEGS.iter().map(|load| rounds.left(what, *load)));
-    figures.extend(LEGS[1..].iter().zip(TARGETS).map(|(load, target)| rounds.of(what, (*load, LEGS[0]), target)));
-    Ok(figures)
+    Ok(rounds.by_first("business tx/s", LEGS[0], [(LEGS[1], TARGETS[0]), (LEGS[2], TARGETS[1])]))
 }
