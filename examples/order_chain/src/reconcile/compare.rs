@@ -24,7 +24,7 @@ pub(super) fn compare(reading: &Reading) -> Findings {
         |order| Some((order.customer_id, order.points())),
         &mut findings,
     );
-    coupons(reading, &mut findings);
+    coupons(reading, &orders, &mut findings);
     points(reading, &mut findings);
     findings
 }
@@ -125,24 +125,29 @@ fn phase_of(state: OrderState) -> Option<Phase> {
     }
 }
 
-/// Each coupon has at most one live order, and is with that order.
-fn coupons(reading: &Reading, findings: &mut Findings) {
-    let mut live: BTreeMap<i64, Vec<&str>> = BTreeMap::new();
+/// The coupon service in itself, and at most one live order with each coupon.
+fn coupons(reading: &Reading, orders: &Orders<'_>, findings: &mut Findings) {
+    let mut of_orders: BTreeMap<i64, i64> = BTreeMap::new();
+    let mut live: BTreeMap<i64, usize> = BTreeMap::new();
     for entry in reading.coupons.entries.iter().filter(|entry| entry.phase != Phase::Cancelled) {
-        live.entry(entry.subject_id).or_default().push(&entry.order_id);
-    }
-    let taken: BTreeMap<i64, &str> = reading.coupons.taken.iter().map(|(id, order)| (*id, order.as_str())).collect();
-    for (coupon_id, orders) in &live {
-        if orders.len() > 1 {
-            findings.wrong.push(Wrong::CouponDoubled { coupon_id: *coupon_id, orders: orders.len() });
-        }
-        for order_id in orders.iter().filter(|order_id| taken.get(coupon_id) != Some(*order_id)) {
-            findings.wrong.push(Wrong::CouponOwner { coupon_id: *coupon_id, order_id: (*order_id).to_owned() });
+        *of_orders.entry(entry.subject_id).or_default() += entry.amount;
+        if !is_end_on_its_way(entry, orders) {
+            *live.entry(entry.subject_id).or_default() += 1;
         }
     }
-    for (coupon_id, order_id) in taken.iter().filter(|(coupon_id, _)| !live.contains_key(coupon_id)) {
-        findings.wrong.push(Wrong::CouponOwner { coupon_id: *coupon_id, order_id: (*order_id).to_owned() });
+    for (coupon_id, counted, of_orders) in differences(&reading.coupons.taken, &of_orders) {
+        findings.wrong.push(Wrong::CouponCount { coupon_id, counted, of_orders });
     }
+    for (coupon_id, orders) in live.into_iter().filter(|(_, orders)| *orders > 1) {
+        findings.wrong.push(Wrong::CouponDoubled { coupon_id, orders });
+    }
+}
+
+/// Whether a service has not heard yet that an order was closed. Its coupon may be with the next order there: the shop gave it to that one
+/// after the close, which the orders, read last, have.
+fn is_end_on_its_way(entry: &Entry, orders: &Orders<'_>) -> bool {
+    let is_closed = |row: &&OrderRow| row.state == OrderState::Cancelled;
+    entry.phase == Phase::Created && orders.get(entry.order_id.as_str()).is_some_and(is_closed)
 }
 
 /// Each customer has the points of the paid orders.
@@ -151,12 +156,16 @@ fn points(reading: &Reading, findings: &mut Findings) {
     for entry in reading.points.entries.iter().filter(|entry| entry.phase == Phase::Paid) {
         *of_orders.entry(entry.subject_id).or_default() += entry.amount;
     }
-    let booked: BTreeMap<i64, i64> = reading.points.accounts.iter().copied().collect();
-    for customer_id in of_orders.keys().chain(booked.keys()).copied().collect::<BTreeSet<_>>() {
-        let (booked, of_orders) = (booked.get(&customer_id), of_orders.get(&customer_id));
-        let (booked, of_orders) = (booked.copied().unwrap_or(0), of_orders.copied().unwrap_or(0));
-        if booked != of_orders {
-            findings.wrong.push(Wrong::Points { customer_id, booked, of_orders });
-        }
+    for (customer_id, booked, of_orders) in differences(&reading.points.accounts, &of_orders) {
+        findings.wrong.push(Wrong::Points { customer_id, booked, of_orders });
     }
+}
+
+/// Where a service's figures are not those that its orders make: what it is about, the one, the other.
+fn differences(counted: &[(i64, i64)], of_orders: &BTreeMap<i64, i64>) -> Vec<(i64, i64, i64)> {
+    let counted: BTreeMap<i64, i64> = counted.iter().copied().collect();
+    let ids: BTreeSet<i64> = counted.keys().chain(of_orders.keys()).copied().collect();
+    let figure = |figures: &BTreeMap<i64, i64>, id| figures.get(&id).copied().unwrap_or_default();
+    let both = ids.into_iter().map(|id| (id, figure(&counted, id), figure(of_orders, id)));
+    both.filter(|(_, counted, of_orders)| counted != of_orders).collect()
 }

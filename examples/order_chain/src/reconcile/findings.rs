@@ -67,7 +67,7 @@ pub enum Wrong {
     Contradiction { service: &'static str, order_id: String, phase: Phase },
     Unfitting { service: &'static str, order_id: String },
     CouponDoubled { coupon_id: i64, orders: usize },
-    CouponOwner { coupon_id: i64, order_id: String },
+    CouponCount { coupon_id: i64, counted: i64, of_orders: i64 },
     Points { customer_id: i64, booked: i64, of_orders: i64 },
     Parked { record: String },
 }
@@ -85,7 +85,9 @@ impl Wrong {
     pub(crate) fn is_of_processing_twice(&self) -> bool {
         match self {
             Self::Points { booked, of_orders, .. } => booked > of_orders,
-            Self::StockSum { counted, of_orders, .. } => counted > of_orders,
+            Self::StockSum { counted, of_orders, .. } | Self::CouponCount { counted, of_orders, .. } => {
+                counted > of_orders
+            }
             _ => false,
         }
     }
@@ -116,8 +118,8 @@ impl fmt::Display for Wrong {
             Self::CouponDoubled { coupon_id, orders } => {
                 write!(f, "coupon {coupon_id} was redeemed by {orders} orders")
             }
-            Self::CouponOwner { coupon_id, order_id } => {
-                write!(f, "coupon {coupon_id} is not where order {order_id} should have it")
+            Self::CouponCount { coupon_id, counted, of_orders } => {
+                write!(f, "the coupon service counts {counted} orders with coupon {coupon_id}, and {of_orders} have it")
             }
             Self::Points { customer_id, booked, of_orders } => {
                 write!(f, "customer {customer_id} has {booked} points, and paid orders for {of_orders}")

@@ -41,7 +41,7 @@ fn at_rest(state: OrderState) -> Reading {
     reading.coupons.entries = entry(5, 1, phase);
     reading.points.entries = entry(7, 3, phase);
     if state.is_live() {
-        reading.coupons.taken.push((5, "order".to_owned()));
+        reading.coupons.taken.push((5, 1));
     }
     if state == OrderState::Paid {
         reading.points.accounts.push((7, 3));
@@ -161,16 +161,48 @@ fn other_figures_are_wrong() {
     assert_eq!(found, [Wrong::Unfitting { service: "points", order_id: "order".to_owned() }]);
 }
 
+/// Another order with the same coupon, in this state, of which the services have heard this.
+fn with_other(reading: &mut Reading, state: OrderState, phase: Phase) {
+    let id = || "other".to_owned();
+    let other = Order { id: id(), reservation_id: id(), customer_id: 8, product_id: 2, total_cents: 0, ..order() };
+    reading.orders.push(OrderRow { order: other, state, changed_at_ms: 1_000 });
+    let entry = |subject_id, amount| Entry { order_id: id(), subject_id, amount, phase };
+    reading.stock.entries.push(entry(2, 2));
+    reading.coupons.entries.push(entry(5, 1));
+    reading.points.entries.push(entry(8, 0));
+    reading.coupons.taken[0].1 += 1;
+}
+
+/// The coupon service has heard of both, and not yet of the end of the one that was closed before the other took its coupon.
 #[test]
-fn a_coupon_that_is_doubled_missing_or_left_is_wrong() {
-    let doubled = |reading: &mut Reading| {
-        reading.coupons.entries.push(Entry { order_id: "other".to_owned(), ..reading.coupons.entries[0].clone() });
-    };
-    assert!(wrong(doubled, OrderState::Paid).contains(&Wrong::CouponDoubled { coupon_id: 5, orders: 2 }));
-    let owner = Wrong::CouponOwner { coupon_id: 5, order_id: "order".to_owned() };
-    assert_eq!(wrong(|reading| reading.coupons.taken.clear(), OrderState::Created), std::slice::from_ref(&owner));
-    let left = |reading: &mut Reading| reading.coupons.taken.push((5, "order".to_owned()));
-    assert_eq!(wrong(left, OrderState::Cancelled), [owner]);
+fn a_coupon_that_was_used_again_is_not_doubled() {
+    let behind = |service| Moving::Behind { service, order_id: "other".to_owned(), since_ms: 1_000 };
+    for state in [OrderState::Created, OrderState::Paid] {
+        let found = moving(|reading| with_other(reading, OrderState::Cancelled, Phase::Created), state);
+        assert_eq!(found, ["stock", "coupon", "points"].map(behind));
+    }
+}
+
+#[test]
+fn a_coupon_of_two_live_orders_is_doubled() {
+    let doubled = Wrong::CouponDoubled { coupon_id: 5, orders: 2 };
+    for (state, phase) in
+        [(OrderState::Created, Phase::Created), (OrderState::Paid, Phase::Created), (OrderState::Paid, Phase::Paid)]
+    {
+        let found = wrong(|reading| with_other(reading, state, phase), OrderState::Paid);
+        assert_eq!(found, std::slice::from_ref(&doubled), "{state:?} {phase:?}");
+    }
+    // The service has used it up twice, whatever the shop says.
+    let found = wrong(|reading| with_other(reading, OrderState::Cancelled, Phase::Paid), OrderState::Paid);
+    assert!(found.contains(&doubled), "{found:?}");
+}
+
+#[test]
+fn a_coupon_that_is_missing_or_left_is_wrong() {
+    let count = |counted, of_orders| [Wrong::CouponCount { coupon_id: 5, counted, of_orders }];
+    assert_eq!(wrong(|reading| reading.coupons.taken.clear(), OrderState::Created), count(0, 1));
+    assert_eq!(wrong(|reading| reading.coupons.taken[0].1 = 2, OrderState::Paid), count(2, 1));
+    assert_eq!(wrong(|reading| reading.coupons.taken.push((5, 1)), OrderState::Cancelled), count(1, 0));
 }
 
 #[test]

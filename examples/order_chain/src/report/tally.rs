@@ -40,7 +40,7 @@ impl Tally {
                 Wrong::ShelfSum { sum, total, .. } => tally.leaked += (total - sum).abs(),
                 Wrong::StockSum { counted, of_orders, .. } => tally.doubled += (counted - of_orders).abs(),
                 Wrong::CouponDoubled { .. } => tally.coupons_doubled += 1,
-                Wrong::CouponOwner { .. } => tally.coupons_missing += 1,
+                Wrong::CouponCount { .. } => tally.coupons_missing += 1,
                 Wrong::Contradiction { .. } => tally.paid_and_closed += 1,
                 Wrong::Parked { .. } | Wrong::LostReservation { .. } => tally.missing += 1,
                 Wrong::Unfitting { .. } | Wrong::Points { .. } => tally.doubled += 1,

@@ -46,8 +46,8 @@ pub struct StockReading {
 /// The coupon service, read at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CouponReading {
-    /// Coupons that an order has, with the order.
-    pub taken: Vec<(i64, String)>,
+    /// Coupons that an order has, with how many have it.
+    pub taken: Vec<(i64, i64)>,
     /// Every order with a coupon.
     pub entries: Vec<Entry>,
 }

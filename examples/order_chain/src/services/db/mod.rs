@@ -22,7 +22,7 @@ use crate::services::ledger::{CouponReading, Ledgers, PointsReading, Service, St
 
 /// Handlers at a time.
 const WORKERS: u32 = 4;
-/// An order may wait for the end of the one before that has its coupon or its units, however long the broker is away.
+/// Nobody looks after what is set aside, so a service rather tries for an hour. No message waits for one of another key.
 const ATTEMPTS_MAX: u32 = 10_000;
 const PARKED_MAX: usize = 100;
 

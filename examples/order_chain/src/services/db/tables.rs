@@ -23,7 +23,7 @@ diesel::table! {
 diesel::table! {
     coupons (id) {
         id -> BigInt,
-        order_id -> Nullable<Text>,
+        orders -> BigInt,
     }
 }
 
@@ -44,7 +44,7 @@ CREATE TABLE IF NOT EXISTS entries (
 );
 ";
 
-/// Of the stock. The check is the last defence: no bug anywhere can sell what is not there.
+/// Of the stock. The checks are the last defence: no bug anywhere can make a unit, or lose one.
 pub(super) const PRODUCTS: &str = "
 CREATE TABLE IF NOT EXISTS products (
     id bigint NOT NULL PRIMARY KEY,
@@ -57,11 +57,11 @@ CREATE TABLE IF NOT EXISTS products (
 );
 ";
 
-/// Of the coupons.
+/// Of the coupons, with how many orders have each and are not closed: more than one only until the end of a closed one is heard of.
 pub(super) const COUPONS: &str = "
 CREATE TABLE IF NOT EXISTS coupons (
     id bigint NOT NULL PRIMARY KEY,
-    order_id varchar(36)
+    orders bigint NOT NULL DEFAULT 0 CHECK (orders >= 0)
 );
 ";
 
