@@ -172,8 +172,6 @@ pub mod transport;
 /// the same name.
 pub use async_trait::async_trait;
 pub use codec::error::CodecError;
-#[cfg(feature = "derive")]
-pub use diesel_outbox_derive::OutboxMessage;
 #[cfg(feature = "rocketmq")]
 #[cfg(feature = "async")]
 pub use enqueue::AsyncMarkBackend;
@@ -185,6 +183,8 @@ pub use enqueue::{EnqueueError, EnqueueInterceptor, HeaderProblem, InterceptedMe
 pub use hook::CommitHook;
 pub use lane::{NodeId, lane_of};
 pub use limits::Limits;
+#[cfg(feature = "derive")]
+pub use message::derive::OutboxMessage;
 pub use message::{Delayed, Delivery, Envelope, HeaderError, Headers, Message, MessageId, OutboxMessage};
 pub use naming::{NameError, TableNames};
 #[cfg(feature = "async")]

@@ -3,6 +3,8 @@
 mod builder;
 mod delayed;
 mod delivery;
+#[cfg(feature = "derive")]
+pub(crate) mod derive;
 mod envelope;
 mod headers;
 mod id;

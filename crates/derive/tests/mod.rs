@@ -1,7 +1,5 @@
-//! One binary: what is generated, what it does, and what the compiler says of mistakes.
+//! The parser and the expansion, as syntax trees. What the expansion does is tested in `tests/derive`.
 
-mod behaviour;
 mod expansion;
 mod fingerprint;
 mod names;
-mod ui;

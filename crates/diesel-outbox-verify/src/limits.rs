@@ -66,9 +66,10 @@ pub(crate) const OPEN_TRANSACTION_WAIT: Duration = Duration::from_secs(10);
 #[cfg(feature = "kafka")]
 pub(crate) const OPEN_TRANSACTION_POLL: Duration = Duration::from_millis(100);
 
-/// Kilobytes that the client reads ahead. By default they are 64 MB.
+/// Kilobytes that the client reads ahead; several requests of a megabyte. By default they are 64 MB, which memory shows; 16 MB were
+/// no faster.
 #[cfg(feature = "kafka")]
-pub(crate) const KAFKA_READ_AHEAD_KB: u32 = 16 * 1024;
+pub(crate) const KAFKA_READ_AHEAD_KB: u32 = 4 * 1024;
 
 /// Messages of one request to a RocketMQ broker, which has a limit of its own (32 by default, and 256 KiB).
 #[cfg(feature = "rocketmq")]

@@ -22,7 +22,7 @@ pub(crate) const RUNNING_MAX: Duration = Duration::from_secs(60);
 /// such a scan finds counts as stuck.
 const RECOVERY_MAX: Duration = Duration::from_secs(45);
 /// The longest time from then on until consumers have processed it. After kills they let records run one by one for up to a minute.
-const PROCESSED_MAX: Duration = Duration::from_secs(90);
+const PROCESSED_MAX: Duration = Duration::from_secs(180);
 /// The pause between two phases: longer than a row's lease (5 s), so that a failure in it is retried in it.
 pub(crate) const STEADY_STATE: Duration = Duration::from_secs(8);
 /// Longer than the longest transaction.

@@ -107,7 +107,8 @@ impl<'a> Steps<'a> {
 
     fn suites(&mut self, args: &TestArgs) -> Result<()> {
         if args.wants(Only::Unit) {
-            let targets = ["--lib", "--bins", "--example", "axum_service", "--example", "own_transport"];
+            let targets =
+                ["--lib", "--bins", "--test", "derive", "--example", "axum_service", "--example", "own_transport"];
             self.tests("unit", cargo_test(&targets, &[]))?;
         }
         let (jobs, integration) = (self.jobs(args)?, args.integration());
@@ -119,16 +120,14 @@ impl<'a> Steps<'a> {
                     steps.integration("it", &filter)?;
                 }
                 if args.is_all() {
-                    steps.tests(
-                        "order chain",
-                        cargo_test(&["--test", "order_chain", "--test", "order_chain_servers"], &[]),
-                    )?;
+                    let chain = ["--test", "order_chain", "--test", "order_chain_servers"];
+                    steps.with_servers("order chain", false, &chain, &[])?;
                 }
                 if args.wants(Only::BROWSER) {
-                    steps.tests("dashboard in chromium", cargo_test(&["--test", "browser"], &[]))?;
+                    steps.with_servers("dashboard in chromium", false, &["--test", "browser"], &[])?;
                 }
                 if args.wants(Only::Faults) {
-                    steps.tests("faults", cargo_test(&["--test", "faults"], &[]))?;
+                    steps.with_servers("faults", false, &["--test", "faults"], &[])?;
                 }
                 Ok(())
             })?;
@@ -215,7 +214,7 @@ impl<'a> Steps<'a> {
         self.run_fetched(&format!("semver: since {tag}"), &checkers::SEMVER, &arguments).map(drop)
     }
 
-    /// Tests that are no integration tests.
+    /// Tests that need no server.
     pub(crate) fn tests(&mut self, suite: &str, command: Command) -> Result<()> {
         let start = Instant::now();
         let (output, succeeded) = self.run_tests(command)?;
@@ -226,22 +225,28 @@ impl<'a> Steps<'a> {
 
     /// Runs the integration tests that `filter` selects.
     pub(crate) fn integration(&mut self, suite: &str, filter: &[&str]) -> Result<()> {
-        let (targets, start) = (["--test", "it"], Instant::now());
         let threads = format!("--test-threads={}", test_threads());
         let arguments: Vec<_> = [threads.as_str()].into_iter().chain(filter.iter().copied()).collect();
-        let (mut output, mut succeeded) = self.run_tests(cargo_test(&targets, &arguments))?;
+        self.with_servers(suite, true, &["--test", "it"], &arguments)
+    }
+
+    /// Runs tests that use servers.
+    fn with_servers(&mut self, suite: &str, by_module: bool, targets: &[&str], arguments: &[&str]) -> Result<()> {
+        let start = Instant::now();
+        let (mut output, mut succeeded) = self.run_tests(cargo_test(targets, arguments))?;
         let skips = self.shared.take_skips()?;
         let failed = output.named_failures().filter(|failed| (1..=RERUNS_MAX).contains(&failed.len()));
         if let Some(failed) = failed {
             println!("running again: {}", failed.join(", "));
             let exact: Vec<_> = ["--exact"].into_iter().chain(failed.iter().map(String::as_str)).collect();
-            let (rerun, has_succeeded) = self.run_tests(cargo_test(&targets, &exact))?;
+            let (rerun, has_succeeded) = self.run_tests(cargo_test(targets, &exact))?;
             output.merge_rerun(&rerun);
             succeeded = has_succeeded;
             // Discarded: only the first run's skips count.
             self.shared.take_skips()?;
         }
-        self.report.tests(suite, true, &TestRun { output: &output, skips: &skips, succeeded, took: start.elapsed() });
+        let run = TestRun { output: &output, skips: &skips, succeeded, took: start.elapsed() };
+        self.report.tests(suite, by_module, &run);
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! How many connections the server has of a store while calls are abandoned, whatever they wait for.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::hash::Hash;
 use std::sync::Arc;
@@ -29,6 +29,9 @@ const OBSERVED_FOR: Duration = Duration::from_secs(4);
 const POOL_SIZE: usize = 6;
 /// More concurrent calls than the pool has places.
 const CALLERS: usize = 8;
+/// How long a connection that its client has closed may remain: on a busy machine its process ends late. What a call leaves behind
+/// remains for as long as the lock.
+const CLOSING_MAX: Duration = Duration::from_millis(500);
 /// The connection of a cancel request.
 const CANCEL_CONNECTIONS: usize = 1;
 
@@ -84,16 +87,19 @@ async fn with_callers<P: ConnectionPool<Pg>, T>(store: PostgresStore<P>, meanwhi
     result
 }
 
-/// The maximum that `observe` sees twice in a row during `OBSERVED_FOR`: a connection that its client has closed remains for a moment.
+/// The most at once of those that `observe` sees for longer than `CLOSING_MAX`, during `OBSERVED_FOR`. It must see some.
 async fn most<T: Hash + Eq>(mut observe: impl FnMut() -> HashSet<T>) -> usize {
     let end = Instant::now() + OBSERVED_FOR;
-    let (mut most, mut before) = (0, HashSet::new());
+    let (mut most, mut since, mut is_any_seen) = (0, HashMap::new(), false);
     while Instant::now() < end {
-        let now = observe();
-        most = most.max(now.intersection(&before).count());
-        before = now;
+        let now = Instant::now();
+        let seen = observe().into_iter();
+        since = seen.map(|one| since.remove_entry(&one).unwrap_or((one, now))).collect();
+        is_any_seen |= !since.is_empty();
+        most = most.max(since.values().filter(|since| now.duration_since(**since) > CLOSING_MAX).count());
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+    assert!(is_any_seen, "nobody is connected");
     most
 }
 
@@ -106,7 +112,7 @@ async fn a_locked_table(test: NamedStore<impl ConnectionPool<Pg>>) {
         super::under_test::numbers(&control, &sql).into_iter().collect()
     };
     let most = with_callers(inner.store, most(backends)).await;
-    assert!((1..=POOL_SIZE).contains(&most), "{most} backends of a pool of {POOL_SIZE}");
+    assert!(most <= POOL_SIZE, "{most} backends of a pool of {POOL_SIZE}");
     drop(lock);
     eventually("they all end", || backends().is_empty().then_some(())).await;
 }
@@ -174,7 +180,7 @@ async fn a_stopped_server<P: ConnectionPool<Pg>>(pool: impl FnOnce(&str) -> P) {
         most
     };
     let most = with_callers(store, stopped).await;
-    assert!((1..=POOL_SIZE + CANCEL_CONNECTIONS).contains(&most), "{most} connections of a pool of {POOL_SIZE}");
+    assert!(most <= POOL_SIZE + CANCEL_CONNECTIONS, "{most} connections of a pool of {POOL_SIZE}");
     eventually("they all end", || (connections_at(port).len() <= ours.len()).then_some(())).await;
 }
 

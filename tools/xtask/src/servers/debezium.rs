@@ -12,6 +12,7 @@ pub use super::debezium_connector::Connector;
 use super::folder::Folder;
 use super::http_request;
 use super::install;
+use super::java;
 use super::port::{free_port, on_free_ports};
 use super::process::{Server, run};
 
@@ -72,13 +73,11 @@ impl Debezium {
         properties.extend(own.map(|(name, value)| format!("{name}={value}\n")));
         let properties = folder.write("worker.properties", &properties, account)?;
         let log_config = folder.write("log4j2.properties", include_str!("../../kafka/log4j2.properties"), account)?;
-        let args = [
-            // The young generation holds more than is in flight, so that hardly anything is copied. The collector is the one with
-            // the fewest threads; its pauses are a tenth of the connector's time.
+        let own_args = [
+            // The young generation holds more than is in flight, so that hardly anything is copied. The collector's pauses are a tenth
+            // of the connector's time.
             "-Xms512m".to_owned(),
             "-Xmx1024m".to_owned(),
-            "-XX:+UseSerialGC".to_owned(),
-            "-XX:-UsePerfData".to_owned(), // a file outside our folder
             format!("-Djava.io.tmpdir={home}"),
             format!("-Dlog4j2.configurationFile={}", log_config.display()),
             "-cp".to_owned(),
@@ -86,6 +85,7 @@ impl Debezium {
             "org.apache.kafka.connect.cli.ConnectStandalone".to_owned(),
             properties.display().to_string(),
         ];
+        let args: Vec<_> = java::options().into_iter().chain(own_args).collect();
         let server = Server::spawn(&java, &args, account, &folder)?;
         let mut this = Self { server: Some(server), port, _folder: folder };
         let address = this.address();

@@ -1,4 +1,4 @@
-//! Java programs against a server's jars: they stand for Java applications.
+//! How Java runs, and Java programs against a server's jars: they stand for Java applications.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,6 +9,17 @@ use super::account::Account;
 use super::folder::Folder;
 use super::install::{self, ServerKind};
 use super::process::run;
+
+/// Options of every JVM. The first is the collector with the fewest threads; without the second it leaves a file outside our folder.
+pub(super) fn options() -> Vec<String> {
+    let mut options = vec!["-XX:+UseSerialGC", "-XX:-UsePerfData"];
+    // A test's server lives for seconds. With the optimising compiler, Kafka and RocketMQ take 1.7 times the processor to start. Benches
+    // are built without debug assertions: their servers live for minutes, and are to be fast.
+    if cfg!(debug_assertions) {
+        options.push("-XX:TieredStopAtLevel=1");
+    }
+    options.into_iter().map(str::to_owned).collect()
+}
 
 /// Compiles and runs one source file against the jars of `kind`, with `arguments`; returns what it printed.
 ///
@@ -25,8 +36,7 @@ pub fn run_source(kind: ServerKind, source: &Path, arguments: &[&str]) -> Result
     let folder = Folder::new(None, "java", account)?;
     let mut java = Command::new(install::java(kind)?);
     // It writes log files to its home folder.
-    java.args(["-Xmx128m", "-XX:+UseSerialGC", "-XX:-UsePerfData"])
-        .arg(format!("-Duser.home={}", folder.path().display()));
+    java.args(options()).arg("-Xmx128m").arg(format!("-Duser.home={}", folder.path().display()));
     java.arg("-cp").arg(jars.join("*")).arg(source).args(arguments);
     account.apply(&mut java, folder.path());
     run(&mut java)

@@ -10,6 +10,7 @@ use rustix::process::Signal;
 use super::account::Account;
 use super::folder::{Folder, random_bytes};
 use super::install;
+use super::java;
 use super::kafka_access::Keys;
 pub use super::kafka_access::{Access, Login, Sasl};
 use super::kafka_wire;
@@ -103,16 +104,15 @@ impl Kafka {
         };
         let properties = properties(options, &folder, port, &proxied_ports, cluster.controller, keys.as_ref());
         let properties = folder.write("server.properties", &properties, account)?;
-        let java_options = vec![
+        let own_options = [
             format!("-Xms{heap}m", heap = options.heap_mib / 2),
             format!("-Xmx{}m", options.heap_mib),
-            "-XX:+UseSerialGC".to_owned(), // the collector with the fewest threads
-            "-XX:-UsePerfData".to_owned(), // a file outside our folder
             format!("-Djava.io.tmpdir={}", folder.path().display()),
             format!("-Dlog4j2.configurationFile={}", log_config.display()),
             "-cp".to_owned(),
             jars.join("*").display().to_string(),
         ];
+        let java_options: Vec<_> = java::options().into_iter().chain(own_options).collect();
         let mut format = Command::new(&java);
         format.args(&java_options).args(["kafka.tools.StorageTool", "format", "--cluster-id", &cluster.id]);
         format.arg("--config").arg(&properties).args(keys.iter().flat_map(Keys::format_arguments));
@@ -164,16 +164,13 @@ impl Kafka {
         let jars =
             [install::kafka_tools_jars()?, install::kafka_jars()?].map(|jars| jars.join("*").display().to_string());
         let log_config = self.folder.path().join("log4j2.properties");
-        Ok(vec![
-            self.java.display().to_string(),
-            "-XX:+UseSerialGC".to_owned(),
-            "-XX:TieredStopAtLevel=1".to_owned(), // it runs for a second or two
-            "-XX:-UsePerfData".to_owned(),
+        let own_options = [
             format!("-Dlog4j2.configurationFile={}", log_config.display()),
             "-cp".to_owned(),
             jars.join(":"),
             class.to_owned(),
-        ])
+        ];
+        Ok([self.java.display().to_string()].into_iter().chain(java::options()).chain(own_options).collect())
     }
 
     /// `kill -9`; returns when the node is gone. Does nothing if it is down.

@@ -9,6 +9,7 @@ use super::account::Account;
 use super::disk;
 use super::folder::{Folder, random_password};
 use super::install;
+use super::java;
 use super::port::{free_port, free_port_with, on_free_ports};
 use super::process::Server;
 use super::rocketmq_wire;
@@ -219,12 +220,11 @@ impl Rocketmq {
     fn spawn(&self, [class, config]: [&str; 2], log_config: &str, heap: &str, folder: &Folder) -> Result<Server> {
         let home = folder.path().display();
         let open = ["--add-exports=java.base/sun.nio.ch=ALL-UNNAMED", "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED"];
-        let mut args = vec![
+        let mut args = java::options();
+        args.extend([
             "-Xms64m".to_owned(),
             format!("-Xmx{heap}"),
             "-XX:MaxDirectMemorySize=256m".to_owned(),
-            "-XX:+UseSerialGC".to_owned(), // the collector with the fewest threads
-            "-XX:-UsePerfData".to_owned(), // a file outside our folder
             "-Djava.net.preferIPv4Stack=true".to_owned(),
             format!("-Djava.io.tmpdir={home}"),
             // The home folder, where its log files go.
@@ -232,7 +232,7 @@ impl Rocketmq {
             format!("-Drocketmq.home.dir={home}"),
             format!("-Drmq.logback.configurationFile={log_config}"),
             "--add-opens=java.base/java.nio=ALL-UNNAMED".to_owned(),
-        ];
+        ]);
         args.extend(open.map(str::to_owned));
         args.extend(["-cp".to_owned(), self.class_path.clone(), class.to_owned(), "-c".to_owned()]);
         args.push(folder.path().join(config).display().to_string());

@@ -8,6 +8,7 @@ use super::account::Account;
 use super::folder::Folder;
 use super::http_request;
 use super::install;
+use super::java;
 use super::port::{free_port, on_free_ports};
 use super::process::Server;
 
@@ -45,11 +46,8 @@ impl SchemaRegistry {
     }
 
     fn spawn(&mut self) -> Result<()> {
-        let args = [
+        let own_args = [
             "-Xmx384m".to_owned(),
-            "-XX:+UseSerialGC".to_owned(),
-            "-XX:TieredStopAtLevel=1".to_owned(), // it starts sooner, and does little afterwards
-            "-XX:-UsePerfData".to_owned(),        // a file outside our folder
             format!("-Djava.io.tmpdir={}", self.folder.path().display()),
             "-Dquarkus.http.host=127.0.0.1".to_owned(),
             format!("-Dquarkus.http.port={}", self.port),
@@ -58,6 +56,7 @@ impl SchemaRegistry {
             "-jar".to_owned(),
             self.program.display().to_string(),
         ];
+        let args: Vec<_> = java::options().into_iter().chain(own_args).collect();
         let mut server = Server::spawn(&self.java, &args, Account::current(), &self.folder)?;
         let path = format!("{PATH}/subjects");
         let is_ready = || http_request::request(&self.address(), "GET", &path, "").is_ok();
