@@ -53,6 +53,7 @@ pub(super) const LAYERS: &[Layer] = &[
             "receipts",
             "message::delayed",
             "message::builder",
+            "message::derive",
             "retry",
             "retry::configured",
             "retention",

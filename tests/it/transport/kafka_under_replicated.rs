@@ -35,6 +35,8 @@ struct Paced {
     completed: usize,
     delivered: usize,
     slowest: Duration,
+    /// Why the lane could not be fenced again, at last.
+    not_fenced: Option<String>,
 }
 
 #[derive(Clone)]
@@ -53,6 +55,7 @@ impl Paced {
             completed: 0,
             delivered: 0,
             slowest: Duration::ZERO,
+            not_fenced: None,
         }
     }
 
@@ -75,9 +78,11 @@ impl Paced {
         // A busy machine may close a lane, and a closed one refuses everything: a relay fences it again.
         if let SendMode::Fenced { kafka, lane } = &mut self.to
             && !lane.is_open()
-            && let Ok(again) = kafka.fence(name_of(&self.topic)).await
         {
-            *lane = again;
+            match kafka.fence(name_of(&self.topic)).await {
+                Ok(again) => *lane = again,
+                Err(error) => self.not_fenced = Some(format!("{error:?}")),
+            }
         }
         let seen = self.outcomes.seen();
         for (id, seen) in &seen[self.completed..] {
@@ -96,7 +101,13 @@ impl Paced {
         let ended_at = Instant::now();
         let mut tick = tokio::time::interval(PACE);
         while self.completed < self.sent.len() {
-            assert!(ended_at.elapsed() < BOUND, "{what}: {} of {}", self.completed, self.sent.len());
+            let (of, why) = (self.sent.len(), &self.not_fenced);
+            assert!(
+                ended_at.elapsed() < BOUND,
+                "{what}: {} of {of} done, {} delivered, {why:?}",
+                self.completed,
+                self.delivered
+            );
             // What is put off at once is not sent again as fast as it can be.
             tick.tick().await;
             self.poll().await;

@@ -277,10 +277,10 @@ pub(crate) fn cargo_test(targets: &[&str], filter: &[&str]) -> Command {
     cargo(&[&["test", "--no-fail-fast", "--workspace", "--features", "_test"], targets, &["--"], filter].concat())
 }
 
-/// How many integration tests run at once. Most of them wait for a server or a deadline, so more than there are processors: with twice
-/// as many, the tests and their servers used 9 minutes of processors in 17.
+/// How many integration tests run at once. Many wait for a server or a deadline, so more than there are processors. With three times as
+/// many the processors have nothing left, the run takes no less time, and tests miss their deadlines.
 fn test_threads() -> usize {
-    3 * thread::available_parallelism().map_or(1, NonZeroUsize::get)
+    2 * thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
 
 /// Whether nothing may be skipped.
