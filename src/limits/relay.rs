@@ -284,6 +284,10 @@ pub const WRITE_RETRY_MIN: Duration = Duration::from_millis(50);
 /// The longest of those waits: a database that is down is not tried more often.
 pub const WRITE_RETRY_MAX: Duration = Duration::from_secs(5);
 
+/// The longest wait before a failed poll or claim is repeated, however far apart polls are: if it was a deadlock, it is over, and nobody
+/// else looks at the rows before the next poll.
+pub const READ_RETRY_MAX: Duration = Duration::from_secs(5);
+
 /// The shortest sleep between two polls, so that rows that become due one after the other do not cost a statement each:
 /// one poll finds all that become due in between.
 pub const POLL_INTERVAL_MIN: Duration = Duration::from_millis(5);

@@ -10,7 +10,7 @@ use super::orphaned_rows;
 use crate::clock::BootInstant;
 use crate::events::log_event;
 use crate::injected_bugs::{InjectedBug, is_injected};
-use crate::limits::{FULL_SCAN_DEPTH_MIN, POLL_INTERVAL_MIN};
+use crate::limits::{FULL_SCAN_DEPTH_MIN, POLL_INTERVAL_MIN, READ_RETRY_MAX};
 use crate::metrics;
 use crate::relay::engine::engines::Engines;
 use crate::relay::engine::stop::Stage;
@@ -34,7 +34,7 @@ pub(crate) async fn run(engines: Arc<Engines>) {
             }
             Err(error) => {
                 warn_once_a_minute!(POLL_FAILED, failures, error);
-                engines.limits.poll_interval
+                engines.limits.poll_interval.min(READ_RETRY_MAX)
             }
         };
         engines.wakeups.set_next_poll(engines.clock.now() + pause);

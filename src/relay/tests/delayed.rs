@@ -5,9 +5,9 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::{World, envelope, handed_over};
-use crate::limits::Limits;
+use crate::limits::{Limits, READ_RETRY_MAX};
 use crate::relay::direct::queue::HandedOver;
-use crate::store::{Call, InsertOptions, RowKey};
+use crate::store::{Call, Fault, InsertOptions, RowKey, StoreError};
 
 /// How much virtual time a poll, a claim and the steps between them take.
 const PROMPT: Duration = Duration::from_millis(12);
@@ -75,6 +75,21 @@ async fn a_row_claimed_elsewhere_hides_no_later_one() {
     let delayed = world.store.insert(envelope("orders"), InsertOptions::default().deliver_after(delay));
     assert_eq!(world.delivered(1).await, [delayed.message_id]);
     assert!(began.elapsed() <= delay + PROMPT, "sent after {:?}", began.elapsed());
+}
+
+/// Nobody else would look before the next poll, in an hour.
+#[tokio::test(start_paused = true)]
+async fn a_failed_poll_or_claim_is_repeated_soon() {
+    for call in [Call::Poll, Call::Claim] {
+        let world = sleepy();
+        let _relay = world.start().await;
+        sleep(Duration::from_secs(1)).await;
+        world.store.inject(call, Fault::Refused(StoreError::Conflict("deadlock".into())));
+        let (began, delay) = (Instant::now(), Duration::from_secs(3));
+        commit_delayed(&world, delay);
+        world.delivered(1).await;
+        assert!(began.elapsed() <= delay + READ_RETRY_MAX + PROMPT, "{call:?}: sent after {:?}", began.elapsed());
+    }
 }
 
 /// The running poll may have read before the commit.
