@@ -22,7 +22,7 @@ use tokio::time::{sleep, timeout};
 use self::failure_log::FailureLog;
 use self::one_by_one::OneByOne;
 use self::rows::{Entry, Holder, Ledger};
-use self::stop::Stop;
+use self::stop::{Stage, Stop};
 use self::wakeups::Wakeups;
 use super::dead_letter_callbacks::DeadLetterCallbacks;
 use super::direct::queue::Queue;
@@ -37,7 +37,7 @@ use crate::clock::{BootInstant, Clock};
 use crate::crash_points::crash_point;
 use crate::events::log_event;
 use crate::injected_bugs::{InjectedBug, is_injected};
-use crate::limits::{Limits, RETRY_AFTER_MAX};
+use crate::limits::{Limits, READ_RETRY_MAX, RETRY_AFTER_MAX};
 use crate::message::MessageId;
 use crate::panic_guard::catch_panic;
 use crate::receipts::Waiters;
@@ -78,6 +78,14 @@ impl Engine {
     /// Whether everything handed over or claimed is done.
     pub(crate) fn is_idle(&self) -> bool {
         self.is_drained() && self.lanes.is_idle()
+    }
+
+    /// Waits before a failed claim or read is repeated, or until the relay drains.
+    pub(crate) async fn wait_after_failed_read(&self) {
+        tokio::select! {
+            () = sleep(self.limits.poll_interval.min(READ_RETRY_MAX)) => {}
+            () = self.stop.reached(Stage::Draining) => {}
+        }
     }
 
     /// Waits until nothing is left to do, including what was left to the sweepers, for `within` at most. Returns

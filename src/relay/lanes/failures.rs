@@ -9,7 +9,7 @@ use super::topic::{TopicLanes, Turn};
 use crate::crash_points::crash_point;
 use crate::events::log_event;
 use crate::injected_bugs::{InjectedBug, is_injected};
-use crate::limits::TEMPORARY_WAIT_MAX;
+use crate::limits::{TEMPORARY_WAIT_MAX, WRITE_RETRY_MAX};
 use crate::metrics;
 use crate::relay::dead_letter_callbacks::DeadLetterEvent;
 use crate::relay::engine::Engine;
@@ -98,7 +98,8 @@ async fn write_failed(engine: &Engine, lanes: &TopicLanes, failed: Vec<(InFlight
         }
         // Not at once if the note is missing: a row to be sent alone would be sent with its batch and fail again, in a
         // tight loop.
-        let wait_min = if written.contains(&row) { Duration::ZERO } else { engine.limits.poll_interval };
+        let wait_min =
+            if written.contains(&row) { Duration::ZERO } else { engine.limits.poll_interval.min(WRITE_RETRY_MAX) };
         in_flight.block(row, now + failed.value.wait.max(wait_min));
     }
 }
@@ -118,7 +119,7 @@ async fn write_dead_letters(engine: &Engine, lanes: &TopicLanes, pending: Vec<(I
     let (topic, loss) = (lanes.name(), "messages of an ordered topic are not dead-lettered, and are tried again");
     let dead_letter = |part| store.dead_letter_from_lanes(&topic, engine.lanes.node, part);
     let written = counted(write_in_parts(engine, "dead_letter_from_lanes", &dead, loss, dead_letter).await, dead.len());
-    let retry_at = engine.clock.now() + engine.limits.poll_interval;
+    let retry_at = engine.clock.now() + engine.limits.poll_interval.min(WRITE_RETRY_MAX);
     for ((in_flight, dead), letter) in in_flight.into_iter().zip(dead).zip(letters) {
         let row = dead.value.held.key;
         engine.ledger.remove(row);

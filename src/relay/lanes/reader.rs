@@ -52,7 +52,7 @@ pub(crate) async fn run(engine: Arc<Engine>, lanes: Arc<TopicLanes>) {
             Err(error) => {
                 ::metrics::counter!(metrics::LANE_READ_FAILED).increment(1);
                 warn_once_a_minute!(LANES_NOT_READ, failures, error, topic = %lanes.name());
-                sleep_poll_interval(&engine).await;
+                engine.wait_after_failed_read().await;
                 true
             }
         };
@@ -74,13 +74,6 @@ fn pause(engine: &Engine, lanes: &TopicLanes) -> Duration {
     let poll = engine.limits.poll_interval;
     let at = lanes.next_at().filter(|_| may_work(engine, lanes));
     at.map_or(poll, |at| engine.clock.now().until(at)).clamp(LANE_PAUSE_MIN.min(poll), poll)
-}
-
-async fn sleep_poll_interval(engine: &Engine) {
-    tokio::select! {
-        () = sleep(engine.limits.poll_interval) => {}
-        () = engine.stop.reached(Stage::Draining) => {}
-    }
 }
 
 /// Reads what is to be read and sends what may go. Returns whether there was anything to do.

@@ -1,13 +1,11 @@
 //! The sweeper: claims due rows, sends them, and settles them in the claim's own transaction.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
 use super::claim_run::ClaimRun;
 use crate::crash_points::crash_point;
-use crate::limits::READ_RETRY_MAX;
 use crate::metrics;
 use crate::relay::engine::Engine;
 use crate::relay::engine::stop::Stage;
@@ -35,15 +33,15 @@ pub(crate) async fn run(engine: Arc<Engine>) {
             if matches!(error, StoreError::TimedOut { .. }) {
                 topic.read_late(topic.claim_size().rows_of(engine.limits.claim_rows_max));
             }
-            sleep_or_drain(&engine, engine.limits.poll_interval.min(READ_RETRY_MAX)).await;
+            engine.wait_after_failed_read().await;
         }
     }
 }
 
-/// Sleeps, or returns when the relay drains.
-async fn sleep_or_drain(engine: &Engine, duration: Duration) {
+/// Sleeps for a poll interval, or until the relay drains.
+async fn sleep_poll_interval(engine: &Engine) {
     tokio::select! {
-        () = sleep(duration) => {}
+        () = sleep(engine.limits.poll_interval) => {}
         () = engine.stop.reached(Stage::Draining) => {}
     }
 }
@@ -116,7 +114,7 @@ async fn sweep(engine: &Arc<Engine>, topic: &Arc<TopicState>) -> Result<(), Stor
     if had_no_effect {
         // What it found is still due. A claim of a single row, as in a trial, would find the same row again at once,
         // until somebody else settles it.
-        sleep_or_drain(engine, limits.poll_interval).await;
+        sleep_poll_interval(engine).await;
     }
     Ok(())
 }
@@ -126,6 +124,6 @@ async fn wait_for_breaker(engine: &Engine) {
     let state = engine.breaker.state();
     tokio::select! {
         () = engine.breaker.wait_for(|now| now != state) => {}
-        () = sleep_or_drain(engine, engine.limits.poll_interval) => {}
+        () = sleep_poll_interval(engine) => {}
     }
 }
