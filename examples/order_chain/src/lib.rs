@@ -10,6 +10,7 @@ pub mod domain;
 pub mod embedded;
 pub mod load;
 pub mod page;
+mod quiet;
 #[cfg(feature = "servers")]
 pub mod real;
 pub mod reconcile;

@@ -79,6 +79,26 @@ impl Faults {
         }
         Ok(())
     }
+
+    /// Faults at their times, until the load is over. None of them is timed: the next one may come before all has settled.
+    pub(super) async fn run_plan(
+        &mut self,
+        world: &mut World,
+        board: &Board,
+        seed: u64,
+        lasts: Duration,
+    ) -> Result<(), Failure> {
+        let began = Instant::now();
+        for Planned { at, fault } in plan(seed, lasts) {
+            sleep(at.saturating_sub(began.elapsed())).await;
+            board.fault(fault.to_string());
+            println!("{fault}");
+            cause(world, fault).await?;
+            self.settled.entry(fault.to_string()).or_default().untimed += 1;
+        }
+        sleep(lasts.saturating_sub(began.elapsed())).await;
+        Ok(())
+    }
 }
 
 /// A fault to come.
@@ -95,19 +115,6 @@ pub(crate) fn plan(seed: u64, lasts: Duration) -> Vec<Planned> {
     Rng::with_seed(seed).shuffle(&mut faults);
     let times = (1..).map(|number| INTERVAL * number).take_while(|at| *at < lasts);
     times.zip(faults.into_iter().cycle()).map(|(at, fault)| Planned { at, fault }).collect()
-}
-
-/// Faults at their times, until the load is over.
-pub(super) async fn run_plan(world: &mut World, board: &Board, seed: u64, lasts: Duration) -> Result<(), Failure> {
-    let began = Instant::now();
-    for Planned { at, fault } in plan(seed, lasts) {
-        sleep(at.saturating_sub(began.elapsed())).await;
-        board.fault(fault.to_string());
-        println!("{fault}");
-        cause(world, fault).await?;
-    }
-    sleep(lasts.saturating_sub(began.elapsed())).await;
-    Ok(())
 }
 
 /// Each fault, the cheap ones more often.
@@ -141,13 +148,13 @@ async fn cause(world: &mut World, fault: Fault) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Waits until every service knows what had happened when this was called.
+/// Waits until all is settled that had happened when this was called.
 async fn converge(world: &World) -> Result<Duration, Failure> {
     let began = Instant::now();
-    let newest = world.orders.all().await?.iter().map(|row| row.changed_at_ms).max().unwrap_or_default();
+    let until_ms = world.orders.now_ms().await?;
     loop {
         let findings = world.reconciler.check().await?;
-        if findings.has_settled(newest) {
+        if findings.has_settled(until_ms) {
             return Ok(began.elapsed());
         }
         if began.elapsed() > CONVERGE_MAX {

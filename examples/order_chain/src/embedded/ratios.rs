@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Settings;
-use super::run::quiet;
+use super::run::wait;
 use super::world::{Stock, World};
 use crate::Failure;
 use crate::load::client::InProcess;
@@ -109,11 +109,11 @@ async fn run_one(kind: Kind, settings: &Settings) -> Result<One, Failure> {
     let measured = measure((settings.customers, settings.seed, settings.load), &load, client, || {}).await;
     let mut to_the_end = None;
     if kind == Kind::Chain {
-        let (took, findings) = quiet(&world, SETTLED_MAX).await?;
-        if !findings.wrong.is_empty() {
-            return Err(format!("something is wrong after the load:\n{findings}").into());
+        let quiet = wait(&world, SETTLED_MAX).await?;
+        if !quiet.findings.wrong.is_empty() {
+            return Err(format!("something is wrong after the load:\n{}", quiet.findings).into());
         }
-        if took > SETTLED_MAX {
+        if !quiet.is_quiet() {
             println!("the chain: {SETTLED_MAX:?} after the load a service lacks messages; this counts as their end");
         }
         to_the_end = Some(measured.a_second_until_now());

@@ -6,21 +6,22 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
 use super::Deaths;
-use super::faults::{Faults, run_plan};
+use super::faults::Faults;
 use super::world::{Stock, World};
 use crate::Failure;
-use crate::domain::OrderState;
 use crate::load::client::{Client, InProcess};
 use crate::load::stop::StopLoad;
 use crate::load::told::Told;
 use crate::load::zipf::Zipf;
 use crate::load::{self, Load};
 use crate::page::{self, Board};
-use crate::reconcile::Findings;
-use crate::report::{Outcome, Report};
+use crate::quiet::{self, Quiet};
+use crate::report::{Happened, Outcome, Report};
 use crate::shop::web;
 
-/// After the load everything must be quiet within this.
+/// After the load customers must have their last answers within this: the last payments begin a payment term after it.
+const CUSTOMERS_MAX: Duration = Duration::from_secs(120);
+/// After that everything must be quiet within this.
 const QUIET_MAX: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(250);
 
@@ -95,32 +96,32 @@ pub(super) async fn run_at(settings: &Settings, pace: Pace) -> Result<(Report, O
     let mut faults = Faults::default();
     match pace {
         Pace::OneByOne => faults.run(&mut world, &board, settings.seed, began + settings.load).await?,
-        Pace::ByTheClock => run_plan(&mut world, &board, settings.seed, settings.load).await?,
+        Pace::ByTheClock => faults.run_plan(&mut world, &board, settings.seed, settings.load).await?,
     }
     stop.cancel();
     let took = began.elapsed();
-    customers.join_all().await;
+    quiet::join(customers, CUSTOMERS_MAX).await?;
     deaths.begin(0);
-    let quiet = quiet(&world, QUIET_MAX).await?;
-    let orders = world.orders.all().await?;
+    let quiet = wait(&world, QUIET_MAX).await?;
     shown.abort();
     page.abort();
     world.end().await?;
-    let happened = (faults.settled, deaths.counts());
+    let happened = Happened { are_faults_asked: true, faults: faults.settled, deaths: deaths.counts() };
     let mut answers = told.answers();
-    let outcome = Outcome::of_chain(&quiet.1, &orders, &mut answers);
-    Ok((Report::new((settings.seed, took), happened, &mut answers, &orders, quiet), outcome))
+    let outcome = Outcome::of_chain(&quiet.findings, &quiet.orders, &mut answers);
+    Ok((Report::new((settings.seed, took), happened, &mut answers, quiet), outcome))
 }
 
-/// Waits until nothing is on its way. A look reads every order, so with many of them looks become rarer.
-pub(super) async fn quiet(world: &World, within: Duration) -> Result<(Duration, Findings), Failure> {
+/// Waits until nothing is on its way, or until the time is over. A look reads every order, so with many of them looks become rarer.
+pub(super) async fn wait(world: &World, within: Duration) -> Result<Quiet, Failure> {
     let began = Instant::now();
     loop {
         let looks = Instant::now();
         let findings = world.reconciler.check().await?;
-        let is_open = world.orders.all().await?.iter().any(|row| row.state == OrderState::Created);
-        if (findings.is_equal() && !is_open) || began.elapsed() > within {
-            return Ok((began.elapsed(), findings));
+        let orders = world.orders.all().await?;
+        let quiet = Quiet { after: began.elapsed(), findings, orders };
+        if quiet.is_quiet() || quiet.after > within {
+            return Ok(quiet);
         }
         sleep(POLL.max(3 * looks.elapsed())).await;
     }

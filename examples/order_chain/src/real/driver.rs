@@ -16,15 +16,15 @@ use super::servers::{Server, Servers};
 use super::{Arguments, Places, part};
 use crate::Failure;
 use crate::broker::Brokers;
-use crate::domain::OrderState;
 use crate::load::client::{Ask, Client};
 use crate::load::stop::StopLoad;
 use crate::load::told::Told;
 use crate::load::zipf::Zipf;
 use crate::load::{self, Load};
 use crate::page::{self, Board};
-use crate::reconcile::{Findings, Reconciler};
-use crate::report::Report;
+use crate::quiet::{self, Quiet};
+use crate::reconcile::Reconciler;
+use crate::report::{Happened, Report};
 use crate::services::ledger::Ledgers;
 use crate::services::mariadb::db::SqlLedgers;
 use crate::shop::orders::Orders;
@@ -36,7 +36,10 @@ const UNITS: i64 = 4_000;
 const COUPONS: i64 = 20_000;
 /// How long the parts may take to start.
 const START_MAX: Duration = Duration::from_secs(180);
-/// After the load everything must be quiet within this.
+/// After the load customers must have their last answers within this: the last payments begin a payment term after it, and a server may be
+/// starting.
+const CUSTOMERS_MAX: Duration = Duration::from_secs(180);
+/// After that everything must be quiet within this.
 const QUIET_MAX: Duration = Duration::from_secs(120);
 const POLL: Duration = Duration::from_millis(250);
 
@@ -121,7 +124,7 @@ pub(super) async fn run(arguments: &Arguments) -> Result<bool, Failure> {
         }
         load.stop.cancel();
         let took = began.elapsed();
-        customers.join_all().await;
+        quiet::join(customers, CUSTOMERS_MAX).await?;
         Ok::<_, Failure>(took)
     };
     let took = tokio::select! {
@@ -129,13 +132,13 @@ pub(super) async fn run(arguments: &Arguments) -> Result<bool, Failure> {
         error = keep_alive(&fleet) => return Err(error),
     };
     let mut fleet = fleet.into_inner();
-    let quiet = quiet(&mut fleet, &*orders, &reconciler).await?;
-    let rows = orders.all().await?;
+    let quiet = wait(&mut fleet, &*orders, &reconciler, &mut faults).await?;
     shown.abort();
     page.abort();
     fleet.end().await?;
-    let happened = (faults.into_settled(quiet.1.is_equal()), BTreeMap::new());
-    let report = Report::new((arguments.seed, took), happened, &mut told.answers(), &rows, quiet);
+    let (are_faults_asked, faults) = (!arguments.calm, faults.into_settled());
+    let happened = Happened { are_faults_asked, faults, deaths: BTreeMap::new() };
+    let report = Report::new((arguments.seed, took), happened, &mut told.answers(), quiet);
     println!("{report}");
     Ok(report.is_right())
 }
@@ -172,29 +175,28 @@ pub(super) async fn wait_for(is_so: impl AsyncFn() -> bool) -> Result<(), Failur
     Ok(())
 }
 
-/// Waits until nothing is on its way. A server may have started again just now, and its old connections fail once.
-pub(super) async fn quiet(
+/// Waits until nothing is on its way, or until the time is over. A server may have started again just now, and its old connections fail once.
+pub(super) async fn wait(
     fleet: &mut Fleet,
     orders: &dyn Orders,
     reconciler: &Reconciler,
-) -> Result<(Duration, Findings), Failure> {
+    faults: &mut Faults,
+) -> Result<Quiet, Failure> {
     let began = Instant::now();
     loop {
         fleet.revive()?;
         let is_over = began.elapsed() > QUIET_MAX;
-        match look(orders, reconciler).await {
-            Ok((findings, is_open)) if is_over || (findings.is_equal() && !is_open) => {
-                return Ok((began.elapsed(), findings));
+        let look = async { Ok::<_, Failure>((faults.look(orders, reconciler).await?, orders.all().await?)) };
+        match look.await {
+            Ok((findings, orders)) => {
+                let quiet = Quiet { after: began.elapsed(), findings, orders };
+                if is_over || quiet.is_quiet() {
+                    return Ok(quiet);
+                }
             }
             Err(error) if is_over => return Err(error),
-            Ok(_) | Err(_) => sleep(POLL).await,
+            Err(error) => tracing::info!(%error, "a look whether everything is quiet did not end"),
         }
+        sleep(POLL).await;
     }
-}
-
-/// What a comparison finds, and whether an order waits for its end.
-async fn look(orders: &dyn Orders, reconciler: &Reconciler) -> Result<(Findings, bool), Failure> {
-    let findings = reconciler.check().await?;
-    let is_open = orders.all().await?.iter().any(|row| row.state == OrderState::Created);
-    Ok((findings, is_open))
 }

@@ -5,7 +5,8 @@ use std::cell::RefCell;
 
 use super::Arguments;
 use super::cpu::{self, Used};
-use super::driver::{Started, Stock, load, quiet, start};
+use super::driver::{Started, Stock, load, start, wait};
+use super::faults::Faults;
 use super::servers::Server;
 use crate::Failure;
 use crate::embedded::{Settings, ratios};
@@ -72,12 +73,12 @@ async fn run_one(arguments: &Arguments, kind: Kind, seed: u64) -> Result<(Measur
     };
     let measured = measure((arguments.customers, seed, arguments.lasts()), &load(&places), client, look).await;
     if kind == Kind::Chain {
-        let (took, findings) = quiet(&mut fleet, &*orders, &reconciler).await?;
-        if !findings.wrong.is_empty() {
-            return Err(format!("something is wrong after the load:\n{findings}").into());
+        let quiet = wait(&mut fleet, &*orders, &reconciler, &mut Faults::default()).await?;
+        if !quiet.findings.wrong.is_empty() {
+            return Err(format!("something is wrong after the load:\n{}", quiet.findings).into());
         }
-        let what = if findings.is_equal() { "every service knew all" } else { "a service still lacks messages" };
-        println!("{what} {:.1} s after the last payment", took.as_secs_f64());
+        let what = if quiet.is_quiet() { "every service knew all" } else { "a service still lacks messages" };
+        println!("{what} {:.1} s after the last payment", quiet.after.as_secs_f64());
     }
     fleet.end().await?;
     drop(servers);

@@ -15,15 +15,14 @@ pub(super) fn compare(reading: &Reading) -> Findings {
     let mut findings = Findings::default();
     shelves(reading, &orders, &mut findings);
     stock(reading, &mut findings);
-    service("stock", &reading.stock.entries, &orders, |order| Some((order.product_id, order.quantity)), &mut findings);
-    service("coupon", &reading.coupons.entries, &orders, |order| Some((order.coupon_id?, 1)), &mut findings);
-    service(
-        "points",
-        &reading.points.entries,
-        &orders,
-        |order| Some((order.customer_id, order.points())),
-        &mut findings,
-    );
+    overdue(reading, &orders, &mut findings);
+    let orders_and_created = (&orders, &reading.created_at_ms);
+    let mut of = |name: &'static str, entries: &[Entry], figures: fn(&Order) -> Option<(i64, i64)>| {
+        service(name, entries, orders_and_created, figures, &mut findings);
+    };
+    of("stock", &reading.stock.entries, |order| Some((order.product_id, order.quantity)));
+    of("coupon", &reading.coupons.entries, |order| Some((order.coupon_id?, 1)));
+    of("points", &reading.points.entries, |order| Some((order.customer_id, order.points())));
     coupons(reading, &orders, &mut findings);
     points(reading, &mut findings);
     findings
@@ -48,11 +47,25 @@ fn shelves(reading: &Reading, orders: &Orders<'_>, findings: &mut Findings) {
             match orders.get(reservation.order_id.as_str()) {
                 Some(row) if row.order.reservation_id == reservation.id && row.state == OrderState::Created => {}
                 Some(row) if row.order.reservation_id == reservation.id => {
-                    findings.moving.push(Moving::Unsettled { order_id: row.order.id.clone() });
+                    // The cache lacks one change: the order's end.
+                    let (order_id, since_ms) = (row.order.id.clone(), row.changed_at_ms);
+                    findings.moving.push(Moving::Unsettled { order_id, since_ms });
                 }
-                _ => findings.moving.push(Moving::Undecided { reservation_id: reservation.id.clone() }),
+                _ => {
+                    // The time was read before the age, so this is rather too early.
+                    let (reservation_id, since_ms) = (reservation.id.clone(), reading.now_ms - entry.age_ms);
+                    findings.moving.push(Moving::Undecided { reservation_id, since_ms });
+                }
             }
         }
+    }
+}
+
+/// Orders that should be closed, and are not. The orders themselves were read later, so one of them may have ended meanwhile.
+fn overdue(reading: &Reading, orders: &Orders<'_>, findings: &mut Findings) {
+    let is_open = |order_id: &str| orders.get(order_id).is_some_and(|row| row.state == OrderState::Created);
+    for (order_id, since_ms) in reading.overdue.iter().filter(|(order_id, _)| is_open(order_id)) {
+        findings.moving.push(Moving::Overdue { order_id: order_id.clone(), since_ms: *since_ms });
     }
 }
 
@@ -90,7 +103,7 @@ fn stock(reading: &Reading, findings: &mut Findings) {
 fn service(
     name: &'static str,
     entries: &[Entry],
-    orders: &Orders<'_>,
+    (orders, created_at_ms): (&Orders<'_>, &BTreeMap<String, i64>),
     figures: impl Fn(&Order) -> Option<(i64, i64)>,
     findings: &mut Findings,
 ) {
@@ -102,6 +115,7 @@ fn service(
                 findings.wrong.push(Wrong::Unfitting { service: name, order_id });
             }
             Some(row) if phase_of(row.state) == Some(entry.phase) => {}
+            // It lacks one change: the order's end.
             Some(row) if entry.phase == Phase::Created => {
                 findings.moving.push(Moving::Behind { service: name, order_id, since_ms: row.changed_at_ms });
             }
@@ -110,9 +124,17 @@ fn service(
     }
     for row in orders.values().filter(|row| figures(&row.order).is_some()) {
         if !by_order.contains_key(row.order.id.as_str()) {
-            let (order_id, since_ms) = (row.order.id.clone(), row.changed_at_ms);
+            let (order_id, since_ms) = (row.order.id.clone(), created_at(row, created_at_ms));
             findings.moving.push(Moving::Behind { service: name, order_id, since_ms });
         }
+    }
+}
+
+/// When an order was created. Of one that has ended that is not its last change; without a known time it counts as older than anything.
+fn created_at(row: &OrderRow, created_at_ms: &BTreeMap<String, i64>) -> i64 {
+    match row.state {
+        OrderState::Created => row.changed_at_ms,
+        _ => created_at_ms.get(&row.order.id).copied().unwrap_or(i64::MIN),
     }
 }
 

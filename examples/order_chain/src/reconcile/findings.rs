@@ -34,20 +34,39 @@ impl StockSum {
 #[expect(missing_docs, reason = "the texts of Display say what they are")]
 pub enum Moving {
     Loading { product_id: i64 },
-    Undecided { reservation_id: String },
-    Unsettled { order_id: String },
+    Undecided { reservation_id: String, since_ms: i64 },
+    Unsettled { order_id: String, since_ms: i64 },
+    Overdue { order_id: String, since_ms: i64 },
     Behind { service: &'static str, order_id: String, since_ms: i64 },
+}
+
+impl Moving {
+    /// Since when it lags behind, by the shop's database: when the reservation was made that has no order, when the order ended of which the
+    /// cache still has the reservation, when the payment term ended, or when the first change happened that the service lacks. `None` if that
+    /// is not known.
+    pub fn since_ms(&self) -> Option<i64> {
+        match self {
+            Self::Loading { .. } => None,
+            Self::Undecided { since_ms, .. }
+            | Self::Unsettled { since_ms, .. }
+            | Self::Overdue { since_ms, .. }
+            | Self::Behind { since_ms, .. } => Some(*since_ms),
+        }
+    }
 }
 
 impl fmt::Display for Moving {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Loading { product_id } => write!(f, "the cache has to load product {product_id}"),
-            Self::Undecided { reservation_id } => {
+            Self::Undecided { reservation_id, .. } => {
                 write!(f, "reservation {reservation_id} has no order yet, and is not given back")
             }
-            Self::Unsettled { order_id } => {
+            Self::Unsettled { order_id, .. } => {
                 write!(f, "order {order_id} has ended, and the cache still reserves its units")
+            }
+            Self::Overdue { order_id, .. } => {
+                write!(f, "the payment term of order {order_id} is over, and it is neither paid nor closed")
             }
             Self::Behind { service, order_id, .. } => {
                 write!(f, "{service} does not know the state of order {order_id}")
@@ -146,15 +165,12 @@ impl Findings {
         self.moving.is_empty() && self.wrong.is_empty() && self.sums.iter().all(|sum| sum.difference() == 0)
     }
 
-    /// Whether nothing is wrong, and every service knows each change up to this time of the shop's database.
+    /// Whether nothing is wrong, and all that happened up to this time of the shop's database is settled everywhere: the cache has every
+    /// product, no reservation from then is undecided, no order that ended by then is still reserved, none whose term was over by then is
+    /// open, and no service lacks a change from then. What moves since a time that is not known counts as older.
     pub fn has_settled(&self, until_ms: i64) -> bool {
-        self.wrong.is_empty() && self.oldest_change_ms().is_none_or(|oldest| oldest > until_ms)
-    }
-
-    /// When the oldest change happened that some service does not know yet, by the shop's database.
-    pub fn oldest_change_ms(&self) -> Option<i64> {
-        let since = |moving: &Moving| if let Moving::Behind { since_ms, .. } = moving { Some(*since_ms) } else { None };
-        self.moving.iter().filter_map(since).min()
+        let is_newer = |moving: &Moving| moving.since_ms().is_some_and(|since_ms| since_ms > until_ms);
+        self.wrong.is_empty() && self.moving.iter().all(is_newer)
     }
 }
 

@@ -65,10 +65,18 @@ impl Reconciler {
             let is_broken = self.broken().remove(&product.id);
             match shelf {
                 Some(shelf) if shelf.generation == product.generation && !is_broken => self.sweep(&shelf).await?,
+                // The shelf was read long after the generations. If another reconciler has raised this one meanwhile, the shelf is the one
+                // that it loads: with a rebuild of it, two reconcilers would undo each other's work for ever.
+                _ if self.generation(product.id).await? != Some(product.generation) => {}
                 _ => self.rebuild(product.id).await?,
             }
         }
         Ok(())
+    }
+
+    async fn generation(&self, product_id: i64) -> Result<Option<i64>, Failure> {
+        let products = self.orders.products().await?;
+        Ok(products.into_iter().find(|product| product.id == product_id).map(|product| product.generation))
     }
 
     /// Compares everything. What it finds wrong in the cache, the next round loads again.
@@ -109,9 +117,12 @@ impl Reconciler {
         }
     }
 
+    /// What any consumer has set aside: a service's, or one of the shop's own.
     async fn parked(&self) -> Result<Vec<String>, Failure> {
         let ledgers = Arc::clone(&self.ledgers);
-        tokio::task::spawn_blocking(move || ledgers.parked()).await?
+        let mut parked = tokio::task::spawn_blocking(move || ledgers.parked()).await??;
+        parked.extend(self.orders.parked().await?);
+        Ok(parked)
     }
 
     fn broken(&self) -> std::sync::MutexGuard<'_, BTreeSet<i64>> {

@@ -7,7 +7,7 @@ use super::Reconciler;
 use crate::Failure;
 use crate::cache::{Shelf, StockCache};
 use crate::domain::{OrderRow, OrderState};
-use crate::services::ledger::{CouponReading, Ledgers, PointsReading, StockReading};
+use crate::services::ledger::{CouponReading, Entry, Ledgers, PointsReading, StockReading};
 use crate::shop::orders::Orders;
 
 /// Everything, read one after the other while orders go on.
@@ -26,6 +26,12 @@ pub struct Reading {
     pub points: PointsReading,
     /// Every order.
     pub orders: Vec<OrderRow>,
+    /// The shop's database's time before anything was read.
+    pub now_ms: i64,
+    /// Orders that waited for their payment after the end of its term, each with when that was.
+    pub overdue: Vec<(String, i64)>,
+    /// When those orders were created of which a service lacks more than one change.
+    pub created_at_ms: BTreeMap<String, i64>,
 }
 
 impl Reading {
@@ -34,6 +40,7 @@ impl Reading {
         cache: &dyn StockCache,
         ledgers: &Arc<dyn Ledgers>,
     ) -> Result<Self, Failure> {
+        let now_ms = orders.now_ms().await?;
         let mut shelves = BTreeMap::new();
         for product in orders.products().await? {
             let shelf = cache.read(product.id).await?;
@@ -43,7 +50,27 @@ impl Reading {
         let ledgers = Arc::clone(ledgers);
         let read = move || Ok::<_, Failure>((ledgers.stock()?, ledgers.coupons()?, ledgers.points()?));
         let (stock, coupons, points) = tokio::task::spawn_blocking(read).await??;
-        Ok(Self { shelves, stock, coupons, points, orders: orders.all().await? })
+        let overdue = orders.overdue().await?;
+        let rows = orders.all().await?;
+        let mut reading =
+            Self { shelves, stock, coupons, points, orders: rows, now_ms, overdue, created_at_ms: BTreeMap::new() };
+        let unheard = reading.ended_unheard();
+        if !unheard.is_empty() {
+            reading.created_at_ms = orders.created_at_ms(&unheard).await?.into_iter().collect();
+        }
+        Ok(reading)
+    }
+
+    /// Orders that have ended and that some service has not even heard of. Their last change is not the first one that it lacks.
+    pub(super) fn ended_unheard(&self) -> Vec<String> {
+        let (stock, coupons, points) =
+            (ids(&self.stock.entries), ids(&self.coupons.entries), ids(&self.points.entries));
+        let is_unheard = |row: &&OrderRow| {
+            let id = row.order.id.as_str();
+            !stock.contains(id) || !points.contains(id) || (row.order.coupon_id.is_some() && !coupons.contains(id))
+        };
+        let ended = self.orders.iter().filter(|row| row.state != OrderState::Created);
+        ended.filter(is_unheard).map(|row| row.order.id.clone()).collect()
     }
 
     /// Orders that wait for their payment, and whose reservation is not in a loaded shelf.
@@ -54,6 +81,10 @@ impl Reading {
         let created = self.orders.iter().filter(|row| row.state == OrderState::Created).filter(is_loaded);
         created.filter(move |row| !reserved.contains(row.order.reservation_id.as_str()))
     }
+}
+
+fn ids(entries: &[Entry]) -> BTreeSet<&str> {
+    entries.iter().map(|entry| entry.order_id.as_str()).collect()
 }
 
 impl Reconciler {

@@ -1,5 +1,7 @@
 //! Each thing that can be wrong is found, and what is only on its way is not taken for wrong.
 
+mod settled;
+
 use super::compare::compare;
 use super::findings::{Findings, Moving, Wrong};
 use super::reading::Reading;
@@ -102,7 +104,7 @@ fn a_message_on_its_way_is_not_wrong() {
     );
     assert_eq!(new, [behind("stock"), behind("coupon"), behind("points")]);
     let paid = moving(|reading| reading.orders[0].state = OrderState::Paid, OrderState::Created);
-    let unsettled = Moving::Unsettled { order_id: "order".to_owned() };
+    let unsettled = Moving::Unsettled { order_id: "order".to_owned(), since_ms: 1_000 };
     assert_eq!(paid, [unsettled.clone(), behind("stock"), behind("coupon"), behind("points")]);
     let cancelled = moving(|reading| reading.orders[0].state = OrderState::Cancelled, OrderState::Created);
     assert_eq!(cancelled[0], unsettled);
@@ -117,7 +119,7 @@ fn a_reservation_without_an_order_is_undecided() {
         },
         OrderState::Created,
     );
-    assert_eq!(undecided, [Moving::Undecided { reservation_id: "reservation".to_owned() }]);
+    assert_eq!(undecided, [Moving::Undecided { reservation_id: "reservation".to_owned(), since_ms: 0 }]);
     // One of an earlier attempt.
     let of_another = |reading: &mut Reading| reading.orders[0].order.reservation_id = "another".to_owned();
     assert!(matches!(moving(of_another, OrderState::Created)[..], [Moving::Undecided { .. }]));

@@ -18,7 +18,7 @@ pub(super) struct Tally {
     doubled: i64,
     pub(super) coupons_doubled: i64,
     pub(super) coupons_missing: i64,
-    /// Changes that a service has not heard of.
+    /// Changes that a service has not heard of, and payment terms whose end nobody has.
     pub(super) missing: i64,
     pub(super) paid_and_closed: i64,
 }
@@ -30,7 +30,8 @@ impl Tally {
             match moving {
                 Moving::Undecided { .. } | Moving::Unsettled { .. } => tally.leaked += 1,
                 Moving::Behind { service: "coupon", .. } => tally.coupons_missing += 1,
-                Moving::Behind { .. } => tally.missing += 1,
+                // The end of its payment term is a message, too.
+                Moving::Behind { .. } | Moving::Overdue { .. } => tally.missing += 1,
                 Moving::Loading { .. } => {}
             }
         }
@@ -96,9 +97,10 @@ mod tests {
         let findings = Findings {
             sums: vec![sum],
             moving: vec![
-                Moving::Unsettled { order_id: order_id() },
+                Moving::Unsettled { order_id: order_id(), since_ms: 0 },
                 Moving::Behind { service: "coupon", order_id: order_id(), since_ms: 0 },
                 Moving::Behind { service: "stock", order_id: order_id(), since_ms: 0 },
+                Moving::Overdue { order_id: order_id(), since_ms: 0 },
             ],
             wrong: vec![Wrong::CouponDoubled { coupon_id: 1, orders: 2 }],
         };
@@ -111,7 +113,7 @@ mod tests {
             doubled: 2,
             coupons_doubled: 1,
             coupons_missing: 1,
-            missing: 1,
+            missing: 2,
             paid_and_closed: 1,
         };
         assert_eq!(Tally::of(&findings, &orders, &answers), expected);

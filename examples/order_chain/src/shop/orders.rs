@@ -101,6 +101,18 @@ pub trait Orders: Send + Sync {
     /// The states of those reservations that have a row.
     async fn states(&self, reservation_ids: &[String]) -> Result<Vec<(String, OrderState)>, DatabaseError>;
 
+    /// The database's time.
+    async fn now_ms(&self) -> Result<i64, DatabaseError>;
+
+    /// When those orders were created that are there, by the database's clock.
+    async fn created_at_ms(&self, order_ids: &[String]) -> Result<Vec<(String, i64)>, DatabaseError>;
+
+    /// Orders that still wait for their payment after the end of its term, each with when that was, by the database's clock.
+    async fn overdue(&self) -> Result<Vec<(String, i64)>, DatabaseError>;
+
+    /// Records that the shop's own consumers could not process, with the reason.
+    async fn parked(&self) -> Result<Vec<String>, DatabaseError>;
+
     /// The products.
     async fn products(&self) -> Result<Vec<Product>, DatabaseError>;
 

@@ -1,4 +1,4 @@
-//! Orders in a database that leaves the shop in doubt, once.
+//! Orders in a database that leaves the shop, or the reconciler, in doubt, once.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -21,6 +21,8 @@ pub(crate) enum Doubt {
     BeforeBegin,
     /// Nothing happened, and it cannot be asked afterwards.
     Away,
+    /// The products' generations are read right before another reconciler raises them.
+    OldGeneration,
 }
 
 pub(crate) struct FaultyOrders {
@@ -44,7 +46,7 @@ impl Orders for FaultyOrders {
     async fn place(&self, order: &Order, generation: i64, payment_term: Duration) -> Result<Placed, DatabaseError> {
         let doubt = self.doubt.lock().expect("no panic").take();
         match doubt {
-            None => self.inner.place(order, generation, payment_term).await,
+            None | Some(Doubt::OldGeneration) => self.inner.place(order, generation, payment_term).await,
             Some(Doubt::AfterCommit) => {
                 let placed = self.inner.place(order, generation, payment_term).await?;
                 assert_eq!(placed, Placed::New);
@@ -81,8 +83,30 @@ impl Orders for FaultyOrders {
         self.inner.states(reservation_ids).await
     }
 
+    async fn now_ms(&self) -> Result<i64, DatabaseError> {
+        self.inner.now_ms().await
+    }
+
+    async fn created_at_ms(&self, order_ids: &[String]) -> Result<Vec<(String, i64)>, DatabaseError> {
+        self.inner.created_at_ms(order_ids).await
+    }
+
+    async fn overdue(&self) -> Result<Vec<(String, i64)>, DatabaseError> {
+        self.inner.overdue().await
+    }
+
+    async fn parked(&self) -> Result<Vec<String>, DatabaseError> {
+        self.inner.parked().await
+    }
+
     async fn products(&self) -> Result<Vec<Product>, DatabaseError> {
-        self.inner.products().await
+        let mut products = self.inner.products().await?;
+        let mut doubt = self.doubt.lock().expect("no panic");
+        if *doubt == Some(Doubt::OldGeneration) {
+            *doubt = None;
+            products.iter_mut().for_each(|product| product.generation -= 1);
+        }
+        Ok(products)
     }
 
     async fn raise_generation(&self, product_id: i64) -> Result<i64, DatabaseError> {

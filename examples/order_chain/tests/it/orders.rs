@@ -99,6 +99,23 @@ async fn an_order_ends_once(place: Place) {
     assert!(orders.all().await.expect("an answer").iter().all(|row| row.changed_at_ms > 1_700_000_000_000));
 }
 
+async fn an_unpaid_order_is_overdue_at_the_end_of_its_term(place: Place) {
+    let orders = &place.orders;
+    let (late, in_time) = (order("late", None), order("in time", None));
+    let before_ms = orders.now_ms().await.expect("an answer");
+    assert_eq!(orders.place(&late, 0, Duration::ZERO).await.expect("an answer"), Placed::New);
+    assert_eq!(orders.place(&in_time, 0, TERM).await.expect("an answer"), Placed::New);
+    let overdue = orders.overdue().await.expect("an answer");
+    let after_ms = orders.now_ms().await.expect("an answer");
+    assert_eq!(overdue.iter().map(|(id, _)| id).collect::<Vec<_>>(), [&late.id]);
+    assert!((before_ms..=after_ms).contains(&overdue[0].1), "{before_ms}, {overdue:?}, {after_ms}");
+    assert!(orders.close(&late.id).await.expect("an answer"));
+    assert_eq!(orders.overdue().await.expect("an answer"), []);
+    // Its end changes nothing about when it was created.
+    let ids = [late.id.clone(), "none".to_owned()];
+    assert_eq!(orders.created_at_ms(&ids).await.expect("an answer"), overdue);
+}
+
 async fn a_refused_reservation_becomes_no_order(place: Place) {
     let (orders, asked) = (&place.orders, order("key", None));
     for _ in 0..2 {
@@ -159,6 +176,12 @@ macro_rules! on_each_database {
             async fn an_order_ends_once() {
                 let Some(place) = $open(Steps::default()).await else { return };
                 super::an_order_ends_once(place).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread")]
+            async fn an_unpaid_order_is_overdue_at_the_end_of_its_term() {
+                let Some(place) = $open(Steps::default()).await else { return };
+                super::an_unpaid_order_is_overdue_at_the_end_of_its_term(place).await;
             }
 
             #[tokio::test(flavor = "multi_thread")]

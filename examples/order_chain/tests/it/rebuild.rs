@@ -7,10 +7,11 @@ use axum::http::StatusCode;
 use order_chain::cache::{Load, StockCache};
 use order_chain::domain::OrderState;
 use order_chain::load::client::{Answer, Ask};
-use order_chain::reconcile::Wrong;
+use order_chain::reconcile::{Reconciler, Wrong};
 use order_chain::steps::{Step, Steps};
 
 use super::bed::{Bed, Gate, UNITS, wish};
+use super::faulty::{Doubt, FaultyOrders};
 
 fn post(bed: &Bed, key: &'static str) -> tokio::task::JoinHandle<Option<Answer>> {
     let client = Arc::clone(&bed.client);
@@ -128,6 +129,24 @@ async fn a_stale_generation_is_loaded_again() {
     assert_eq!(bed.place("key", 2).await.status, StatusCode::SERVICE_UNAVAILABLE);
     bed.round().await;
     bed.placed("key", 2).await;
+    assert_eq!(bed.units().await, (UNITS - 2, 2));
+}
+
+/// Another reconciler has loaded the products between this one's two reads. A second load would in turn look stale to the other one.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_another_reconciler_has_just_loaded_is_not_loaded_again() {
+    let bed = Bed::new(Steps::default()).await;
+    bed.placed("key", 2).await;
+    let before = bed.world.orders.products().await.expect("products");
+    let orders = Arc::new(FaultyOrders::new(Arc::clone(&bed.world.orders), Doubt::OldGeneration));
+    let cache: Arc<dyn StockCache> = Arc::clone(&bed.world.cache) as Arc<_>;
+    let reconciler =
+        Reconciler::new(orders, cache, Arc::clone(&bed.world.ledgers), Steps::default(), Duration::from_secs(3_600));
+    reconciler.round().await.expect("a round");
+    assert_eq!(bed.world.orders.products().await.expect("products"), before);
+    // What stays as it is is loaded.
+    bed.world.cache.flush();
+    reconciler.round().await.expect("a round");
     assert_eq!(bed.units().await, (UNITS - 2, 2));
 }
 

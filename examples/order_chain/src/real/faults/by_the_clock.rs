@@ -11,7 +11,7 @@ use tokio::sync::Mutex;
 use tokio::time::sleep;
 
 use super::plan::Planned;
-use super::{Faults, Open, Target, Victim, cause, newest_change};
+use super::{Faults, Open, Target, Victim, cause};
 use crate::Failure;
 
 /// Between two looks.
@@ -49,9 +49,10 @@ async fn cause_at(
     sleep((began + planned.at).saturating_duration_since(Instant::now())).await;
     let _one_at_a_time = gate.lock().await;
     if Instant::now() < until {
-        cause(target, planned.fault, planned.pause).await?;
-        let open = Open { fault: planned.fault, ended: Instant::now(), newest: None };
-        faults.borrow_mut().open.push(open);
+        let took_effect = cause(target, planned.fault, planned.pause).await?;
+        if took_effect {
+            faults.borrow_mut().open.push(Open::new(planned.fault));
+        }
     }
     Ok(())
 }
@@ -68,23 +69,15 @@ async fn watch(target: &Target<'_>, faults: &RefCell<Faults>) {
 }
 
 async fn look(target: &Target<'_>, faults: &RefCell<Faults>) {
-    // Only what was over before is told its newest change; others may be added meanwhile, behind it.
+    // Only what was over before is dated; others may be added meanwhile, behind it.
     let count = faults.borrow().open.len();
-    if faults.borrow().open.iter().any(|open| open.newest.is_none()) {
-        let newest = newest_change(target.orders).await;
-        for open in faults.borrow_mut().open.iter_mut().take(count).filter(|open| open.newest.is_none()) {
-            open.newest = newest;
-        }
-    }
     if count == 0 {
         return;
     }
-    let Ok(findings) = target.reconciler.check().await else { return };
-    let mut faults = faults.borrow_mut();
-    let has_settled = |open: &Open| open.newest.is_some_and(|newest| findings.has_settled(newest));
-    let (settled, open): (Vec<_>, Vec<_>) = std::mem::take(&mut faults.open).into_iter().partition(has_settled);
-    faults.open = open;
-    for Open { fault, ended, .. } in settled {
-        faults.settle(fault, ended.elapsed());
+    if faults.borrow().are_undated() {
+        let Ok(now_ms) = target.orders.now_ms().await else { return };
+        faults.borrow_mut().date(count, now_ms);
     }
+    let Ok(findings) = target.reconciler.check().await else { return };
+    faults.borrow_mut().note(&findings, Instant::now());
 }

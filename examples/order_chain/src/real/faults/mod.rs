@@ -12,12 +12,12 @@ use fastrand::Rng;
 use rustix::process::Signal;
 use tokio::time::sleep;
 
-use super::fleet::{Fleet, signal};
+use super::fleet::{Fleet, kill, signal};
 use super::part::Role;
 use super::servers::{Server, Servers};
 use crate::Failure;
 use crate::page::Board;
-use crate::reconcile::Reconciler;
+use crate::reconcile::{Findings, Reconciler};
 use crate::report::Settled;
 use crate::shop::orders::Orders;
 
@@ -67,8 +67,14 @@ pub(super) struct Target<'a> {
 struct Open {
     fault: Fault,
     ended: Instant,
-    /// The newest change of an order that had happened by then, once it is known.
-    newest: Option<i64>,
+    /// A time of the shop's database that is not before its end; `None` while the database is away.
+    until_ms: Option<i64>,
+}
+
+impl Open {
+    fn new(fault: Fault) -> Self {
+        Self { fault, ended: Instant::now(), until_ms: None }
+    }
 }
 
 /// What came of the faults.
@@ -103,14 +109,42 @@ impl Faults {
         self.settled.entry(fault.to_string()).or_default().took.push(took);
     }
 
-    /// How long each took. What was open at the end of the load has settled if everything is quiet now.
-    pub(super) fn into_settled(mut self, is_quiet: bool) -> Settled {
-        for Open { fault, ended, .. } in std::mem::take(&mut self.open) {
-            if is_quiet {
-                self.settle(fault, ended.elapsed());
-            } else {
-                self.settled.entry(fault.to_string()).or_default().open += 1;
-            }
+    fn are_undated(&self) -> bool {
+        self.open.iter().any(|open| open.until_ms.is_none())
+    }
+
+    /// Dates the faults that were over when the shop's database was asked for this time: the first ones of those that are open.
+    fn date(&mut self, first: usize, now_ms: i64) {
+        for open in self.open.iter_mut().take(first).filter(|open| open.until_ms.is_none()) {
+            open.until_ms = Some(now_ms);
+        }
+    }
+
+    /// Notes which open faults a comparison finds settled that was read by now.
+    fn note(&mut self, findings: &Findings, now: Instant) {
+        let has_settled = |open: &Open| open.until_ms.is_some_and(|until_ms| findings.has_settled(until_ms));
+        let (settled, open): (Vec<_>, Vec<_>) = std::mem::take(&mut self.open).into_iter().partition(has_settled);
+        self.open = open;
+        for Open { fault, ended, .. } in settled {
+            self.settle(fault, now.saturating_duration_since(ended));
+        }
+    }
+
+    /// Compares everything, and notes which faults have settled. For when no other fault can come.
+    pub(super) async fn look(&mut self, orders: &dyn Orders, reconciler: &Reconciler) -> Result<Findings, Failure> {
+        if self.are_undated() {
+            let now_ms = orders.now_ms().await?;
+            self.date(self.open.len(), now_ms);
+        }
+        let findings = reconciler.check().await?;
+        self.note(&findings, Instant::now());
+        Ok(findings)
+    }
+
+    /// How long each took. What is still open has not settled.
+    pub(super) fn into_settled(mut self) -> Settled {
+        for Open { fault, .. } in std::mem::take(&mut self.open) {
+            self.settled.entry(fault.to_string()).or_default().open += 1;
         }
         self.settled
     }
@@ -128,42 +162,51 @@ fn pause(rng: &mut Rng) -> Duration {
     Duration::from_millis(rng.u64(100..2_000))
 }
 
-async fn cause(target: &Target<'_>, fault: Fault, pause: Duration) -> Result<(), Failure> {
-    target.board.fault(fault.to_string());
+/// Returns whether it took effect: a part that has ended by itself right before cannot be hit.
+async fn cause(target: &Target<'_>, fault: Fault, pause: Duration) -> Result<bool, Failure> {
+    let note = || target.board.fault(fault.to_string());
     match fault {
         Fault(Victim::Part(role), How::Killed) => {
-            let child = target.fleet.borrow_mut().take(role);
-            if let Some(mut child) = child {
-                child.kill().await?;
+            let Some(child) = target.fleet.borrow_mut().take(role) else { return Ok(false) };
+            let is_hit = kill(child).await?;
+            if is_hit {
+                note();
+                sleep(pause).await;
             }
-            sleep(pause).await;
             target.fleet.borrow_mut().start_part(role)?;
+            Ok(is_hit)
         }
         Fault(Victim::Part(role), How::Stopped) => {
-            target.fleet.borrow().signal(role, Signal::STOP)?;
+            if !target.fleet.borrow_mut().signal(role, Signal::STOP)? {
+                return Ok(false);
+            }
+            note();
             sleep(pause).await;
-            target.fleet.borrow().signal(role, Signal::CONT)?;
+            // Whether it can go on or somebody has killed it meanwhile: it was stopped.
+            target.fleet.borrow_mut().signal(role, Signal::CONT)?;
+            Ok(true)
         }
-        Fault(Victim::Server(server), How::Killed) => target.servers.kill(server).await?,
+        Fault(Victim::Server(server), How::Killed) => {
+            note();
+            target.servers.kill(server).await?;
+            Ok(true)
+        }
         Fault(Victim::Server(server), How::Stopped) => {
             let id = target.servers.pid(server).ok_or("a server that runs has an id")?;
             signal(id, Signal::STOP)?;
+            note();
             sleep(pause).await;
             signal(id, Signal::CONT)?;
+            Ok(true)
         }
     }
-    Ok(())
-}
-
-/// `None` while the database is away.
-async fn newest_change(orders: &dyn Orders) -> Option<i64> {
-    let rows = orders.all().await.ok()?;
-    Some(rows.iter().map(|row| row.changed_at_ms).max().unwrap_or_default())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reconcile::Moving;
+    use crate::report::Times;
 
     /// `tests/servers.rs` has time for a few faults only, and takes this seed so that they are those of the brokers.
     #[test]
@@ -175,5 +218,26 @@ mod tests {
         Rng::with_seed(281).shuffle(&mut deck);
         let first = [(Server::RocketMq, How::Stopped), (Server::RocketMq, How::Killed), (Server::Kafka, How::Stopped)];
         assert_eq!(deck[..3], first.map(|(server, how)| Fault(Victim::Server(server), how)));
+    }
+
+    /// The report is made long after that.
+    #[test]
+    fn an_open_fault_is_timed_until_the_comparison_that_finds_it_settled() {
+        let fault = |server| Fault(Victim::Server(server), How::Killed);
+        let ended = Instant::now();
+        let open = |server| Open { fault: fault(server), ended, until_ms: None };
+        let mut faults = Faults { open: vec![open(Server::Kafka), open(Server::Redis)], ..Faults::default() };
+        faults.note(&Findings::default(), ended + Duration::from_secs(1));
+        assert_eq!(faults.open.len(), 2, "nobody knows yet what happened before their end");
+        faults.date(1, 2_000);
+        faults.date(2, 3_000);
+        let behind = Moving::Behind { service: "stock", order_id: "order".to_owned(), since_ms: 2_500 };
+        let findings = Findings { moving: vec![behind], ..Findings::default() };
+        faults.note(&findings, ended + Duration::from_secs(3));
+        let settled = faults.into_settled();
+        let first = Times { took: vec![Duration::from_secs(3)], ..Times::default() };
+        let second = Times { open: 1, ..Times::default() };
+        let expected = [(fault(Server::Kafka), first), (fault(Server::Redis), second)];
+        assert_eq!(settled, Settled::from(expected.map(|(fault, times)| (fault.to_string(), times))));
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 use tokio::time::sleep;
 
-use super::{Fault, Faults, Target, cause, newest_change, pause};
+use super::{Fault, Faults, Target, cause, pause};
 use crate::Failure;
 use crate::reconcile::Findings;
 
@@ -27,24 +27,28 @@ pub(super) async fn run(
             if Instant::now() >= until {
                 break;
             }
-            cause(target, *fault, pause(rng)).await?;
-            faults.settle(*fault, converge(target).await?);
+            match cause(target, *fault, pause(rng)).await? {
+                true => faults.settle(*fault, converge(target).await?),
+                // The part is being started again.
+                false => sleep(POLL).await,
+            }
         }
     }
     Ok(())
 }
 
-/// Waits until every service knows what had happened when this was called. A server may still be starting.
+/// Waits until all is settled that had happened when this was called. A server may still be starting.
 async fn converge(target: &Target<'_>) -> Result<Duration, Failure> {
     let began = Instant::now();
-    let mut newest = None;
+    let mut until_ms = None;
     let mut last = Findings::default();
     while began.elapsed() < CONVERGE_MAX {
-        match newest {
-            None => newest = newest_change(target.orders).await,
-            Some(newest) => {
+        match until_ms {
+            // The shop's database may be away.
+            None => until_ms = target.orders.now_ms().await.ok(),
+            Some(until_ms) => {
                 if let Ok(findings) = target.reconciler.check().await {
-                    if findings.has_settled(newest) {
+                    if findings.has_settled(until_ms) {
                         return Ok(began.elapsed());
                     }
                     last = findings;

@@ -120,6 +120,34 @@ impl Orders for SqlOrders {
         Ok(conn.done(states)?)
     }
 
+    async fn now_ms(&self) -> Result<i64, DatabaseError> {
+        let mut conn = self.connection().await?;
+        let now_ms = reconcile::database_now_ms(&mut conn).await;
+        Ok(conn.done(now_ms)?)
+    }
+
+    async fn created_at_ms(&self, order_ids: &[String]) -> Result<Vec<(String, i64)>, DatabaseError> {
+        let mut conn = self.connection().await?;
+        let created = reconcile::created_at_ms(&mut conn, order_ids).await;
+        Ok(conn.done(created)?)
+    }
+
+    async fn overdue(&self) -> Result<Vec<(String, i64)>, DatabaseError> {
+        let mut conn = self.connection().await?;
+        let overdue = reconcile::overdue(&mut conn).await;
+        Ok(conn.done(overdue)?)
+    }
+
+    async fn parked(&self) -> Result<Vec<String>, DatabaseError> {
+        let mut found = Vec::new();
+        for group in consumers::GROUPS {
+            let mut conn = self.connection().await?;
+            let parked = reconcile::parked(&mut conn, group).await;
+            found.extend(conn.done(parked)?);
+        }
+        Ok(found)
+    }
+
     async fn products(&self) -> Result<Vec<Product>, DatabaseError> {
         let mut conn = self.connection().await?;
         let products = reconcile::product_list(&mut conn).await;

@@ -36,7 +36,7 @@ pub(super) async fn place(
 ) -> QueryResult<Placed> {
     let placed = conn
         .transaction(async |conn| {
-            if insert(conn, order, OrderState::Created).await? == 0 {
+            if insert(conn, order, OrderState::Created, payment_term).await? == 0 {
                 return Err(NotPlaced::Conflict);
             }
             // Until COMMIT: a rebuild of the cache waits for this order, or this order finds its generation.
@@ -62,7 +62,14 @@ pub(super) async fn place(
 }
 
 /// Returns 0 if a row with the same id, reservation or coupon is there.
-pub(super) async fn insert(conn: &mut Db, order: &Order, state: OrderState) -> QueryResult<usize> {
+pub(super) async fn insert(
+    conn: &mut Db,
+    order: &Order,
+    state: OrderState,
+    payment_term: Duration,
+) -> QueryResult<usize> {
+    // At most 49 days, which no sum overflows.
+    let payment_term_ms = u32::try_from(payment_term.as_millis()).unwrap_or(u32::MAX);
     let row = (
         orders::id.eq(&order.id),
         orders::reservation_id.eq(&order.reservation_id),
@@ -72,6 +79,8 @@ pub(super) async fn insert(conn: &mut Db, order: &Order, state: OrderState) -> Q
         orders::quantity.eq(order.quantity),
         orders::coupon_id.eq(order.coupon_id),
         orders::total_cents.eq(order.total_cents),
+        orders::created_at_ms.eq(now_ms()),
+        orders::payment_term_ms.eq(i64::from(payment_term_ms)),
         orders::changed_at_ms.eq(now_ms()),
     );
     diesel::insert_into(orders::table).values(row).on_conflict_do_nothing().execute(conn).await

@@ -1,13 +1,16 @@
 //! What the reconciler asks and writes.
 
+use std::time::Duration;
+
 use diesel::dsl::sql;
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Nullable};
 use diesel_async::{AsyncConnection, RunQueryDsl};
+use diesel_outbox::consumer::ParkedRecords;
 
 use super::super::{Db, see_one_moment};
 use super::place::{insert, of_reservation};
-use super::tables::{Row, order_row, orders, products};
+use super::tables::{Row, now_ms, order_row, orders, products};
 use crate::cache::Reservation;
 use crate::domain::{Order, OrderRow, OrderState};
 use crate::shop::orders::{LiveStock, Product, Verdict};
@@ -28,7 +31,7 @@ pub(super) async fn decide(conn: &mut Db, reservation: &Reservation) -> QueryRes
         total_cents: 0,
     };
     // An open transaction with the order's row is waited for here.
-    if insert(conn, &refusal, OrderState::Refused).await? == 1 {
+    if insert(conn, &refusal, OrderState::Refused, Duration::ZERO).await? == 1 {
         return Ok(Verdict::Refused);
     }
     let row = of_reservation(conn, &reservation.id).await?.ok_or(diesel::result::Error::NotFound)?;
@@ -55,6 +58,33 @@ pub(super) async fn states(conn: &mut Db, reservation_ids: &[String]) -> QueryRe
         }
     }
     Ok(found)
+}
+
+pub(super) async fn database_now_ms(conn: &mut Db) -> QueryResult<i64> {
+    diesel::select(now_ms()).get_result(conn).await
+}
+
+pub(super) async fn created_at_ms(conn: &mut Db, order_ids: &[String]) -> QueryResult<Vec<(String, i64)>> {
+    let mut found = Vec::new();
+    for ids in order_ids.chunks(IDS_MAX) {
+        let created = orders::table.filter(orders::id.eq_any(ids)).select((orders::id, orders::created_at_ms));
+        found.extend(created.load::<(String, i64)>(conn).await?);
+    }
+    Ok(found)
+}
+
+pub(super) async fn overdue(conn: &mut Db) -> QueryResult<Vec<(String, i64)>> {
+    let created = orders::table.filter(orders::state.eq(OrderState::Created.text()));
+    let overdue = created.filter((orders::created_at_ms + orders::payment_term_ms).le(now_ms()));
+    overdue.select((orders::id, orders::created_at_ms + orders::payment_term_ms)).load(conn).await
+}
+
+/// Records that a group has set aside: at most so many are told.
+const PARKED_MAX: usize = 100;
+
+pub(super) async fn parked(conn: &mut Db, group: &str) -> QueryResult<Vec<String>> {
+    let rows = ParkedRecords::new(group).list_async(conn, 0, PARKED_MAX).await?;
+    Ok(rows.into_iter().map(|row| format!("{group}: {}", row.error)).collect())
 }
 
 pub(super) async fn product_list(conn: &mut Db) -> QueryResult<Vec<Product>> {

@@ -26,6 +26,8 @@ diesel::table! {
         quantity -> BigInt,
         coupon_id -> Nullable<BigInt>,
         total_cents -> BigInt,
+        created_at_ms -> BigInt,
+        payment_term_ms -> BigInt,
         changed_at_ms -> BigInt,
     }
 }
@@ -46,6 +48,8 @@ CREATE TABLE IF NOT EXISTS orders (
     quantity bigint NOT NULL CHECK (quantity > 0),
     coupon_id bigint,
     total_cents bigint NOT NULL,
+    created_at_ms bigint NOT NULL,
+    payment_term_ms bigint NOT NULL,
     changed_at_ms bigint NOT NULL
 );
 CREATE UNIQUE INDEX IF NOT EXISTS orders_live_coupon ON orders (coupon_id) WHERE state IN ('created', 'paid');
@@ -58,11 +62,12 @@ pub(super) fn now_ms() -> SqlLiteral<BigInt> {
 }
 
 /// A row as it is read.
-pub(super) type Row = (String, String, String, i64, i64, i64, Option<i64>, i64, i64);
+pub(super) type Row = (String, String, String, i64, i64, i64, Option<i64>, i64, i64, i64, i64);
 
 /// Without a state of ours the row is not the shop's.
 pub(super) fn order_row(row: Row) -> QueryResult<OrderRow> {
-    let (id, reservation_id, state, customer_id, product_id, quantity, coupon_id, total_cents, changed_at_ms) = row;
+    let (id, reservation_id, state, customer_id, product_id, quantity, coupon_id, total_cents, _, _, changed_at_ms) =
+        row;
     let state = OrderState::of_text(&state)
         .ok_or_else(|| diesel::result::Error::DeserializationError(format!("no order has the state {state}").into()))?;
     let order = Order { id, reservation_id, customer_id, product_id, quantity, coupon_id, total_cents };
