@@ -16,6 +16,17 @@ pub struct MemoryCache(Mutex<State>);
 struct State {
     shelves: BTreeMap<i64, Counts>,
     is_away: bool,
+    /// The next such change happens, and its answer is lost.
+    loses: Option<Change>,
+}
+
+/// A change whose answer can be lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "they are those of `StockCache`")]
+pub enum Change {
+    Deduct,
+    GiveBack,
+    Sell,
 }
 
 #[derive(Debug)]
@@ -38,6 +49,11 @@ impl MemoryCache {
         self.state().is_away = is_away;
     }
 
+    /// Does the next change of this kind, and loses the answer, as a connection does that breaks meanwhile.
+    pub fn lose_answer(&self, change: Change) {
+        self.state().loses = Some(change);
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -50,9 +66,17 @@ impl MemoryCache {
         Ok(run(&mut state.shelves))
     }
 
+    fn change<T>(&self, change: Change, run: impl FnOnce(&mut BTreeMap<i64, Counts>) -> T) -> Result<T, CacheAway> {
+        let answer = self.with(run)?;
+        match self.state().loses.take_if(|loses| *loses == change) {
+            Some(_) => Err(CacheAway("the connection broke before the answer".to_owned())),
+            None => Ok(answer),
+        }
+    }
+
     /// Takes a reservation out, if it is there.
-    fn take(&self, of: &Reservation, then: impl FnOnce(&mut Counts, i64)) -> Result<bool, CacheAway> {
-        self.with(|shelves| {
+    fn take(&self, change: Change, of: &Reservation, then: impl FnOnce(&mut Counts, i64)) -> Result<bool, CacheAway> {
+        self.change(change, |shelves| {
             let Some(counts) = shelves.get_mut(&of.product_id) else { return false };
             match counts.reserved.get(&of.order_id) {
                 Some((there, _)) if there.id == of.id => {}
@@ -69,7 +93,7 @@ impl MemoryCache {
 #[async_trait]
 impl StockCache for MemoryCache {
     async fn deduct(&self, asked: &Reservation) -> Result<Deduction, CacheAway> {
-        self.with(|shelves| {
+        self.change(Change::Deduct, |shelves| {
             let Some(counts) = shelves.get_mut(&asked.product_id) else { return Deduction::UnknownProduct };
             let generation = counts.generation;
             if let Some((before, _)) = counts.reserved.get(&asked.order_id) {
@@ -85,11 +109,11 @@ impl StockCache for MemoryCache {
     }
 
     async fn give_back(&self, reservation: &Reservation) -> Result<bool, CacheAway> {
-        self.take(reservation, |counts, quantity| counts.available += quantity)
+        self.take(Change::GiveBack, reservation, |counts, quantity| counts.available += quantity)
     }
 
     async fn sell(&self, reservation: &Reservation) -> Result<bool, CacheAway> {
-        self.take(reservation, |counts, quantity| counts.sold += quantity)
+        self.take(Change::Sell, reservation, |counts, quantity| counts.sold += quantity)
     }
 
     async fn read(&self, product_id: i64) -> Result<Option<Shelf>, CacheAway> {

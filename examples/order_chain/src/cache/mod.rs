@@ -10,7 +10,7 @@ mod redis;
 
 use async_trait::async_trait;
 
-pub use self::memory::MemoryCache;
+pub use self::memory::{Change, MemoryCache};
 #[cfg(feature = "servers")]
 pub use self::redis::RedisCache;
 

@@ -29,7 +29,7 @@ pub(crate) enum Fault {
     Flush,
     /// The cache does not answer.
     CacheAway,
-    /// A consumer dies, and another one begins.
+    /// A consumer dies without committing its offsets, and another one begins.
     ConsumerKilled(Consumer),
     /// The relay dies, and another one begins.
     RelayKilled,
@@ -132,7 +132,7 @@ async fn cause(world: &mut World, fault: Fault) -> Result<(), Failure> {
             world.cache.set_away(false);
         }
         Fault::ConsumerKilled(consumer) => {
-            world.kill_consumer(consumer);
+            world.kill_consumer(consumer).await?;
             world.start_consumer(consumer)?;
         }
         Fault::RelayKilled => {

@@ -3,6 +3,7 @@
 mod deaths;
 mod faults;
 mod ratios;
+mod refused;
 mod run;
 mod side_by_side;
 pub mod world;
@@ -10,5 +11,6 @@ pub mod world;
 pub use self::deaths::Deaths;
 pub(crate) use self::faults::{BROKER_AWAY, CACHE_AWAY, Fault, Planned, plan};
 pub use self::ratios::ratios;
+pub(crate) use self::refused::Refused;
 pub use self::run::{Settings, run};
 pub use self::side_by_side::side_by_side;

@@ -13,6 +13,7 @@ use rdkafka::producer::DefaultProducerContext;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
+use super::Refused;
 use crate::Failure;
 use crate::broker::{Broker, Brokers};
 use crate::cache::{MemoryCache, StockCache};
@@ -204,9 +205,17 @@ impl World {
         Ok(())
     }
 
-    /// Drops a consumer: its handlers are not waited for.
-    pub fn kill_consumer(&mut self, consumer: Consumer) {
-        self.consumers.remove(&consumer);
+    /// Ends a consumer as a kill does: its handlers are not waited for, and its offsets are not committed, so the next one gets again what it
+    /// has processed since its last commit. Unlike one that was killed it leaves its group, so the next one need not wait for that.
+    ///
+    /// # Errors
+    /// Returns an error if its end panicked.
+    pub async fn kill_consumer(&mut self, consumer: Consumer) -> Result<(), Failure> {
+        let Some(running) = self.consumers.remove(&consumer) else { return Ok(()) };
+        let _refused = Refused::by(&self.kafka);
+        let report = tokio::task::spawn_blocking(move || running.shutdown(Duration::ZERO)).await?;
+        tracing::info!(?consumer, ?report, "a consumer was killed");
+        Ok(())
     }
 
     /// Runs the reconciler. A round that dies is followed by the next one.
@@ -224,7 +233,8 @@ impl World {
         }));
     }
 
-    fn shop_file(&self) -> String {
+    /// The shop's database.
+    pub fn shop_file(&self) -> String {
         self.folder.path().join("shop.db").display().to_string()
     }
 

@@ -34,7 +34,7 @@ pub struct Load {
     pub stop: StopLoad,
 }
 
-/// Starts customers. They end after `load.stop`, when each of their requests has an answer.
+/// Starts customers. They end after `load.stop`, when each of their requests has an answer or was given up.
 pub fn start(customers: i64, seed: u64, load: &Load, client: &Arc<dyn Client>, told: &Arc<Told>) -> JoinSet<()> {
     let mut rng = Rng::with_seed(seed);
     let mut tasks = JoinSet::new();
@@ -48,15 +48,15 @@ pub fn start(customers: i64, seed: u64, load: &Load, client: &Arc<dyn Client>, t
 /// What a load without faults came to.
 #[derive(Debug, Clone, Copy)]
 pub struct Measured {
-    /// Orders that were made in the measured time. Refused requests are no orders.
+    /// Orders that customers were told of in the measured time, each once. Refused requests are no orders.
     pub orders: usize,
     /// The measured time.
     pub took: Duration,
-    /// The latency of POST /orders that most are below.
+    /// The latency that half of the orders are below: from an order's first request to the answer that told of it.
     pub p50: Duration,
     /// The latency that one in a hundred is above.
     pub p99: Duration,
-    /// Orders that were made at any time.
+    /// Orders that customers were told of at any time.
     pub orders_in_all: usize,
     /// When the load began.
     pub began: Instant,

@@ -18,10 +18,10 @@ use tokio::time::sleep;
 use super::cache::TaughtCache;
 use super::shop::{TaughtShop, router};
 use super::tables::{SERVICE, SHOP};
-use super::{consumers, jobs};
+use super::{Reconciled, consumers, jobs, reconcile};
 use crate::Failure;
 use crate::domain::ORDERS;
-use crate::embedded::{BROKER_AWAY, CACHE_AWAY, Deaths, Fault, Planned, Settings, plan, world};
+use crate::embedded::{BROKER_AWAY, CACHE_AWAY, Deaths, Fault, Planned, Refused, Settings, plan, world};
 use crate::load::client::{Client, InProcess};
 use crate::load::stop::StopLoad;
 use crate::load::told::Told;
@@ -36,7 +36,7 @@ const PAYMENT_TERM: Duration = Duration::from_secs(2);
 /// How long after the load everything must be sent: as long as the embedded run waits for quiet.
 const SENT_MAX: Duration = Duration::from_secs(60);
 /// For the services to process what was sent: the recipe has no end that can be recognised.
-const REST: Duration = Duration::from_secs(15);
+pub(crate) const REST: Duration = Duration::from_secs(15);
 
 /// Connections of the shop, as many as the chain's shop has.
 const CONNECTIONS: usize = 16;
@@ -59,16 +59,18 @@ struct World {
 /// # Errors
 /// Returns an error if the run itself failed.
 pub async fn run(settings: &Settings) -> Result<(), Failure> {
-    let outcome = run_through(settings).await?;
-    println!("\nas it is taught, seed {}, {:.0} s of load\n{outcome}", settings.seed, settings.load.as_secs_f64());
+    let (outcome, reconciled) = run_through(settings, REST).await?;
+    let (seed, load) = (settings.seed, settings.load.as_secs_f64());
+    println!("\nas it is taught, seed {seed}, {load:.0} s of load\n{outcome}{reconciled}");
     Ok(())
 }
 
-/// What the chain as it is taught came to, in the faults of the embedded run's plan.
+/// What the chain as it is taught came to, in the faults of the embedded run's plan, and what its own reconciler says of it. What was sent
+/// has so long to be processed.
 ///
 /// # Errors
 /// Returns an error if the run itself failed.
-pub(crate) async fn run_through(settings: &Settings) -> Result<Outcome, Failure> {
+pub(crate) async fn run_through(settings: &Settings, rest: Duration) -> Result<(Outcome, Reconciled), Failure> {
     let deaths = Deaths::new(settings.seed);
     let (mut world, client) = World::start_all(settings, &deaths).await?;
     let (told, stop) = (Arc::new(Told::default()), StopLoad::default());
@@ -85,11 +87,13 @@ pub(crate) async fn run_through(settings: &Settings) -> Result<Outcome, Failure>
     while rests.elapsed() < SENT_MAX && !jobs::all_sent(&world.shop).await? {
         sleep(POLL).await;
     }
-    sleep(REST).await;
+    sleep(rest).await;
     let mut answers = std::mem::take(&mut *told.answers());
-    let outcome = count::count(&world, settings, &mut answers).await?;
+    let there_were = (settings.products, settings.units);
+    let differences = reconcile::differences(&world.shop, &world.cache, there_were).await?;
+    let outcome = count::count(&world, settings, &differences, &mut answers).await?;
     world.end().await;
-    Ok(outcome)
+    Ok((outcome, Reconciled::of(&differences)))
 }
 
 /// Runs the load on the chain as it is taught, without faults. Returns also the orders a second until every service knew all of them.
@@ -196,19 +200,22 @@ impl World {
                 sleep(BROKER_AWAY).await;
                 self.kafka.broker_up(1)?;
             }
-            Fault::RelayKilled => self.restart("send")?,
+            Fault::RelayKilled => self.restart("send").await?,
             // The recipe's job that closes orders also gives their units back to the cache.
-            Fault::ConsumerKilled(world::Consumer::Close | world::Consumer::Cache) => self.restart("close")?,
-            Fault::ConsumerKilled(world::Consumer::Stock) => self.restart(Service::Stock.name())?,
-            Fault::ConsumerKilled(world::Consumer::Coupon) => self.restart(Service::Coupon.name())?,
-            Fault::ConsumerKilled(world::Consumer::Points) => self.restart(Service::Points.name())?,
+            Fault::ConsumerKilled(world::Consumer::Close | world::Consumer::Cache) => self.restart("close").await?,
+            Fault::ConsumerKilled(world::Consumer::Stock) => self.restart(Service::Stock.name()).await?,
+            Fault::ConsumerKilled(world::Consumer::Coupon) => self.restart(Service::Coupon.name()).await?,
+            Fault::ConsumerKilled(world::Consumer::Points) => self.restart(Service::Points.name()).await?,
         }
         Ok(())
     }
 
-    fn restart(&mut self, name: &'static str) -> Result<(), Failure> {
+    /// Kills a task, as the embedded run kills its consumers: no offset is committed at the end.
+    async fn restart(&mut self, name: &'static str) -> Result<(), Failure> {
         if let Some(task) = self.tasks.remove(name) {
+            let _refused = Refused::by(&self.kafka);
             task.abort();
+            drop(task.await);
         }
         self.start(name)
     }
@@ -219,6 +226,26 @@ impl World {
         for (_, task) in std::mem::take(&mut self.tasks) {
             task.abort();
             drop(task.await);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `--as-taught` does, for a shorter time.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn the_recipe_is_counted_after_load_and_faults() {
+        let settings = Settings { load: Duration::from_secs(5), seed: 3, ..Settings::default() };
+        let (outcome, reconciled) = run_through(&settings, Duration::from_secs(3)).await.expect("it runs");
+        assert!(outcome.orders > 0, "{outcome}");
+        assert!(outcome.unknown_to_customer < outcome.orders, "customers were told of orders: {outcome}");
+        assert!(outcome.missing < outcome.orders, "messages reached the services: {outcome}");
+        assert!((Duration::ZERO..=outcome.p99).contains(&outcome.p50) && outcome.p50 > Duration::ZERO, "{outcome}");
+        // Whatever is wrong by less than the tolerance of each product, the recipe finds nothing.
+        if outcome.drift_units <= 10 {
+            assert!(reconciled.to_string().ends_with("in order"), "{outcome}{reconciled}");
         }
     }
 }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
-use axum::routing::post;
+use axum::routing::{get, post};
 use axum::{Json, Router};
-use diesel::QueryResult;
+use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Nullable, Text};
 use diesel_async::pooled_connection::deadpool::Pool;
 use diesel_async::{AsyncConnection, RunQueryDsl};
@@ -34,12 +34,20 @@ pub(super) struct TaughtShop {
 type Answer = (StatusCode, Json<Value>);
 
 pub(super) fn router(shop: TaughtShop) -> Router {
-    Router::new().route("/orders", post(place)).route("/orders/{id}/pay", post(pay)).with_state(shop)
+    Router::new()
+        .route("/orders", post(place))
+        .route("/orders/{id}", get(find))
+        .route("/orders/{id}/pay", post(pay))
+        .with_state(shop)
 }
 
 async fn place(State(shop): State<TaughtShop>, headers: HeaderMap, Json(new): Json<NewOrder>) -> Answer {
     let key = headers.get(IDEMPOTENCY_KEY).and_then(|key| key.to_str().ok()).unwrap_or_default().to_owned();
     to_its_end(async move { shop.place(&key, &new).await }).await.unwrap_or_else(|error| later(&*error))
+}
+
+async fn find(State(shop): State<TaughtShop>, Path(id): Path<String>) -> Answer {
+    shop.find(&id).await.unwrap_or_else(|error| later(&*error))
 }
 
 async fn pay(State(shop): State<TaughtShop>, Path(id): Path<String>) -> Answer {
@@ -111,11 +119,16 @@ impl TaughtShop {
         Ok(written?)
     }
 
+    async fn find(&self, id: &str) -> Result<Answer, Failure> {
+        Ok(match order(&mut *self.pool.get().await?, id).await? {
+            Some(order) => (StatusCode::OK, Json(json!({ "id": id, "state": order.state }))),
+            None => (StatusCode::NOT_FOUND, Json(json!({ "error": "there is no such order" }))),
+        })
+    }
+
     async fn pay(&self, id: &str) -> Result<Answer, Failure> {
         let mut conn = self.pool.get().await?;
-        let found = diesel::sql_query("SELECT * FROM orders WHERE id = ?").bind::<Text, _>(id);
-        let found: Vec<TaughtOrder> = found.load(&mut *conn).await?;
-        match found.as_slice().first().map(|order| order.state.as_str()) {
+        match order(&mut conn, id).await?.as_ref().map(|order| order.state.as_str()) {
             Some("created") => {}
             Some("paid") => return Ok((StatusCode::OK, Json(json!({ "id": id })))),
             _ => return Ok((StatusCode::CONFLICT, Json(json!({ "error": "closed" })))),
@@ -124,6 +137,11 @@ impl TaughtShop {
         self.steps.reach(Step::PaymentCommitted).await;
         Ok((StatusCode::OK, Json(json!({ "id": id }))))
     }
+}
+
+async fn order(conn: &mut Db, id: &str) -> QueryResult<Option<TaughtOrder>> {
+    let found = diesel::sql_query("SELECT * FROM orders WHERE id = ?").bind::<Text, _>(id);
+    found.get_result(conn).await.optional()
 }
 
 /// The state was looked at before, so the UPDATE does not look again.

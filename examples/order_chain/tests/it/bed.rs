@@ -143,7 +143,7 @@ impl Bed {
     }
 }
 
-async fn wait_until(what: &str, is_so: impl AsyncFn() -> bool) {
+pub(crate) async fn wait_until(what: &str, is_so: impl AsyncFn() -> bool) {
     let end = Instant::now() + DEADLINE;
     while !is_so().await {
         assert!(Instant::now() < end, "not within {DEADLINE:?}: {what}");

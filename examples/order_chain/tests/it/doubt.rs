@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use order_chain::cache::StockCache;
+use order_chain::cache::{Change, StockCache};
 use order_chain::domain::Order;
 use order_chain::embedded::Deaths;
 use order_chain::load::client::{Answer, Ask, InProcess};
@@ -69,7 +69,41 @@ async fn a_database_that_stays_away_leaves_it_to_the_reconciler() {
     assert_eq!(bed.units().await, (UNITS, 0));
 }
 
-/// A deduction without an answer may have happened.
+/// The units are deducted, and the shop does not know: the client's repetition finds them, or else the reconciler does.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deduction_whose_answer_is_lost_leaks_nothing() {
+    for is_repeated in [true, false] {
+        let bed = Bed::new(Steps::default()).await;
+        bed.world.cache.lose_answer(Change::Deduct);
+        assert_eq!(bed.place("key", 2).await.status, StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(bed.world.orders.all().await.expect("orders"), []);
+        assert_eq!(bed.units().await, (UNITS - 2, 2), "it is deducted");
+        if !is_repeated {
+            bed.round().await;
+            assert_eq!(bed.units().await, (UNITS, 0));
+        }
+        bed.placed("key", 2).await;
+        bed.round().await;
+        assert_eq!(bed.units().await, (UNITS - 2, 2), "it is deducted once");
+    }
+}
+
+/// The units are given back, and the shop does not know: nobody gives them back again.
+#[tokio::test(flavor = "multi_thread")]
+async fn units_whose_giving_back_has_no_answer_are_given_back_once() {
+    let bed = in_doubt(Doubt::BeforeBegin, &Deaths::new(1)).await;
+    bed.world.cache.lose_answer(Change::GiveBack);
+    assert_eq!(bed.place("key", 2).await.status, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(bed.units().await, (UNITS, 0), "it is given back");
+    bed.placed("other", 3).await;
+    bed.round().await;
+    assert_eq!(bed.units().await, (UNITS - 3, 3));
+    bed.placed("key", 2).await;
+    bed.round().await;
+    assert_eq!(bed.units().await, (UNITS - 5, 5));
+}
+
+/// It does nothing while it is away.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cache_that_is_away_reserves_nothing_for_good() {
     let bed = Bed::new(Steps::default()).await;

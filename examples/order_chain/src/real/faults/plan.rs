@@ -6,10 +6,6 @@ use fastrand::Rng;
 
 use super::{Fault, Victim, pause};
 
-/// Faults of a part for one of a server. A server takes up to a minute to start again on a busy machine; with more of them the run would
-/// mostly see servers that start.
-const OF_PARTS: usize = 2;
-
 /// A fault to come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Planned {
@@ -20,16 +16,19 @@ pub(super) struct Planned {
     pub(super) pause: Duration,
 }
 
-/// So many faults a minute: each kind of the deck comes before any comes again, each at a random moment of its share of the time.
+/// So many faults a minute, each at a random moment of its share of the time: in turn each kind of the deck once, and each kind of a part once
+/// more. A server takes up to a minute to start again on a busy machine; with more of them the run would mostly see servers that start.
 pub(super) fn plan(seed: u64, lasts: Duration, per_minute: u32, deck: &[Fault]) -> Vec<Planned> {
     let (mut rng, mut cards) = (Rng::with_seed(seed), Vec::new());
+    let mut is_of_all = false;
     let share = Duration::from_secs(60) / per_minute;
     let mut planned = Vec::new();
     let mut begins = Duration::ZERO;
     while begins + share <= lasts {
         if cards.is_empty() {
-            let times = |fault: &Fault| if matches!(fault.0, Victim::Part(_)) { OF_PARTS } else { 1 };
-            cards = deck.iter().flat_map(|fault| std::iter::repeat_n(*fault, times(fault))).collect();
+            is_of_all = !is_of_all;
+            let is_dealt = |fault: &&Fault| is_of_all || matches!(fault.0, Victim::Part(_));
+            cards = deck.iter().filter(is_dealt).copied().collect();
             rng.shuffle(&mut cards);
         }
         let at = begins + share.mul_f64(rng.f64());
@@ -74,6 +73,19 @@ mod tests {
         for fault in deck() {
             let times = if matches!(fault.0, Victim::Part(_)) { 200 } else { 100 };
             assert_eq!(counts[&fault], times, "{fault}");
+        }
+    }
+
+    #[test]
+    fn each_kind_comes_before_any_comes_again() {
+        for seed in 0..50 {
+            let planned = plan(seed, Duration::from_secs(60), 10, &deck());
+            let faults: Vec<Fault> = planned.iter().map(|planned| planned.fault).collect();
+            let (all, of_parts) = faults.split_at(deck().len());
+            assert!(deck().iter().all(|fault| all.contains(fault)), "{seed}: {all:?}");
+            assert_eq!(of_parts.len(), 4);
+            let parts = deck().into_iter().filter(|fault| matches!(fault.0, Victim::Part(_)));
+            assert!(parts.into_iter().all(|fault| of_parts.contains(&fault)), "{seed}: {of_parts:?}");
         }
     }
 

@@ -16,6 +16,11 @@ use crate::steps::{Step, Steps};
 
 /// Handlers at a time.
 const WORKERS: usize = 4;
+/// What fails here fails because a database or Redis is away, which ends, so a record is tried again for as long as that lasts. Set aside, it
+/// would leave an order open for ever, or units reserved. What cannot be decoded is set aside at once, whatever this is: no attempt would help.
+const ATTEMPTS_MAX: u32 = u32::MAX;
+/// No record needs the one before of its order: the state of the order's row decides whether it is closed, and a reservation is settled once.
+const ON_FAILURE: OnFailure = OnFailure::ParkAlone;
 
 /// Closes orders. A group is also a consumer's name in the inbox.
 const CLOSER: &str = "shop-close";
@@ -32,11 +37,13 @@ pub(super) fn close_unpaid(orders: &SqlOrders, broker: Broker) -> Result<Running
     };
     Ok(with_consumer!(broker, CLOSER, PAYMENT_TERMS, |consumer| consumer
         .workers(WORKERS)
+        .attempts_max(ATTEMPTS_MAX)
+        .on_failure(ON_FAILURE)
         .start_async(pool, handler)?))
 }
 
 /// The cache is no part of the transaction: the change there may happen twice, and the second time finds nothing to do. An outage of Redis is
-/// no fault of a record, so no record is set aside for it.
+/// no fault of a record: its key waits until Redis is back.
 pub(super) fn settle_cache(
     orders: &SqlOrders,
     broker: Broker,
@@ -46,7 +53,8 @@ pub(super) fn settle_cache(
     let handler = async move |_conn: &mut Db, record: &Record| settle(&*cache, &steps, record).await;
     let wait = Fixed::from(vec![Duration::from_millis(200)]);
     Ok(with_consumer!(broker, SETTLER, ORDERS, |consumer| {
-        consumer.workers(WORKERS).on_failure(OnFailure::BlockKey).retry(wait).start_async(pool, handler)?
+        let consumer = consumer.workers(WORKERS).attempts_max(ATTEMPTS_MAX).on_failure(ON_FAILURE);
+        consumer.retry(wait).start_async(pool, handler)?
     }))
 }
 
