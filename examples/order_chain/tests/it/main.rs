@@ -7,7 +7,7 @@ mod crash_points;
 mod doubt;
 mod faulty;
 mod orders;
-mod parked;
 mod races;
 mod rebuild;
+mod set_aside;
 mod whole;
