@@ -11,5 +11,5 @@ mod orders;
 mod parked;
 mod races;
 mod rebuild;
-mod reconciled;
+mod set_aside;
 mod whole;
