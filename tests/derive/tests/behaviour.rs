@@ -16,7 +16,8 @@ fn pair(name: &str, value: impl Into<Vec<u8>>) -> (String, Vec<u8>) {
 }
 
 fn json(message: &impl OutboxMessage) -> String {
-    String::from_utf8(message.payload().unwrap().unwrap()).unwrap()
+    let payload = message.payload().expect("encoded").expect("a payload");
+    String::from_utf8(payload).expect("UTF-8")
 }
 
 #[derive(Serialize, OutboxMessage)]
