@@ -97,6 +97,23 @@ pub struct OrderRow {
     pub changed_at_ms: i64,
 }
 
+#[cfg(test)]
+impl OrderRow {
+    /// An order of that many units, for a cent, whose reservation has its id.
+    pub(crate) fn for_test(id: &str, state: OrderState, quantity: i64) -> Self {
+        let order = Order {
+            id: id.to_owned(),
+            reservation_id: id.to_owned(),
+            customer_id: 1,
+            product_id: 1,
+            quantity,
+            coupon_id: None,
+            total_cents: 1,
+        };
+        Self { order, state, changed_at_ms: 0 }
+    }
+}
+
 /// What the shop tells everybody.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, OutboxMessage)]
 #[outbox(topic = ORDERS, key = self.order().id)]

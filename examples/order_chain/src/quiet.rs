@@ -50,20 +50,10 @@ pub(crate) async fn join(customers: JoinSet<()>, within: Duration) -> Result<(),
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::Order;
     use crate::reconcile::Moving;
 
     fn row(state: OrderState) -> OrderRow {
-        let order = Order {
-            id: "a".to_owned(),
-            reservation_id: "r".to_owned(),
-            customer_id: 1,
-            product_id: 1,
-            quantity: 1,
-            coupon_id: None,
-            total_cents: 1,
-        };
-        OrderRow { order, state, changed_at_ms: 0 }
+        OrderRow::for_test("a", state, 1)
     }
 
     #[test]

@@ -183,7 +183,6 @@ impl fmt::Display for Report {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::Order;
 
     #[test]
     fn each_kind_of_fault_has_a_line_with_half_and_all() {
@@ -209,16 +208,7 @@ mod tests {
     }
 
     fn row(state: OrderState) -> OrderRow {
-        let order = Order {
-            id: "a".to_owned(),
-            reservation_id: "r".to_owned(),
-            customer_id: 1,
-            product_id: 1,
-            quantity: 1,
-            coupon_id: None,
-            total_cents: 1,
-        };
-        OrderRow { order, state, changed_at_ms: 0 }
+        OrderRow::for_test("a", state, 1)
     }
 
     fn report(happened: Happened, orders: Vec<OrderRow>) -> Report {

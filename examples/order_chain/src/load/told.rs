@@ -180,7 +180,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::domain::Order;
 
     fn answer(status: StatusCode, body: Value) -> Answer {
         Answer { status, body }
@@ -255,16 +254,7 @@ mod tests {
     }
 
     fn row(id: &str, state: OrderState) -> OrderRow {
-        let order = Order {
-            id: id.to_owned(),
-            reservation_id: String::new(),
-            customer_id: 1,
-            product_id: 1,
-            quantity: 1,
-            coupon_id: None,
-            total_cents: 1,
-        };
-        OrderRow { order, state, changed_at_ms: 0 }
+        OrderRow::for_test(id, state, 1)
     }
 
     #[test]

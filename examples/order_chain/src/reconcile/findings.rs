@@ -41,9 +41,9 @@ pub enum Moving {
 }
 
 impl Moving {
-    /// Since when it lags behind, by the shop's database: when the reservation was made that has no order, when the order ended of which the
-    /// cache still has the reservation, when the payment term ended, or when the first change happened that the service lacks. `None` if that
-    /// is not known.
+    /// Since when it lags behind, by the shop's database. For a reservation without an order: since it was made. For one whose order has
+    /// ended: since that end. For an overdue order: since the end of its payment term. For a service: since the first change that it
+    /// lacks. `None` if that is not known.
     pub fn since_ms(&self) -> Option<i64> {
         match self {
             Self::Loading { .. } => None,
@@ -165,9 +165,8 @@ impl Findings {
         self.moving.is_empty() && self.wrong.is_empty() && self.sums.iter().all(|sum| sum.difference() == 0)
     }
 
-    /// Whether nothing is wrong, and all that happened up to this time of the shop's database is settled everywhere: the cache has every
-    /// product, no reservation from then is undecided, no order that ended by then is still reserved, none whose term was over by then is
-    /// open, and no service lacks a change from then. What moves since a time that is not known counts as older.
+    /// Whether nothing is wrong, and nothing is on its way since this time of the shop's database or earlier. What is on its way since a time
+    /// that is not known counts as earlier.
     pub fn has_settled(&self, until_ms: i64) -> bool {
         let is_newer = |moving: &Moving| moving.since_ms().is_some_and(|since_ms| since_ms > until_ms);
         self.wrong.is_empty() && self.moving.iter().all(is_newer)

@@ -99,20 +99,10 @@ impl fmt::Display for SideBySide {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::Order;
     use crate::reconcile::{Moving, StockSum, Wrong};
 
     fn row(id: &str, state: OrderState) -> OrderRow {
-        let order = Order {
-            id: id.to_owned(),
-            reservation_id: id.to_owned(),
-            customer_id: 1,
-            product_id: 1,
-            quantity: 6,
-            coupon_id: None,
-            total_cents: 1,
-        };
-        OrderRow { order, state, changed_at_ms: 0 }
+        OrderRow::for_test(id, state, 6)
     }
 
     #[test]

@@ -1,47 +1,39 @@
-//! What the shop's own consumers cannot read is set aside at once; a Redis that is away sets nothing aside.
+//! Records that the shop's own consumers have set aside.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use diesel_outbox::consumer::ParkedRecords;
-use order_chain::domain::{ORDERS, PAYMENT_TERMS};
-use order_chain::embedded::world::Consumer;
-use order_chain::load::client::Ask;
-use order_chain::shop::sqlite;
+use diesel_async::SimpleAsyncConnection;
+use order_chain::broker::Brokers;
+use order_chain::cache::StockCache;
+use order_chain::reconcile::{Reconciler, Wrong};
+use order_chain::shop::orders::Orders;
+use order_chain::shop::{outbox, sqlite};
 use order_chain::steps::Steps;
-use rdkafka::ClientConfig;
-use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 
-use super::bed::{Bed, UNITS, wait_until};
+use super::bed::Bed;
 
-async fn parked(bed: &Bed, group: &str) -> usize {
-    let pool = sqlite::pool(&bed.world.shop_file(), 1).expect("a pool");
-    let mut conn = pool.get().await.expect("a connection");
-    ParkedRecords::new(group).list_async(&mut *conn, 0, 100).await.expect("a list").len()
-}
-
+/// The payment term that it ends is over for nobody: without this the order would stay open, and nobody would know why.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_unreadable_record_is_set_aside_alone_and_an_outage_of_redis_is_waited_for() {
-    let mut bed = Bed::new(Steps::default()).await;
-    let id = bed.placed("key", 2).await;
-    let bootstrap = bed.world.kafka.bootstrap_servers();
-    let producer: BaseProducer = ClientConfig::new().set("bootstrap.servers", bootstrap).create().expect("a producer");
-    for topic in [ORDERS, PAYMENT_TERMS] {
-        producer.send(BaseRecord::to(topic).key(&id).payload("no order")).map_err(|(error, _)| error).expect("sent");
+async fn what_a_consumer_of_the_shop_has_set_aside_is_wrong() {
+    let (bed, folder) = (Bed::new(Steps::default()).await, tempfile::tempdir().expect("a folder"));
+    let file = folder.path().join("shop.db").display().to_string();
+    let pool = sqlite::pool(&file, 2).expect("a pool");
+    let orders = sqlite::db::SqlOrders::new(pool.clone(), outbox(Brokers::Kafka).expect("an outbox"), Steps::default());
+    orders.migrate(&[250, 500]).await.expect("tables");
+    assert_eq!(orders.parked().await.expect("an answer"), Vec::<String>::new());
+    for group in ["shop-close", "shop-cache", "of somebody else"] {
+        let park = format!(
+            "INSERT INTO outbox_parked (consumer, topic, partition_name, record_offset, headers, sent_at_ms, parked_at, \
+             holds_key, error) VALUES ('{group}', 'topic', '0', 1, '[]', 1, 1, 1, 'it does not decode')"
+        );
+        pool.get().await.expect("a connection").batch_execute(&park).await.expect("a row");
     }
-    tokio::task::block_in_place(|| producer.flush(Duration::from_secs(30))).expect("the broker has them");
-    // What follows it is of the same key.
-    assert!(bed.send(&Ask::pay(&id)).await.status.is_success());
-    bed.world.cache.set_away(true);
-    bed.world.start_relay().await.expect("started");
-    for consumer in [Consumer::Close, Consumer::Cache] {
-        bed.world.start_consumer(consumer).expect("started");
-    }
-    for group in ["shop-cache", "shop-close"] {
-        wait_until(&format!("{group} has set it aside"), async || parked(&bed, group).await == 1).await;
-    }
-    bed.world.cache.set_away(false);
-    wait_until("the payment reaches the cache", async || bed.shelf().await.sold == 2).await;
-    assert_eq!(bed.units().await, (UNITS - 2, 0));
-    assert_eq!(parked(&bed, "shop-cache").await, 1);
-    bed.world.end().await.expect("it ends in order");
+    let orders: Arc<dyn Orders> = Arc::new(orders);
+    let cache: Arc<dyn StockCache> = Arc::clone(&bed.world.cache) as Arc<_>;
+    let ledgers = Arc::clone(&bed.world.ledgers);
+    let reconciler = Reconciler::new(orders, cache, ledgers, Steps::default(), Duration::ZERO);
+    let findings = reconciler.check().await.expect("a comparison");
+    let parked = |group| Wrong::Parked { record: format!("{group}: it does not decode") };
+    assert_eq!(findings.wrong, ["shop-close", "shop-cache"].map(parked));
 }
