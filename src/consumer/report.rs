@@ -76,8 +76,9 @@ fn log(options: &Options, job: &Job, outcome: &Outcome, settled: &Settled) {
 pub(crate) fn opened(options: &Options, id: &PartitionId, start: i64, note: &Note) {
     let consumer = &*options.consumer;
     tracing::debug!(consumer, partition = %id, start, "reading a partition");
-    if let Some(alone) = note.alone {
-        log_event!(RECORD_SUSPECTED, consumer, partition = %id, offset = alone.offset, starts = alone.starts);
+    if let Some(suspects) = note.suspects {
+        let (offset, rows, starts) = (suspects.first, suspects.rows, suspects.starts);
+        log_event!(RECORDS_SUSPECTED, consumer, partition = %id, offset, rows, starts);
     }
 }
 

@@ -211,7 +211,7 @@ impl Runner {
         }
     }
 
-    /// Tells the broker which record runs alone next.
+    /// Tells the broker which records run next, apart from all others.
     fn mark(&mut self) {
         let Some(mark) = self.shared.with(|engine| engine.wanted_mark()) else { return };
         match self.source.commit_and_wait(std::slice::from_ref(&mark.commit)) {

@@ -110,8 +110,8 @@ impl Shared {
             self.database_is_away(error);
         }
         let settled = self.lock().engine.complete(job, &outcome, Instant::now());
-        // A record that ran alone makes more than one job ready.
-        match job.alone.is_some() {
+        // One that ran apart from the others may make more than one job ready.
+        match job.isolated.is_some() {
             true => self.has_work.notify_all(),
             false => self.has_work.notify_one(),
         }

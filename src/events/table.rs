@@ -218,9 +218,9 @@ events! {
     RECORD_BLOCKS_KEY = ERROR "record_blocks_key" [consumer, partition, offset, failures, wait, error],
         "a record failed for good: its key waits, and it is tried again",
         "Read `error`, and fix the cause.";
-    RECORD_SUSPECTED = ERROR "record_suspected" [consumer, partition, offset, starts],
-        "the last owner of a partition ended while this record ran alone in its process",
-        "Look for what ends the process with this record: memory, a stack overflow, an abort.";
+    RECORDS_SUSPECTED = ERROR "records_suspected" [consumer, partition, offset, rows, starts],
+        "the last owner of a partition ended while these records ran, and nothing beside them: now each runs by itself",
+        "Look for what ends the process with one of them: memory, a stack overflow, an abort.";
     RECORD_TOO_OLD = ERROR "record_too_old" [consumer, partition, offset],
         "a record is older than what the inbox keeps, so the inbox cannot tell whether it was processed: it is parked alone",
         "Release the record if its effect is missing, otherwise delete its row. Raise the inbox's retention.";

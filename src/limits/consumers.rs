@@ -6,12 +6,17 @@ use std::time::Duration;
 /// the relay tries longer, because it delays no other message.
 pub const CONSUMER_ATTEMPTS_MAX: u32 = 10;
 
-/// Crashes with a record alone before it has failed for good: a process may die by chance once.
-pub const CONSUMER_CRASHES_MAX: u32 = 2;
+/// Crashes with a record alone before it has failed for good. A supervisor ends a process that hangs, so while a database hangs, a healthy
+/// record may be there a few times.
+pub const CONSUMER_CRASHES_MAX: u32 = 3;
 
-/// Unclean ends in a row after which records run alone. The first one is nearly always a deployment or a lost machine, and
-/// running alone is slow.
+/// Unclean ends in a row after which records run in groups. The first one is nearly always a deployment or a lost machine, and
+/// groups are slower.
 pub const CONSUMER_UNCLEAN_ENDS_MAX: u32 = 2;
+
+/// Records of such a group. Each group costs a commit, and if one of it kills the process, so does each of its records. The sum is least near
+/// the square root of [`CONSUMER_ROWS_MAX`].
+pub const CONSUMER_SUSPECTS_MAX: i64 = 32;
 
 /// Records that run at a time: each needs a connection, and a database of four cores runs about as many well.
 pub const CONSUMER_WORKERS: usize = 8;
@@ -34,7 +39,7 @@ pub const CONSUMER_COMMIT_INTERVAL: Duration = Duration::from_secs(1);
 /// How long one poll of the client waits for a record.
 pub const CONSUMER_POLL_TIMEOUT: Duration = Duration::from_millis(50);
 
-/// The same while the loop has something to watch: a paused partition, a record that is to run alone.
+/// The same while the loop has something to watch: a paused partition, records that wait for their mark.
 pub const CONSUMER_BUSY_POLL_TIMEOUT: Duration = Duration::from_millis(2);
 
 /// Records taken from the client before the loop looks at anything else.

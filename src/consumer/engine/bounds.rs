@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use super::isolation::Isolation;
 use super::partition::Partition;
 use super::{Commit, Engine};
 use crate::consumer::record::PartitionId;
@@ -87,8 +88,8 @@ impl Engine {
                 true => partition.watermark.last() + 1,
                 false => partition.watermark.next(),
             };
-            // A mark is newer than what is known here, and stays until its record has ended.
-            let is_marked = partition.alone.as_ref().is_some_and(|mode| mode.marked.is_some());
+            // A mark is newer than what is known here, and stays until its group has ended.
+            let is_marked = partition.isolation.as_ref().is_some_and(Isolation::is_marked);
             if is_marked || partition.committed == Some(next) {
                 return None;
             }

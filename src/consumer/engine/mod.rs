@@ -1,7 +1,8 @@
 //! Which record runs when, and how far each partition is done: without a broker, a database or a clock.
 
-mod alone;
 mod bounds;
+mod groups;
+mod isolation;
 mod key_queue;
 mod note;
 mod outage;
@@ -40,7 +41,8 @@ pub(crate) struct Engine {
     waiting: BinaryHeap<Reverse<WaitingQueue>>,
     /// Jobs that workers have, those of earlier assignments included.
     running: usize,
-    is_alone_running: bool,
+    /// The assignment whose group runs, if one does.
+    isolated: Option<u64>,
     generations: u64,
     outage: Outage,
     /// Tells the notes of this process from those of others.
@@ -81,7 +83,7 @@ impl Engine {
             ready: VecDeque::new(),
             waiting: BinaryHeap::new(),
             running: 0,
-            is_alone_running: false,
+            isolated: None,
             generations: 0,
             outage: Outage::default(),
             writer: random(),
@@ -92,7 +94,8 @@ impl Engine {
     pub(crate) fn open(&mut self, id: PartitionId, mut opening: Opening, now: Instant) {
         if opening.note.writer == self.writer {
             // This process lost the partition, and lives.
-            opening.note = Note { unclean: opening.note.unclean.saturating_sub(1), alone: None, writer: self.writer };
+            opening.note =
+                Note { unclean: opening.note.unclean.saturating_sub(1), suspects: None, writer: self.writer };
         }
         self.generations += 1;
         let origin = Origin { generation: self.generations, writer: self.writer, opened_at: now };
@@ -221,11 +224,11 @@ impl Engine {
     /// What a worker may do now.
     pub(crate) fn next(&mut self, now: Instant) -> Next {
         self.wake(now);
-        if self.is_alone_running || self.outage.is_there() {
+        if self.outage.is_there() {
             return Next::Wait(None);
         }
-        if let Some(alone) = self.next_alone() {
-            return alone.map_or(Next::Wait(None), |token| self.begin(token));
+        if let Some(isolated) = self.next_isolated() {
+            return isolated.map_or(Next::Wait(None), |token| self.begin(token));
         }
         while let Some(token) = self.ready.pop_front() {
             if self.may_run(&token) {
@@ -248,10 +251,10 @@ impl Engine {
         }
     }
 
-    /// Whether a turn is not stale. Entries of a partition whose records run alone are dropped: it begins anew after.
+    /// Whether a turn is not stale. Entries of a partition whose records run in groups are dropped: it begins anew after.
     fn may_run(&self, token: &Token) -> bool {
         let partition = self.partitions.get(&token.partition).filter(|of| of.generation == token.generation);
-        let open = partition.filter(|of| !of.is_closing && !of.needs_reopening && of.alone.is_none());
+        let open = partition.filter(|of| !of.is_closing && !of.needs_reopening && of.isolation.is_none());
         let queue = open.and_then(|partition| partition.queues.get(&token.queue));
         queue.is_some_and(|queue| queue.state == QueueState::Ready && !queue.entries.is_empty())
     }
@@ -260,21 +263,21 @@ impl Engine {
     fn begin(&mut self, token: Token) -> Next {
         let Some(partition) = self.partitions.get_mut(&token.partition) else { return Next::Wait(None) };
         let expected_next = partition.watermark.next();
-        let is_alone_mode = partition.alone.is_some();
+        let is_isolated = partition.isolation.is_some();
         let Some(queue) = partition.queues.get_mut(&token.queue) else { return Next::Wait(None) };
         let Some(work) = queue.entries.front().cloned() else { return Next::Wait(None) };
         queue.state = QueueState::Running;
         let (step, attempt) = (queue.step.clone(), queue.failures.saturating_add(1));
-        let alone = queue.first_offset().filter(|_| is_alone_mode);
+        let isolated = queue.first_offset().filter(|_| is_isolated);
         let is_key_parked = match &work {
             Work::Record(record) => record.key.as_ref().is_some_and(|key| partition.parked_keys.contains(key)),
             Work::Replay(_) => true,
         };
         partition.running += 1;
         self.running += 1;
-        self.is_alone_running = is_alone_mode;
+        self.isolated = is_isolated.then_some(token.generation);
         let outages = self.outage.count();
-        Next::Job(Box::new(Job { token, work, step, attempt, expected_next, is_key_parked, outages, alone }))
+        Next::Job(Box::new(Job { token, work, step, attempt, expected_next, is_key_parked, outages, isolated }))
     }
 
     /// Lets a queue wait.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::key_queue::{QueueKey, Step, Work};
-use super::note::{Alone, Note};
+use super::note::{Note, Suspects};
 use crate::consumer::error::HandlerError;
 use crate::consumer::record::PartitionId;
 
@@ -31,8 +31,8 @@ pub(crate) struct Job {
     pub(crate) is_key_parked: bool,
     /// How often the database had been away when it began.
     pub(crate) outages: u64,
-    /// The offset of a record that runs alone.
-    pub(crate) alone: Option<i64>,
+    /// The offset of a record that runs in a group, apart from all others.
+    pub(crate) isolated: Option<i64>,
 }
 
 /// What a worker may do now.
@@ -106,15 +106,15 @@ pub(crate) struct Commit {
     pub(crate) note: Note,
 }
 
-/// A record that is to run alone once the broker has its mark.
+/// A group of records that runs apart from all others once the broker has its mark.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Mark {
     pub(crate) commit: Commit,
     pub(crate) generation: u64,
-    pub(crate) alone: Alone,
+    pub(crate) group: Suspects,
 }
 
 /// The reason of a record that killed its process.
 pub(super) fn killed(kills: u32) -> Arc<str> {
-    format!("the process ended {kills} times while this record ran alone in it").into()
+    format!("the process ended {kills} times while this record alone ran in it").into()
 }

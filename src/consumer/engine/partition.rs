@@ -4,8 +4,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::isolation::Isolation;
 use super::key_queue::{KeyQueue, QueueKey, QueueState, Replay, Work};
-use super::note::{Alone, Note};
+use super::note::Note;
 use super::watermark::Watermark;
 use crate::consumer::record::Record;
 use crate::limits::{CONSUMER_TRIAL, CONSUMER_UNCLEAN_ENDS_MAX};
@@ -54,29 +55,15 @@ pub(super) struct Partition {
     trial_left: usize,
     /// The last record that was in memory when the trial's time was over.
     trial_end: Option<i64>,
-    pub(super) alone: Option<AloneMode>,
-}
-
-/// Records run alone in the process, because one of them may kill it.
-#[derive(Debug)]
-pub(super) struct AloneMode {
-    /// Records left to run so.
-    left: usize,
-    /// The record that ran alone when the last owner ended.
-    suspect: Option<Alone>,
-    /// The record that the broker knows to run alone.
-    pub(super) marked: Option<i64>,
-    /// The record that is to run next, once it is marked.
-    pub(super) wanted: Option<Alone>,
+    pub(super) isolation: Option<Isolation>,
 }
 
 impl Partition {
     /// `trial_rows` is how many records may have been in memory when the last owner ended.
     pub(super) fn new(origin: Origin, opening: Opening, trial_rows: usize) -> Self {
         let Opening { start, note, parked_keys, has_parked_alone } = opening;
-        let is_suspect = note.alone.is_some() || note.unclean >= CONSUMER_UNCLEAN_ENDS_MAX;
-        let alone =
-            is_suspect.then_some(AloneMode { left: trial_rows, suspect: note.alone, marked: None, wanted: None });
+        let is_suspect = note.suspects.is_some() || note.unclean >= CONSUMER_UNCLEAN_ENDS_MAX;
+        let isolation = is_suspect.then(|| Isolation::new(trial_rows, note.suspects));
         Self {
             generation: origin.generation,
             origin,
@@ -94,14 +81,14 @@ impl Partition {
             unclean: note.unclean.saturating_add(1),
             trial_left: trial_rows,
             trial_end: None,
-            alone,
+            isolation,
         }
     }
 
     /// What is noted with an offset that is committed now.
     pub(super) fn note(&self) -> Note {
-        let suspect = self.alone.as_ref().and_then(|mode| mode.suspect);
-        Note { unclean: self.unclean, alone: suspect, writer: self.origin.writer }
+        let suspects = self.isolation.as_ref().and_then(Isolation::suspects);
+        Note { unclean: self.unclean, suspects, writer: self.origin.writer }
     }
 
     pub(super) fn add(&mut self, queue: QueueKey, record: Arc<Record>) {
@@ -127,26 +114,20 @@ impl Partition {
         self.rows = self.rows.saturating_sub(1);
         self.bytes = self.bytes.saturating_sub(record.size_bytes());
         self.watermark.finish(record.offset);
-        self.survive(record.offset);
+        self.survive();
     }
 
     /// Notes that the process has survived a record.
-    fn survive(&mut self, offset: i64) {
+    fn survive(&mut self) {
         self.trial_left = self.trial_left.saturating_sub(1);
         if self.trial_left == 0 {
             self.unclean = 1;
         }
-        if let Some(mode) = &mut self.alone {
-            mode.left = mode.left.saturating_sub(1);
-            mode.suspect = mode.suspect.filter(|suspect| suspect.offset != offset);
-            if mode.left == 0 {
-                self.alone = None;
-            }
-        }
+        self.isolation.take_if(Isolation::survive);
     }
 
     /// Ends the trial once its time is over and all that was in memory then is done: a process that was stopped, or lost its session, may
-    /// have fewer records than the trial counts. Returns whether records need not run alone any more.
+    /// have fewer records than the trial counts. Returns whether records need not run in groups any more.
     pub(super) fn pass_trial(&mut self, now: Instant) -> bool {
         if now < self.origin.opened_at + CONSUMER_TRIAL {
             return false;
@@ -159,45 +140,6 @@ impl Partition {
             self.unclean = 1;
             self.committed = None;
         }
-        self.alone.take_if(|mode| mode.suspect.is_none()).is_some()
-    }
-
-    /// How often a record has killed the process when it ran alone.
-    pub(super) fn kills(&self, offset: i64) -> u32 {
-        let suspect = self.alone.as_ref().and_then(|mode| mode.suspect);
-        suspect.filter(|suspect| suspect.offset == offset).map_or(0, |suspect| suspect.starts)
-    }
-
-    /// In the mode in which records run alone: the queue of the next one, which is the first in the order of the partition that may run.
-    pub(super) fn next_alone(&self) -> Option<(QueueKey, Option<i64>)> {
-        let ready =
-            self.queues.iter().filter(|(_, queue)| queue.state == QueueState::Ready && !queue.entries.is_empty());
-        ready.map(|(key, queue)| (key.clone(), queue.first_offset())).min_by_key(|(_, offset)| *offset)
-    }
-
-    /// Asks for the mark of a record that is to run alone. Returns whether it is there.
-    pub(super) fn want_mark(&mut self, offset: i64) -> bool {
-        let kills = self.kills(offset);
-        let Some(mode) = &mut self.alone else { return true };
-        let is_marked = mode.marked == Some(offset);
-        mode.wanted = (!is_marked).then_some(Alone { offset, starts: kills.saturating_add(1) });
-        is_marked
-    }
-
-    /// Notes that the broker has the mark.
-    pub(super) fn marked(&mut self, alone: Alone) {
-        if let Some(mode) = &mut self.alone {
-            mode.marked = Some(alone.offset);
-            mode.wanted = None;
-        }
-    }
-
-    /// Notes that a record that ran alone has ended, however.
-    pub(super) fn ended_alone(&mut self, offset: i64) {
-        if let Some(mode) = &mut self.alone {
-            mode.marked = None;
-            // The process lives. What killed it before was something else.
-            mode.suspect = mode.suspect.filter(|suspect| suspect.offset != offset);
-        }
+        self.isolation.take_if(|isolation| isolation.suspects().is_none()).is_some()
     }
 }

@@ -28,12 +28,11 @@ impl Engine {
     /// Takes the outcome of a job.
     pub(crate) fn complete(&mut self, job: &Job, outcome: &Outcome, now: Instant) -> Settled {
         self.running = self.running.saturating_sub(1);
-        self.is_alone_running = false;
         let settled = match self.release(job) {
             true => self.settle(job, outcome, now),
             false => Settled::Late,
         };
-        self.resume_after_alone(job);
+        self.end_isolated(job);
         settled
     }
 
@@ -42,8 +41,8 @@ impl Engine {
         let partition = self.partitions.get_mut(&job.token.partition);
         let Some(partition) = partition.filter(|of| of.generation == job.token.generation) else { return false };
         partition.running = partition.running.saturating_sub(1);
-        if let Some(offset) = job.alone {
-            partition.ended_alone(offset);
+        if let Some(offset) = job.isolated {
+            partition.ended_isolated(offset);
         }
         true
     }
@@ -182,14 +181,6 @@ impl Engine {
         match is_final {
             true => Settled::Held { failures, wait },
             false => Settled::Retried { failures, wait },
-        }
-    }
-
-    /// Gives the queues of a partition their turns again once its records need not run alone any more.
-    fn resume_after_alone(&mut self, job: &Job) {
-        let partition = self.partitions.get(&job.token.partition);
-        if job.alone.is_some() && partition.is_some_and(|partition| partition.alone.is_none()) {
-            self.queue_ready(&job.token.partition);
         }
     }
 

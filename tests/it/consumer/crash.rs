@@ -150,7 +150,7 @@ at_each_step! {
     after_committing_offsets = "consumer::offsets_committed";
 }
 
-/// It is recognised, runs alone, and is parked; everything else is processed.
+/// It is found and parked; everything else is processed.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_record_that_kills_its_process_is_found() {
     let Some(bed) = Bed::on_postgres(1).await else { return };
@@ -169,10 +169,10 @@ async fn a_record_that_kills_its_process_is_found() {
         deaths += 1;
         assert!(deaths < 10, "it is not found");
     }
-    assert_eq!(deaths, 4, "two to suspect it, and two to be sure");
+    assert_eq!(deaths, 6, "two to suspect any, one to find its group, and three to be sure");
     let parked = place.parked();
     assert_eq!((parked.len(), parked[0].offset), (1, 13));
-    assert!(parked[0].error.contains("the process ended 2 times"), "{parked:?}");
+    assert!(parked[0].error.contains("the process ended 3 times"), "{parked:?}");
     let mut numbers: Vec<i32> = place.effects().iter().map(|effect| effect.number).collect();
     numbers.sort_unstable();
     assert_eq!(numbers, (0..RECORDS).filter(|number| *number != 13).collect::<Vec<_>>());

@@ -1,5 +1,5 @@
-mod alone;
 mod failures;
+mod isolation;
 mod keys;
 mod parked;
 mod random;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::consumer::engine::note::Suspects;
 
 /// What a database with an inbox would hold.
 #[derive(Default)]
@@ -56,13 +57,20 @@ fn run(random: &mut fastrand::Rng, progress: Progress, seed: u64) {
             9 => {
                 harness.advance(1);
                 harness.engine.database_is_back();
+                if let Some(mark) = harness.engine.wanted_mark() {
+                    harness.engine.marked(&mark);
+                }
             }
             _ if random.u8(0..40) == 0 => {
                 // Revoked, and assigned again; what runs goes on, as with a zombie.
                 let commit = harness.engine.remove(&[harness.id.clone()]).remove(0);
                 committed = commit.next.max(committed);
                 read = commit.next;
-                harness.open(Opening { start: commit.next, note: commit.note, ..Opening::default() });
+                // By the same process, or by another one after several were killed.
+                let suspects = Some(Suspects { first: commit.next, rows: 5, starts: 0 }).filter(|_| random.bool());
+                let crashed = Note { unclean: 2, suspects, writer: 0 };
+                let note = if random.bool() { commit.note } else { crashed };
+                harness.open(Opening { start: commit.next, note, ..Opening::default() });
             }
             _ => {}
         }
