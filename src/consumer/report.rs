@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::engine::{Job, Note, Outcome, Settled, Work};
+use super::engine::{Group, Job, Note, Outcome, Settled, Work};
 use super::options::Options;
 use super::record::PartitionId;
 use crate::events::log_event;
@@ -76,8 +76,7 @@ fn log(options: &Options, job: &Job, outcome: &Outcome, settled: &Settled) {
 pub(crate) fn opened(options: &Options, id: &PartitionId, start: i64, note: &Note) {
     let consumer = &*options.consumer;
     tracing::debug!(consumer, partition = %id, start, "reading a partition");
-    if let Some(suspects) = note.suspects {
-        let (offset, rows, starts) = (suspects.first, suspects.rows, suspects.starts);
+    if let Some(Group { first: offset, rows, starts }) = note.running {
         log_event!(RECORDS_SUSPECTED, consumer, partition = %id, offset, rows, starts);
     }
 }

@@ -79,8 +79,8 @@ impl Runner {
 
     /// Takes records that the client has, and waits for one if it has none.
     fn read(&mut self) {
-        let is_busy = !self.opening.is_empty()
-            || self.shared.with(|engine| engine.is_any_paused() || engine.wanted_mark().is_some());
+        let is_busy =
+            !self.opening.is_empty() || self.shared.with(|engine| engine.is_any_paused() || engine.has_groups());
         let mut within = if is_busy { CONSUMER_BUSY_POLL_TIMEOUT } else { CONSUMER_POLL_TIMEOUT };
         for _ in 0..CONSUMER_POLL_RECORDS_MAX {
             match self.source.poll(within) {
@@ -185,8 +185,9 @@ impl Runner {
         if let Some(offset) = gone {
             report::gone(id, offset, position.first, position.end);
         }
-        // What was noted is about the record where the broker stands.
-        let note = if start == position.start { position.note } else { Default::default() };
+        // What was noted is about the records from where the broker stands. The database may stand further on.
+        let is_of_it = (position.start..=position.end).contains(&start);
+        let note = if is_of_it { position.note.clone().within(start, position.end) } else { Default::default() };
         report::opened(&self.shared.options, id, start, &note);
         let opening = Opening { start, note, parked_keys, has_parked_alone };
         self.shared.with(|engine| engine.open(id.clone(), opening, Instant::now()));
@@ -214,7 +215,7 @@ impl Runner {
     /// Tells the broker which records run next, apart from all others.
     fn mark(&mut self) {
         let Some(mark) = self.shared.with(|engine| engine.wanted_mark()) else { return };
-        match self.source.commit_and_wait(std::slice::from_ref(&mark.commit)) {
+        match self.source.commit_and_wait(&mark.commits) {
             Ok(()) => self.shared.change(|engine| engine.marked(&mark)),
             Err(error) => self.warn(&error),
         }
@@ -240,7 +241,7 @@ impl Runner {
             return;
         }
         self.commits_at = Instant::now() + self.shared.options.commit_interval;
-        let commits = self.shared.with(|engine| engine.commits(Instant::now()));
+        let commits = self.shared.change(|engine| engine.commits(Instant::now()));
         if commits.is_empty() {
             return;
         }

@@ -109,9 +109,12 @@ impl Shared {
         if let Outcome::DatabaseAway(error) = &outcome {
             self.database_is_away(error);
         }
-        let settled = self.lock().engine.complete(job, &outcome, Instant::now());
-        // One that ran apart from the others may make more than one job ready.
-        match job.isolated.is_some() {
+        let mut state = self.lock();
+        let settled = state.engine.complete(job, &outcome, Instant::now());
+        let has_groups = state.engine.has_groups();
+        drop(state);
+        // The last one of a group makes more than one job ready.
+        match has_groups {
             true => self.has_work.notify_all(),
             false => self.has_work.notify_one(),
         }

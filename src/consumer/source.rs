@@ -45,7 +45,7 @@ pub(crate) trait Source {
 }
 
 /// Where a group stands in a partition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Position {
     /// Where to begin: what was committed, or by the choice of the user.
     pub(crate) start: i64,

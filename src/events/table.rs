@@ -219,7 +219,7 @@ events! {
         "a record failed for good: its key waits, and it is tried again",
         "Read `error`, and fix the cause.";
     RECORDS_SUSPECTED = ERROR "records_suspected" [consumer, partition, offset, rows, starts],
-        "the last owner of a partition ended while these records ran, and nothing beside them: now each runs by itself",
+        "the last owner of a partition ended while these records ran, and nothing beside them: now each runs alone, unless it has failed for good",
         "Look for what ends the process with one of them: memory, a stack overflow, an abort.";
     RECORD_TOO_OLD = ERROR "record_too_old" [consumer, partition, offset],
         "a record is older than what the inbox keeps, so the inbox cannot tell whether it was processed: it is parked alone",

@@ -7,16 +7,19 @@ use std::time::Duration;
 pub const CONSUMER_ATTEMPTS_MAX: u32 = 10;
 
 /// Crashes with a record alone before it has failed for good. A supervisor ends a process that hangs, so while a database hangs, a healthy
-/// record may be there a few times.
+/// record may be running alone a few times.
 pub const CONSUMER_CRASHES_MAX: u32 = 3;
 
 /// Unclean ends in a row after which records run in groups. The first one is nearly always a deployment or a lost machine, and
 /// groups are slower.
 pub const CONSUMER_UNCLEAN_ENDS_MAX: u32 = 2;
 
-/// Records of such a group. Each group costs a commit, and if one of it kills the process, so does each of its records. The sum is least near
-/// the square root of [`CONSUMER_ROWS_MAX`].
+/// Records of such a group. Each group costs a commit, and so does each record of the one that killed the process. The sum is least near the
+/// square root of [`CONSUMER_ROWS_MAX`].
 pub const CONSUMER_SUSPECTS_MAX: i64 = 32;
+
+/// Groups of earlier owners that are noted with an offset. A note has 4,096 bytes at most (`offset.metadata.max.bytes`), and a group 40.
+pub const CONSUMER_SUSPECTED_GROUPS_MAX: usize = 16;
 
 /// Records that run at a time: each needs a connection, and a database of four cores runs about as many well.
 pub const CONSUMER_WORKERS: usize = 8;

@@ -2,7 +2,6 @@
 
 use std::time::Instant;
 
-use super::isolation::Isolation;
 use super::partition::Partition;
 use super::{Commit, Engine};
 use crate::consumer::record::PartitionId;
@@ -78,7 +77,9 @@ impl Engine {
 
     /// The offsets that the broker does not know yet.
     pub(crate) fn commits(&mut self, now: Instant) -> Vec<Commit> {
-        let passed = self.partitions.iter_mut().filter_map(|(id, of)| of.pass_trial(now).then(|| id.clone()));
+        let crashes_max = self.options.crashes_max;
+        let passed =
+            self.partitions.iter_mut().filter_map(|(id, of)| of.pass_trial(now, crashes_max).then(|| id.clone()));
         for id in passed.collect::<Vec<_>>() {
             self.queue_ready(&id);
         }
@@ -89,8 +90,7 @@ impl Engine {
                 false => partition.watermark.next(),
             };
             // A mark is newer than what is known here, and stays until its group has ended.
-            let is_marked = partition.isolation.as_ref().is_some_and(Isolation::is_marked);
-            if is_marked || partition.committed == Some(next) {
+            if self.groups.is_marked(partition.generation) || partition.committed == Some(next) {
                 return None;
             }
             partition.committed = Some(next);

@@ -1,67 +1,114 @@
-//! Which group of records runs next, and when nothing else may.
+//! Records that run in groups, each apart from everything else, because one of them may kill the process.
+//!
+//! Before a group begins, the broker has to know which one it is, and nothing runs that the broker does not know. So the next owner knows which
+//! records ended the process, and runs those one by one. **Rejected:** one by one from the start. Each would need a commit of its own, and a
+//! consumer that something else kills now and then would never catch up.
 
-use super::key_queue::{QueueKey, QueueState, Step};
+use super::key_queue::{QueueKey, QueueState, Step, Work};
+use super::note::Group;
 use super::outcome::killed;
 use super::partition::Partition;
-use super::{Commit, Engine, Job, Mark, Note, Token};
+use super::{Commit, Engine, Job, Mark, Note, Outcome, OwnedGroup, Token};
 use crate::consumer::options::OnFailure;
 
-impl Partition {
-    /// Notes that a record that ran in a group has ended, however.
-    pub(super) fn ended_isolated(&mut self, offset: i64) {
-        if let Some(isolation) = &mut self.isolation {
-            isolation.ended(offset);
-        }
+/// The group that runs.
+#[derive(Debug, Default)]
+pub(super) struct Groups {
+    /// What the broker knows.
+    marked: Option<OwnedGroup>,
+    /// What it is to know next; `Some(None)`: that no group runs.
+    wanted: Option<Option<OwnedGroup>>,
+    /// The broker has to be told anew before any of it runs: something else began meanwhile, or a suspect was survived.
+    is_stale: bool,
+}
+
+impl Groups {
+    /// Whether the group is of this assignment.
+    pub(super) fn is_marked(&self, generation: u64) -> bool {
+        self.marked.as_ref().is_some_and(|group| group.generation == generation)
     }
 
-    /// The queue of the record that runs next, which is the first in the order of the partition that may run.
-    fn next_isolated(&self) -> Option<(QueueKey, Option<i64>)> {
+    /// Notes that something begins: until it has ended, the broker is told nothing else.
+    pub(super) fn begin(&mut self) {
+        self.wanted = None;
+    }
+}
+
+/// What may run next.
+#[derive(Debug)]
+pub(super) enum NextInGroups {
+    Run(Token),
+    /// Nothing before something ends, or before the broker has the mark.
+    Wait,
+    /// No partition has records that run in groups.
+    Free,
+}
+
+impl Partition {
+    /// The queues that may run, with the offsets of their first records. Replays have none.
+    fn ready(&self) -> impl Iterator<Item = (&QueueKey, Option<i64>)> {
         let ready =
             self.queues.iter().filter(|(_, queue)| queue.state == QueueState::Ready && !queue.entries.is_empty());
-        ready.map(|(key, queue)| (key.clone(), queue.first_offset())).min_by_key(|(_, offset)| *offset)
+        ready.map(|(key, queue)| (key, queue.first_offset()))
     }
 
-    /// The queue of the next record, if it is of the group that runs.
-    fn next_of_group(&self) -> Option<QueueKey> {
-        let (key, offset) = self.next_isolated()?;
-        let is_in_group = self.isolation.as_ref()?.is_in_marked_group(offset?);
-        is_in_group.then_some(key)
+    /// The queue of the next record of a group.
+    fn next_in(&self, group: Group) -> Option<QueueKey> {
+        let inside = self.ready().filter(|(_, offset)| offset.is_some_and(|offset| group.contains(offset)));
+        inside.min_by_key(|(_, offset)| *offset).map(|(key, _)| key.clone())
     }
 
-    /// Ends the group if none of it is left to run.
-    fn end_group(&mut self) {
-        let has_more = self.next_of_group().is_some();
-        if let Some(isolation) = self.isolation.as_mut().filter(|_| self.running == 0) {
-            isolation.pause_group(has_more);
-        }
+    fn takes_part(&self) -> bool {
+        self.isolated_left.is_some() && !self.is_closing && !self.needs_reopening
     }
 }
 
 impl Engine {
-    /// Whether something runs apart from everything else: `Some(None)` while it has to wait for others to end or for its mark.
-    pub(super) fn next_isolated(&mut self) -> Option<Option<Token>> {
-        if let Some(generation) = self.isolated.filter(|_| self.running > 0) {
-            let of = self.partitions.iter().find(|(_, partition)| partition.generation == generation);
-            match of {
-                Some((_, partition)) if partition.isolation.is_none() => {}
-                Some((id, partition)) if !partition.is_closing && !partition.needs_reopening => {
-                    let token = |queue| Token { partition: id.clone(), generation, queue };
-                    return Some(partition.next_of_group().map(token));
-                }
-                _ => return Some(None),
+    /// What may run while a partition's records run in groups.
+    pub(super) fn next_in_groups(&mut self) -> NextInGroups {
+        if let Some(marked) = &self.groups.marked {
+            let partition = self.partitions.get(&marked.partition).filter(|of| of.generation == marked.generation);
+            let open = partition.filter(|of| of.takes_part() && !self.groups.is_stale);
+            let queue = open.and_then(|of| of.next_in(marked.group));
+            if let Some(queue) = queue {
+                let (partition, generation) = (marked.partition.clone(), marked.generation);
+                return NextInGroups::Run(Token { partition, generation, queue });
+            }
+            if self.running > 0 {
+                return NextInGroups::Wait;
+            }
+            if partition.is_none() {
+                // Whoever has it now has told the broker.
+                self.groups.marked = None;
             }
         }
-        self.next_group()
+        match self.next_candidate() {
+            Some(_) if self.running > 0 => NextInGroups::Wait,
+            Some((token, needed)) if self.groups.marked.is_some() || needed.is_some() => self.want(needed, token),
+            Some((token, _)) => NextInGroups::Run(token),
+            None if self.groups.marked.is_some() => {
+                self.groups.wanted = Some(None);
+                NextInGroups::Wait
+            }
+            None => NextInGroups::Free,
+        }
     }
 
-    /// The first record of the next group.
-    fn next_group(&mut self) -> Option<Option<Token>> {
-        let suspicious = self.partitions.iter_mut().filter(|(_, of)| of.isolation.is_some() && !of.is_closing);
-        for (id, partition) in suspicious.filter(|(_, of)| !of.needs_reopening) {
-            while let Some((key, offset)) = partition.next_isolated() {
-                let Some(isolation) = &mut partition.isolation else { break };
+    /// Asks for a mark. What needs none runs if the broker knows that none does.
+    fn want(&mut self, needed: Option<Group>, token: Token) -> NextInGroups {
+        let Token { partition, generation, .. } = token;
+        self.groups.wanted = Some(needed.map(|group| OwnedGroup { partition, generation, group }));
+        NextInGroups::Wait
+    }
+
+    /// The first queue in the order of its partition, and the group that it needs.
+    fn next_candidate(&mut self) -> Option<(Token, Option<Group>)> {
+        for (id, partition) in self.partitions.iter_mut().filter(|(_, of)| of.takes_part()) {
+            loop {
+                let first = partition.ready().min_by_key(|(_, offset)| *offset);
+                let Some((key, offset)) = first.map(|(key, offset)| (key.clone(), offset)) else { break };
                 let Some(queue) = partition.queues.get_mut(&key) else { break };
-                let kills = offset.map_or(0, |offset| isolation.kills(offset));
+                let kills = offset.map_or(0, |offset| partition.suspects.kills(offset));
                 let has_failed = kills >= self.options.crashes_max && queue.step == Step::Handle;
                 if has_failed && self.options.on_failure == OnFailure::BlockKey {
                     queue.state = QueueState::Held;
@@ -70,48 +117,69 @@ impl Engine {
                 if has_failed {
                     queue.step = Step::GiveUp { reason: killed(kills) };
                 }
-                // The handler does not run in any other case.
-                let runs_handler = queue.step == Step::Handle;
-                let is_marked = offset.is_none_or(|offset| !runs_handler || isolation.want_mark(offset));
-                let may_begin = is_marked && self.running == 0;
-                let token = Token { partition: id.clone(), generation: partition.generation, queue: key };
-                return Some(may_begin.then_some(token));
+                let needed = offset.filter(|_| queue.step == Step::Handle);
+                let needed = needed.map(|offset| partition.suspects.group_from(offset));
+                return Some((Token { partition: id.clone(), generation: partition.generation, queue: key }, needed));
             }
         }
         None
     }
 
-    /// Takes the end of a job that ran in a group.
-    pub(super) fn end_isolated(&mut self, job: &Job) {
-        if self.running == 0 {
-            self.isolated = None;
+    /// Takes the end of a job that may have run in a group.
+    pub(super) fn end_in_group(&mut self, job: &Job, outcome: &Outcome) {
+        let is_single = |marked: &OwnedGroup| marked.generation == job.token.generation && marked.group.rows == 1;
+        if self.groups.marked.as_ref().is_some_and(is_single) && survived(job, outcome).is_some() {
+            self.groups.is_stale = true;
         }
+        let crashes_max = self.options.crashes_max;
         let partition = self.partitions.get_mut(&job.token.partition);
         let partition = partition.filter(|of| of.generation == job.token.generation);
-        let Some(partition) = partition.filter(|_| job.isolated.is_some()) else { return };
-        partition.end_group();
-        if partition.isolation.is_none() {
+        if partition.is_some_and(|partition| partition.end_isolation(crashes_max)) {
             self.queue_ready(&job.token.partition);
         }
     }
 
-    /// The mark that is to be committed before a group runs.
+    /// Nothing runs in an outage, so nothing of it ends the process.
+    pub(super) fn unmark_idle(&mut self) {
+        self.groups.wanted = (self.groups.marked.is_some() && self.running == 0).then_some(None);
+    }
+
+    /// What the broker is to know next of the group that runs.
     pub(crate) fn wanted_mark(&self) -> Option<Mark> {
-        self.partitions.iter().find_map(|(id, partition)| {
-            let group = partition.isolation.as_ref()?.wanted()?;
-            let note = Note { suspects: Some(group), ..partition.note() };
-            let commit = Commit { partition: id.clone(), next: partition.watermark.next(), note };
-            Some(Mark { commit, generation: partition.generation, group })
-        })
+        let wanted = self.groups.wanted.as_ref()?;
+        let commit = |owned: &OwnedGroup, running| {
+            let partition = self.partitions.get(&owned.partition).filter(|of| of.generation == owned.generation)?;
+            let note = Note { running, ..partition.note() };
+            Some(Commit { partition: owned.partition.clone(), next: partition.watermark.next(), note })
+        };
+        let is_replaced = |old: &&OwnedGroup| wanted.as_ref().is_none_or(|new| new.generation != old.generation);
+        let ended = self.groups.marked.as_ref().filter(is_replaced).and_then(|old| commit(old, None));
+        let begins = wanted.as_ref().and_then(|new| commit(new, Some(new.group)));
+        Some(Mark { commits: ended.into_iter().chain(begins).collect(), group: wanted.clone() })
     }
 
     /// Notes that the broker has the mark.
     pub(crate) fn marked(&mut self, mark: &Mark) {
-        let partition = self.partitions.get_mut(&mark.commit.partition);
-        let Some(partition) = partition.filter(|of| of.generation == mark.generation) else { return };
-        if let Some(isolation) = &mut partition.isolation {
-            isolation.marked(mark.group);
+        for commit in &mark.commits {
+            if let Some(partition) = self.partitions.get_mut(&commit.partition) {
+                partition.committed = None;
+            }
         }
-        partition.committed = None;
+        let is_stale = self.groups.wanted.as_ref() != Some(&mark.group);
+        self.groups = Groups { marked: mark.group.clone(), wanted: None, is_stale };
+    }
+
+    /// Whether a partition's records run in groups.
+    pub(crate) fn has_groups(&self) -> bool {
+        self.groups.marked.is_some() || self.partitions.values().any(|of| of.isolated_left.is_some() && of.rows > 0)
+    }
+}
+
+/// The offset of a record whose handler ran, and the process lives.
+pub(super) fn survived(job: &Job, outcome: &Outcome) -> Option<i64> {
+    let has_begun = !matches!(outcome, Outcome::DatabaseAway(_) | Outcome::Postponed(_));
+    match &job.work {
+        Work::Record(record) => (has_begun && job.step == Step::Handle).then_some(record.offset),
+        Work::Replay(_) => None,
     }
 }

@@ -2,13 +2,13 @@
 
 mod bounds;
 mod groups;
-mod isolation;
 mod key_queue;
 mod note;
 mod outage;
 mod outcome;
 mod partition;
 mod settle;
+mod suspects;
 #[cfg(test)]
 mod tests;
 mod watermark;
@@ -21,10 +21,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 pub(crate) use self::key_queue::{QueueKey, Replay, Step, Work};
-pub(crate) use self::note::Note;
-pub(crate) use self::outcome::{Commit, Job, Mark, Next, Outcome, Settled, Token};
+pub(crate) use self::note::{Group, Note};
+pub(crate) use self::outcome::{Commit, Job, Mark, Next, Outcome, OwnedGroup, Settled, Token};
 pub(crate) use self::partition::Opening;
 
+use self::groups::{Groups, NextInGroups};
 use self::key_queue::QueueState;
 use self::outage::Outage;
 use self::partition::{Origin, Partition};
@@ -41,8 +42,7 @@ pub(crate) struct Engine {
     waiting: BinaryHeap<Reverse<WaitingQueue>>,
     /// Jobs that workers have, those of earlier assignments included.
     running: usize,
-    /// The assignment whose group runs, if one does.
-    isolated: Option<u64>,
+    groups: Groups,
     generations: u64,
     outage: Outage,
     /// Tells the notes of this process from those of others.
@@ -83,7 +83,7 @@ impl Engine {
             ready: VecDeque::new(),
             waiting: BinaryHeap::new(),
             running: 0,
-            isolated: None,
+            groups: Groups::default(),
             generations: 0,
             outage: Outage::default(),
             writer: random(),
@@ -94,8 +94,8 @@ impl Engine {
     pub(crate) fn open(&mut self, id: PartitionId, mut opening: Opening, now: Instant) {
         if opening.note.writer == self.writer {
             // This process lost the partition, and lives.
-            opening.note =
-                Note { unclean: opening.note.unclean.saturating_sub(1), suspects: None, writer: self.writer };
+            opening.note.unclean = opening.note.unclean.saturating_sub(1);
+            opening.note.running = None;
         }
         self.generations += 1;
         let origin = Origin { generation: self.generations, writer: self.writer, opened_at: now };
@@ -225,17 +225,25 @@ impl Engine {
     pub(crate) fn next(&mut self, now: Instant) -> Next {
         self.wake(now);
         if self.outage.is_there() {
+            self.unmark_idle();
             return Next::Wait(None);
         }
-        if let Some(isolated) = self.next_isolated() {
-            return isolated.map_or(Next::Wait(None), |token| self.begin(token));
+        match self.next_in_groups() {
+            NextInGroups::Run(token) => return self.begin(token),
+            NextInGroups::Wait => return Next::Wait(self.wakes_at()),
+            NextInGroups::Free => {}
         }
         while let Some(token) = self.ready.pop_front() {
             if self.may_run(&token) {
                 return self.begin(token);
             }
         }
-        Next::Wait(self.waiting.peek().map(|Reverse(first)| first.until))
+        Next::Wait(self.wakes_at())
+    }
+
+    /// When the next queue's wait is over.
+    fn wakes_at(&self) -> Option<Instant> {
+        self.waiting.peek().map(|Reverse(first)| first.until)
     }
 
     /// Makes queues ready whose wait is over.
@@ -254,7 +262,7 @@ impl Engine {
     /// Whether a turn is not stale. Entries of a partition whose records run in groups are dropped: it begins anew after.
     fn may_run(&self, token: &Token) -> bool {
         let partition = self.partitions.get(&token.partition).filter(|of| of.generation == token.generation);
-        let open = partition.filter(|of| !of.is_closing && !of.needs_reopening && of.isolation.is_none());
+        let open = partition.filter(|of| !of.is_closing && !of.needs_reopening && of.isolated_left.is_none());
         let queue = open.and_then(|partition| partition.queues.get(&token.queue));
         queue.is_some_and(|queue| queue.state == QueueState::Ready && !queue.entries.is_empty())
     }
@@ -263,21 +271,19 @@ impl Engine {
     fn begin(&mut self, token: Token) -> Next {
         let Some(partition) = self.partitions.get_mut(&token.partition) else { return Next::Wait(None) };
         let expected_next = partition.watermark.next();
-        let is_isolated = partition.isolation.is_some();
         let Some(queue) = partition.queues.get_mut(&token.queue) else { return Next::Wait(None) };
         let Some(work) = queue.entries.front().cloned() else { return Next::Wait(None) };
         queue.state = QueueState::Running;
         let (step, attempt) = (queue.step.clone(), queue.failures.saturating_add(1));
-        let isolated = queue.first_offset().filter(|_| is_isolated);
         let is_key_parked = match &work {
             Work::Record(record) => record.key.as_ref().is_some_and(|key| partition.parked_keys.contains(key)),
             Work::Replay(_) => true,
         };
         partition.running += 1;
         self.running += 1;
-        self.isolated = is_isolated.then_some(token.generation);
+        self.groups.begin();
         let outages = self.outage.count();
-        Next::Job(Box::new(Job { token, work, step, attempt, expected_next, is_key_parked, outages, isolated }))
+        Next::Job(Box::new(Job { token, work, step, attempt, expected_next, is_key_parked, outages }))
     }
 
     /// Lets a queue wait.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::key_queue::{QueueKey, Step, Work};
-use super::note::{Note, Suspects};
+use super::note::{Group, Note};
 use crate::consumer::error::HandlerError;
 use crate::consumer::record::PartitionId;
 
@@ -31,8 +31,6 @@ pub(crate) struct Job {
     pub(crate) is_key_parked: bool,
     /// How often the database had been away when it began.
     pub(crate) outages: u64,
-    /// The offset of a record that runs in a group, apart from all others.
-    pub(crate) isolated: Option<i64>,
 }
 
 /// What a worker may do now.
@@ -106,12 +104,20 @@ pub(crate) struct Commit {
     pub(crate) note: Note,
 }
 
-/// A group of records that runs apart from all others once the broker has its mark.
+/// A group of records that runs apart from all others, and whose it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OwnedGroup {
+    pub(crate) partition: PartitionId,
+    pub(crate) generation: u64,
+    pub(crate) group: Group,
+}
+
+/// What the broker is to know before anything else runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Mark {
-    pub(crate) commit: Commit,
-    pub(crate) generation: u64,
-    pub(crate) group: Suspects,
+    pub(crate) commits: Vec<Commit>,
+    /// The group that runs then, if one does.
+    pub(crate) group: Option<OwnedGroup>,
 }
 
 /// The reason of a record that killed its process.

@@ -4,9 +4,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::isolation::Isolation;
 use super::key_queue::{KeyQueue, QueueKey, QueueState, Replay, Work};
 use super::note::Note;
+use super::suspects::Suspects;
 use super::watermark::Watermark;
 use crate::consumer::record::Record;
 use crate::limits::{CONSUMER_TRIAL, CONSUMER_UNCLEAN_ENDS_MAX};
@@ -55,15 +55,17 @@ pub(super) struct Partition {
     trial_left: usize,
     /// The last record that was in memory when the trial's time was over.
     trial_end: Option<i64>,
-    pub(super) isolation: Option<Isolation>,
+    pub(super) suspects: Suspects,
+    /// Records left to run in groups, if they do.
+    pub(super) isolated_left: Option<usize>,
 }
 
 impl Partition {
     /// `trial_rows` is how many records may have been in memory when the last owner ended.
     pub(super) fn new(origin: Origin, opening: Opening, trial_rows: usize) -> Self {
         let Opening { start, note, parked_keys, has_parked_alone } = opening;
-        let is_suspect = note.suspects.is_some() || note.unclean >= CONSUMER_UNCLEAN_ENDS_MAX;
-        let isolation = is_suspect.then(|| Isolation::new(trial_rows, note.suspects));
+        let suspects = Suspects::new(&note);
+        let is_suspicious = !suspects.groups().is_empty() || note.unclean >= CONSUMER_UNCLEAN_ENDS_MAX;
         Self {
             generation: origin.generation,
             origin,
@@ -81,14 +83,15 @@ impl Partition {
             unclean: note.unclean.saturating_add(1),
             trial_left: trial_rows,
             trial_end: None,
-            isolation,
+            suspects,
+            isolated_left: is_suspicious.then_some(trial_rows),
         }
     }
 
     /// What is noted with an offset that is committed now.
     pub(super) fn note(&self) -> Note {
-        let suspects = self.isolation.as_ref().and_then(Isolation::suspects);
-        Note { unclean: self.unclean, suspects, writer: self.origin.writer }
+        let suspects = self.suspects.groups().to_vec();
+        Note { unclean: self.unclean, suspects, running: None, writer: self.origin.writer }
     }
 
     pub(super) fn add(&mut self, queue: QueueKey, record: Arc<Record>) {
@@ -114,21 +117,22 @@ impl Partition {
         self.rows = self.rows.saturating_sub(1);
         self.bytes = self.bytes.saturating_sub(record.size_bytes());
         self.watermark.finish(record.offset);
-        self.survive();
+        self.suspects.survive(record.offset);
+        self.suspects.pass(self.watermark.next());
     }
 
-    /// Notes that the process has survived a record.
-    fn survive(&mut self) {
+    /// Notes that the process has survived a record that nobody had processed before.
+    pub(super) fn survive(&mut self) {
         self.trial_left = self.trial_left.saturating_sub(1);
         if self.trial_left == 0 {
             self.unclean = 1;
         }
-        self.isolation.take_if(Isolation::survive);
+        self.isolated_left = self.isolated_left.map(|left| left.saturating_sub(1));
     }
 
     /// Ends the trial once its time is over and all that was in memory then is done: a process that was stopped, or lost its session, may
     /// have fewer records than the trial counts. Returns whether records need not run in groups any more.
-    pub(super) fn pass_trial(&mut self, now: Instant) -> bool {
+    pub(super) fn pass_trial(&mut self, now: Instant, crashes_max: u32) -> bool {
         if now < self.origin.opened_at + CONSUMER_TRIAL {
             return false;
         }
@@ -140,6 +144,13 @@ impl Partition {
             self.unclean = 1;
             self.committed = None;
         }
-        self.isolation.take_if(|isolation| isolation.suspects().is_none()).is_some()
+        self.isolated_left = self.isolated_left.map(|_| 0);
+        self.end_isolation(crashes_max)
+    }
+
+    /// Lets records run in parallel again, if enough were survived and nothing of a group runs. Returns whether it did.
+    pub(super) fn end_isolation(&mut self, crashes_max: u32) -> bool {
+        let is_over = self.isolated_left == Some(0) && self.running == 0 && !self.suspects.are_left(crashes_max);
+        self.isolated_left.take_if(|_| is_over).is_some()
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::groups::survived;
 use super::key_queue::{KeyQueue, QueueState, Step, Work};
 use super::{Engine, Job, Outcome, QueueKey, Replay, Settled, Token};
 use crate::consumer::error::HandlerError;
@@ -28,21 +29,21 @@ impl Engine {
     /// Takes the outcome of a job.
     pub(crate) fn complete(&mut self, job: &Job, outcome: &Outcome, now: Instant) -> Settled {
         self.running = self.running.saturating_sub(1);
-        let settled = match self.release(job) {
+        let settled = match self.release(job, outcome) {
             true => self.settle(job, outcome, now),
             false => Settled::Late,
         };
-        self.end_isolated(job);
+        self.end_in_group(job, outcome);
         settled
     }
 
     /// Ends the job's hold on its partition. Returns whether the assignment is still the one that it began in.
-    fn release(&mut self, job: &Job) -> bool {
+    fn release(&mut self, job: &Job, outcome: &Outcome) -> bool {
         let partition = self.partitions.get_mut(&job.token.partition);
         let Some(partition) = partition.filter(|of| of.generation == job.token.generation) else { return false };
         partition.running = partition.running.saturating_sub(1);
-        if let Some(offset) = job.isolated {
-            partition.ended_isolated(offset);
+        if let Some(offset) = survived(job, outcome) {
+            partition.suspects.survive(offset);
         }
         true
     }
@@ -79,7 +80,8 @@ impl Engine {
             }
             Outcome::Duplicate { is_key_parked } => {
                 self.note_parked(job, *is_key_parked || job.is_key_parked);
-                self.done(job)
+                self.advance(&job.token);
+                Settled::Done
             }
             Outcome::Replayed { is_key_free } => {
                 if let (true, Work::Replay(Replay::Key(key))) = (is_key_free, &job.work)
@@ -111,9 +113,12 @@ impl Engine {
         }
     }
 
-    /// Ends the job's work for good.
+    /// Ends the job's work for good, which was new.
     fn done(&mut self, job: &Job) -> Settled {
         self.advance(&job.token);
+        if let (Work::Record(_), Some(partition)) = (&job.work, self.partitions.get_mut(&job.token.partition)) {
+            partition.survive();
+        }
         Settled::Done
     }
 

@@ -68,7 +68,7 @@ impl KafkaConsumer {
 
     consumer_options!();
 
-    /// How often a record may end the process before it has failed for good; 3 by default.
+    /// How often a record may end the process, alone in it, before it has failed for good; 3 by default.
     pub fn crashes_max(mut self, crashes: u32) -> Self {
         self.options.crashes_max = crashes.max(1);
         self

@@ -105,15 +105,16 @@ impl Source for KafkaSource {
         let committed = self.committed(id).map_err(|error| self.failed(&error))?;
         let ends = self.consumer.fetch_watermarks(&partition.topic, partition.number, CONSUMER_BROKER_TIMEOUT);
         let (first, end) = ends.map_err(|error| self.failed(&error))?;
-        if let Some((next, note)) = committed {
-            if (first..=end).contains(&next) {
+        let start = match (committed, self.start_from) {
+            (Some((next, note)), _) if (first..=end).contains(&next) => {
                 return Ok(Position { start: next, note, first, end });
             }
-            report::gone(id, next, first, end);
-        }
-        let start = match (committed, self.start_from) {
+            (Some((next, _)), _) => {
+                report::gone(id, next, first, end);
+                first
+            }
             (None, StartFrom::Latest) => end,
-            _ => first,
+            (None, _) => first,
         };
         Ok(Position { start, note: Note::default(), first, end })
     }

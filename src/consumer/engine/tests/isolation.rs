@@ -1,31 +1,44 @@
 //! A record that kills the process.
 
 use super::*;
-use crate::consumer::engine::note::Suspects;
 use crate::limits::CONSUMER_SUSPECTS_MAX;
 
 /// Another process.
 const OTHER: u32 = 0;
 
+fn noted(note: Note) -> Opening {
+    Opening { note: Note { writer: OTHER, ..note }, ..Opening::default() }
+}
+
 fn unclean(ends: u32) -> Opening {
-    Opening { note: Note { unclean: ends, suspects: None, writer: OTHER }, ..Opening::default() }
+    noted(Note { unclean: ends, ..Note::default() })
 }
 
 /// A record that killed its process this often.
 fn suspected(offset: i64, starts: u32) -> Opening {
-    group(Suspects { first: offset, rows: 1, starts })
+    died(Group { first: offset, rows: 1, starts })
 }
 
-fn group(suspects: Suspects) -> Opening {
-    Opening { note: Note { unclean: 3, suspects: Some(suspects), writer: OTHER }, ..Opening::default() }
+/// The process was killed while this ran.
+fn died(group: Group) -> Opening {
+    noted(Note { unclean: 3, running: Some(group), ..Note::default() })
 }
 
-/// Gives the group that is wanted its mark.
-fn mark(harness: &mut Harness) -> Suspects {
+/// Tells the broker what it is to know.
+fn mark(harness: &mut Harness) -> Option<Group> {
     assert!(harness.try_job().is_none(), "it is not marked");
     let mark = harness.engine.wanted_mark().expect("a mark");
     harness.engine.marked(&mark);
-    mark.group
+    mark.group.map(|owned| owned.group)
+}
+
+/// The group that gets its mark.
+fn mark_group(harness: &mut Harness) -> Group {
+    mark(harness).expect("a group")
+}
+
+fn note(harness: &mut Harness) -> Note {
+    harness.engine.commits(harness.now)[0].note.clone()
 }
 
 #[test]
@@ -42,7 +55,7 @@ fn one_unclean_end_changes_nothing() {
     harness.open(unclean(1));
     harness.add(0, "a");
     harness.add(1, "b");
-    assert!(harness.job().isolated.is_none() && harness.try_job().is_some());
+    assert_eq!([offset(&harness.job()), offset(&harness.job())], [0, 1]);
 }
 
 #[test]
@@ -56,17 +69,17 @@ fn after_two_unclean_ends_records_run_in_groups_that_are_marked() {
     harness.add(0, "a");
     harness.add(1, "b");
     harness.add(CONSUMER_SUSPECTS_MAX, "c");
-    assert_eq!(mark(&mut harness), Suspects { first: 0, rows: CONSUMER_SUSPECTS_MAX, starts: 0 });
-    assert!(harness.try_job().is_none(), "something else runs");
+    assert!(harness.try_job().is_none() && harness.engine.wanted_mark().is_none(), "something else runs");
     harness.complete(&running, Outcome::Handled);
+    assert_eq!(mark_group(&mut harness), Group { first: 0, rows: CONSUMER_SUSPECTS_MAX, starts: 0 });
     let [one, two] = [harness.job(), harness.job()];
-    assert_eq!([one.isolated, two.isolated], [Some(0), Some(1)], "a group runs in parallel");
+    assert_eq!([offset(&one), offset(&two)], [0, 1], "a group runs in parallel");
     harness.engine.add(record(&other, 8, "x"));
     assert!(harness.try_job().is_none(), "nothing runs beside a group");
     harness.complete(&two, Outcome::Handled);
     assert!(harness.try_job().is_none() && harness.engine.wanted_mark().is_none(), "a part of it runs");
     harness.complete(&one, Outcome::Handled);
-    assert_eq!(mark(&mut harness).first, CONSUMER_SUSPECTS_MAX, "the next group has a mark of its own");
+    assert_eq!(mark_group(&mut harness).first, CONSUMER_SUSPECTS_MAX, "the next group has a mark of its own");
 }
 
 #[test]
@@ -75,63 +88,132 @@ fn the_records_of_one_key_need_one_mark() {
     harness.open(unclean(2));
     harness.add(0, "a");
     harness.add(1, "a");
-    mark(&mut harness);
-    for offset in [0, 1] {
+    mark_group(&mut harness);
+    for expected in [0, 1] {
         assert!(harness.engine.commits(harness.now).is_empty(), "the mark stays");
         let job = harness.job();
-        assert_eq!(job.isolated, Some(offset));
+        assert_eq!(offset(&job), expected);
         harness.complete(&job, Outcome::Handled);
     }
+    assert_eq!(mark(&mut harness), None, "the broker learns that the group has ended");
     let commits = harness.engine.commits(harness.now);
-    assert_eq!((commits[0].next, commits[0].note.suspects), (2, None), "the group has ended");
+    assert_eq!((commits[0].next, commits[0].note.running), (2, None));
 }
 
 #[test]
-fn a_record_that_is_tried_again_gets_a_mark_again() {
+fn nothing_else_runs_before_the_broker_knows_that_a_group_has_ended() {
+    let mut harness = Harness::new(|_| {});
+    let other = partition("1");
+    harness.engine.open(other.clone(), Opening::default(), harness.now);
+    harness.open(unclean(2));
+    harness.add(0, "a");
+    mark_group(&mut harness);
+    let job = harness.job();
+    harness.fail(&job);
+    harness.engine.add(record(&other, 7, "x"));
+    assert_eq!(mark(&mut harness), None);
+    assert_eq!(harness.job().token.partition, other);
+}
+
+#[test]
+fn two_partitions_never_have_a_mark_at_a_time() {
+    let mut harness = Harness::new(|_| {});
+    let other = partition("1");
+    harness.engine.open(other.clone(), suspected(7, 2), harness.now);
+    harness.open(suspected(0, 2));
+    harness.engine.add(record(&other, 7, "x"));
+    assert!(harness.try_job().is_none());
+    let first = harness.engine.wanted_mark().expect("a mark");
+    harness.add(0, "a");
+    assert!(harness.try_job().is_none());
+    harness.engine.marked(&first);
+    let mut begun = HashSet::new();
+    for _ in 0..10 {
+        if let Some(job) = harness.try_job() {
+            begun.insert(job.token.partition.clone());
+            harness.complete(&job, Outcome::Handled);
+        } else if let Some(mark) = harness.engine.wanted_mark() {
+            let noted = mark.commits.iter().filter(|commit| commit.note.running.is_some()).count();
+            assert_eq!(noted, usize::from(mark.group.is_some()), "{mark:?}");
+            harness.engine.marked(&mark);
+        }
+    }
+    assert_eq!(begun.len(), 2);
+}
+
+#[test]
+fn what_began_while_the_broker_was_told_ends_before_the_group_runs() {
     let mut harness = Harness::new(|_| {});
     harness.open(unclean(2));
     harness.add(0, "a");
-    mark(&mut harness);
+    assert!(harness.try_job().is_none());
+    let mark = harness.engine.wanted_mark().expect("a mark");
+    harness.engine.replay(&harness.id.clone(), vec![(QueueKey::Keyless, Replay::Row(5))]);
+    let replay = harness.job();
+    harness.engine.marked(&mark);
+    assert!(harness.try_job().is_none(), "the replay runs");
+    harness.complete(&replay, Outcome::Replayed { is_key_free: true });
+    assert_eq!(mark_group(&mut harness).first, 0, "it is marked anew");
+    assert_eq!(offset(&harness.job()), 0);
+}
+
+#[test]
+fn in_an_outage_nothing_is_marked() {
+    let mut harness = Harness::new(|_| {});
+    harness.open(suspected(0, 1));
+    harness.add(0, "a");
+    assert_eq!(mark_group(&mut harness).starts, 2);
+    harness.engine.database_is_away(harness.now);
+    assert_eq!(mark(&mut harness), None);
+    assert!(harness.engine.wanted_mark().is_none());
+    let note = note(&mut harness);
+    assert_eq!((note.running, note.suspects[0].starts), (None, 1), "it did not run");
+    harness.engine.database_is_back();
+    assert_eq!(mark_group(&mut harness).starts, 2);
     let job = harness.job();
-    harness.fail(&job);
-    assert_eq!(harness.engine.commits(harness.now)[0].note.suspects, None, "nothing runs");
+    harness.complete(&job, Outcome::Postponed("locked".to_owned()));
     harness.advance(1);
-    mark(&mut harness);
-    assert_eq!(harness.job().isolated, Some(0));
+    let job = harness.job();
+    assert_eq!(offset(&job), 0, "its handler did not run, so the mark is still right");
+    harness.fail(&job);
+    harness.advance(1);
+    assert_eq!(mark_group(&mut harness).starts, 0, "it was survived");
 }
 
 #[test]
 fn each_record_of_a_group_that_killed_its_process_runs_alone() {
     let mut harness = Harness::new(|_| {});
-    harness.open(group(Suspects { first: 1, rows: 2, starts: 0 }));
+    harness.open(died(Group { first: 1, rows: 2, starts: 0 }));
     for (offset, key) in [(0, "a"), (1, "b"), (2, "c"), (3, "d"), (4, "e")] {
         harness.add(offset, key);
     }
     let mut groups = Vec::new();
     for jobs in [1, 1, 1, 2] {
-        let marked = mark(&mut harness);
-        groups.push((marked.first, marked.rows, marked.starts));
+        let group = mark_group(&mut harness);
+        groups.push((group.first, group.rows, group.starts));
         let running: Vec<_> = (0..jobs).map(|_| harness.job()).collect();
-        assert!(harness.try_job().is_none(), "{marked:?}");
+        assert!(harness.try_job().is_none(), "{group:?}");
         for job in running {
             harness.complete(&job, Outcome::Handled);
         }
     }
-    assert_eq!(groups, [(0, 1, 1), (1, 1, 1), (2, 1, 1), (3, CONSUMER_SUSPECTS_MAX, 0)]);
+    assert_eq!(groups, [(0, 1, 0), (1, 1, 1), (2, 1, 1), (3, CONSUMER_SUSPECTS_MAX, 0)]);
 }
 
 #[test]
 fn suspects_that_were_survived_are_none_for_the_next_owner() {
     let mut harness = Harness::new(|_| {});
-    harness.open(group(Suspects { first: 0, rows: 2, starts: 0 }));
+    harness.open(died(Group { first: 0, rows: 2, starts: 0 }));
     harness.add(0, "a");
     harness.add(1, "b");
-    mark(&mut harness);
+    mark_group(&mut harness);
     let job = harness.job();
     harness.complete(&job, Outcome::Handled);
-    let rest = Suspects { first: 1, rows: 1, starts: 0 };
-    assert_eq!(harness.engine.commits(harness.now)[0].note.suspects, Some(rest));
-    assert_eq!(mark(&mut harness), Suspects { starts: 1, ..rest }, "it has not run alone yet");
+    let rest = Group { first: 1, rows: 1, starts: 0 };
+    assert!(harness.try_job().is_none());
+    let wanted = harness.engine.wanted_mark().expect("a mark");
+    assert_eq!((&*wanted.commits[0].note.suspects, wanted.commits[0].next), (&[rest][..], 1));
+    assert_eq!(mark_group(&mut harness), Group { starts: 1, ..rest }, "it has not run alone yet");
     let job = harness.job();
     harness.complete(&job, Outcome::Handled);
     assert_eq!(harness.engine.remove(&[harness.id.clone()])[0].note.to_string(), "");
@@ -143,15 +225,18 @@ fn a_record_that_killed_its_process_alone_is_given_up() {
     harness.open(suspected(1, 1));
     harness.add(0, "a");
     harness.add(1, "b");
-    mark(&mut harness);
+    mark_group(&mut harness);
     let first = harness.job();
     harness.complete(&first, Outcome::Handled);
-    assert_eq!(mark(&mut harness), Suspects { first: 1, rows: 1, starts: 2 }, "the second time");
+    assert_eq!(mark_group(&mut harness), Group { first: 1, rows: 1, starts: 2 }, "the second time");
     // The process dies. The next owner:
     harness.open(suspected(1, 2));
     harness.add(1, "b");
     let job = harness.job();
     assert!(matches!(job.step, Step::GiveUp { .. }), "the handler does not see it");
+    harness.complete(&job, Outcome::DatabaseAway("away".to_owned()));
+    let note = harness.engine.remove(&[harness.id.clone()])[0].note.clone();
+    assert_eq!(note.suspects, [Group { first: 1, rows: 1, starts: 2 }], "it is not parked yet");
 }
 
 #[test]
@@ -160,30 +245,40 @@ fn a_group_that_was_taken_away_while_it_ran_lets_nothing_run_beside_it() {
     harness.open(unclean(2));
     harness.add(0, "a");
     harness.add(1, "b");
-    mark(&mut harness);
+    mark_group(&mut harness);
     let job = harness.job();
     harness.engine.remove(&[harness.id.clone()]);
     harness.open(Opening::default());
     harness.add(0, "a");
     assert!(harness.try_job().is_none());
     harness.complete(&job, Outcome::Handled);
-    assert_eq!(harness.job().isolated, None);
+    assert_eq!(offset(&harness.job()), 0);
+    assert!(harness.engine.wanted_mark().is_none());
 }
 
 #[test]
-fn with_held_keys_it_stays_where_it_is() {
+fn with_blocked_keys_it_stays_where_it_is_for_every_later_owner() {
     let mut harness = Harness::new(|options| {
         options.crashes_max = 2;
         options.on_failure = OnFailure::BlockKey;
+        options.rows_max = 1;
     });
     harness.open(suspected(0, 2));
     harness.add(0, "a");
     harness.add(1, "b");
-    assert_eq!(mark(&mut harness).first, 1, "the next one");
+    assert_eq!(mark_group(&mut harness).first, 1, "the next one");
+    let wanted = harness.engine.remove(&[harness.id.clone()]);
+    let died_by_chance = Note { running: Some(Group { first: 1, rows: 31, starts: 0 }), ..wanted[0].note.clone() };
+    harness.open(noted(Note { unclean: 1, ..died_by_chance }));
+    harness.add(0, "a");
+    harness.add(1, "b");
+    assert_eq!(mark_group(&mut harness), Group { first: 1, rows: 1, starts: 1 });
     let job = harness.job();
     harness.complete(&job, Outcome::Handled);
     assert!(harness.try_job().is_none());
     assert_eq!(harness.next_offset(), 0);
+    let ended = harness.engine.remove(&[harness.id.clone()]).remove(0);
+    assert_eq!(ended.note.suspects[0], Group { first: 0, rows: 1, starts: 2 }, "also after a clean end");
 }
 
 #[test]
@@ -193,17 +288,48 @@ fn a_record_that_was_survived_is_no_suspect_and_the_others_run_in_parallel_again
     harness.add(0, "a");
     harness.add(1, "b");
     harness.add(2, "c");
-    mark(&mut harness);
+    mark_group(&mut harness);
     let job = harness.job();
     harness.complete(&job, Outcome::Handled);
-    let jobs = [harness.job(), harness.job()];
-    assert_eq!(
-        jobs.each_ref().map(|job| job.isolated),
-        [None, None],
-        "as many as may have been in memory are survived"
-    );
-    let note = harness.engine.commits(harness.now)[0].note;
-    assert_eq!((note.unclean, note.suspects), (1, None));
+    assert_eq!(mark(&mut harness), None, "as many as may have been in memory are survived");
+    let note = note(&mut harness);
+    assert_eq!((note.unclean, &*note.suspects), (1, &[][..]));
+    assert_eq!([offset(&harness.job()), offset(&harness.job())], [1, 2]);
+}
+
+#[test]
+fn duplicates_are_not_what_was_survived() {
+    let mut harness = Harness::new(|options| options.rows_max = 1);
+    harness.open(unclean(2));
+    for number in 0..3 {
+        harness.add(number, "a");
+    }
+    mark_group(&mut harness);
+    for _ in 0..2 {
+        let job = harness.job();
+        harness.complete(&job, Outcome::Duplicate { is_key_parked: false });
+    }
+    let job = harness.job();
+    assert!(harness.engine.commits(harness.now).is_empty(), "the group still has its mark");
+    harness.complete(&job, Outcome::Handled);
+    assert_eq!(mark(&mut harness), None);
+    assert_eq!(note(&mut harness).unclean, 1);
+}
+
+#[test]
+fn a_group_ends_before_records_run_in_parallel_again() {
+    let mut harness = Harness::new(|options| options.rows_max = 1);
+    harness.open(unclean(2));
+    for (number, key) in [(0, "a"), (1, "b"), (2, "c")] {
+        harness.add(number, key);
+    }
+    mark_group(&mut harness);
+    let [one, two] = [harness.job(), harness.job()];
+    harness.complete(&one, Outcome::Handled);
+    assert!(harness.engine.commits(harness.now).is_empty(), "a part of it runs");
+    harness.complete(&two, Outcome::Handled);
+    assert_eq!(mark(&mut harness), None);
+    assert_eq!(offset(&harness.job()), 2);
 }
 
 #[test]
@@ -211,14 +337,14 @@ fn a_process_that_lost_its_session_and_gets_the_partition_back_did_not_crash() {
     let mut harness = Harness::new(|_| {});
     for _ in 0..5 {
         harness.add(0, "a");
-        let note = harness.engine.commits_of(&harness.id)[0].note;
+        let note = harness.engine.commits_of(&harness.id)[0].note.clone();
         assert_eq!(note.unclean, 1, "the second time it would be suspected");
         // Lost: nothing is committed at its end.
         harness.engine.remove(&[harness.id.clone()]);
         harness.open(Opening { note, ..Opening::default() });
     }
     harness.add(0, "a");
-    assert!(harness.job().isolated.is_none());
+    harness.job();
 }
 
 #[test]
@@ -228,10 +354,10 @@ fn the_beginning_is_survived_once_its_records_are_done_and_its_time_is_over() {
     harness.add(0, "a");
     let job = harness.job();
     harness.advance(61);
-    assert_eq!(harness.engine.commits(harness.now)[0].note.unclean, 2, "its first record still runs");
+    assert_eq!(note(&mut harness).unclean, 2, "its first record still runs");
     harness.add(1, "b");
     harness.complete(&job, Outcome::Handled);
-    assert_eq!(harness.engine.commits(harness.now)[0].note.unclean, 1, "what came later counts anew");
+    assert_eq!(note(&mut harness).unclean, 1, "what came later counts anew");
     assert!(harness.engine.commits(harness.now).is_empty());
 }
 
@@ -240,13 +366,14 @@ fn after_its_time_a_suspected_partition_runs_in_parallel_again() {
     let mut harness = Harness::new(|_| {});
     harness.open(unclean(2));
     harness.add(0, "a");
-    mark(&mut harness);
+    mark_group(&mut harness);
     let job = harness.job();
     harness.advance(61);
     harness.engine.commits(harness.now);
     harness.complete(&job, Outcome::Handled);
+    harness.engine.commits(harness.now);
     harness.add(1, "b");
     harness.add(2, "c");
-    harness.engine.commits(harness.now);
-    assert_eq!([harness.job(), harness.job()].map(|job| job.isolated), [None, None]);
+    assert_eq!(mark(&mut harness), None);
+    assert_eq!([offset(&harness.job()), offset(&harness.job())], [1, 2]);
 }

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::consumer::engine::note::Suspects;
 
 /// What a database with an inbox would hold.
 #[derive(Default)]
@@ -67,8 +66,8 @@ fn run(random: &mut fastrand::Rng, progress: Progress, seed: u64) {
                 committed = commit.next.max(committed);
                 read = commit.next;
                 // By the same process, or by another one after several were killed.
-                let suspects = Some(Suspects { first: commit.next, rows: 5, starts: 0 }).filter(|_| random.bool());
-                let crashed = Note { unclean: 2, suspects, writer: 0 };
+                let running = Some(Group { first: commit.next, rows: 5, starts: 0 }).filter(|_| random.bool());
+                let crashed = Note { unclean: 2, running, writer: 0, ..commit.note.clone() };
                 let note = if random.bool() { commit.note } else { crashed };
                 harness.open(Opening { start: commit.next, note, ..Opening::default() });
             }
