@@ -71,7 +71,7 @@ pub(super) async fn start(brokers: Brokers, stock: Stock, has_messages: bool) ->
         redis: address(Server::Redis),
         brokers,
         kafka: address(Server::Kafka),
-        rocketmq: address(Server::RocketMq),
+        rocketmq: address(Server::NameServer),
         coupons: stock.coupons,
         payment_term: Duration::from_secs(5),
         sweep_after: Duration::from_secs(3),

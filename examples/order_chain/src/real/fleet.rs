@@ -131,7 +131,7 @@ pub(super) async fn kill(mut child: Child) -> Result<bool, Failure> {
     Ok(is_hit)
 }
 
-pub(super) fn signal(id: u32, how: Signal) -> Result<(), Failure> {
+fn signal(id: u32, how: Signal) -> Result<(), Failure> {
     let pid = i32::try_from(id).ok().and_then(Pid::from_raw).ok_or("a process has an id")?;
     Ok(kill_process(pid, how)?)
 }

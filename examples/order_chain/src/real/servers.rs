@@ -2,23 +2,25 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::task::spawn_blocking;
-use xtask::servers::{Kafka, Mariadb, Postgres, Redis, Rocketmq, kafka, mariadb, postgres, rocketmq};
+use xtask::servers::{Kafka, Mariadb, Postgres, Redis, Rocketmq, Stopped, kafka, mariadb, postgres, rocketmq};
 
 use crate::Failure;
 use crate::broker::{Brokers, Kind};
 
-/// A server that can be killed.
+/// A server that can be killed and stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Server {
     Postgres,
     Mariadb,
     Redis,
     Kafka,
-    /// The broker; its name server goes on.
+    /// RocketMQ's broker.
     RocketMq,
+    /// RocketMQ's name server, which tells clients where the broker is.
+    NameServer,
 }
 
 /// What a run does with a server.
@@ -32,30 +34,41 @@ trait Process: fmt::Debug + Send {
     fn restart(&mut self) -> Result<(), Failure>;
 }
 
+/// RocketMQ's two servers have one owner.
+#[derive(Debug)]
+struct Broker(Arc<Mutex<Rocketmq>>);
+
+#[derive(Debug)]
+struct NameServer(Arc<Mutex<Rocketmq>>);
+
 macro_rules! process {
-    ($kind:ty, $address:ident, $pid:ident) => {
+    ($kind:ty, |$this:ident| $owner:expr, $address:ident, $pid:ident, $kill:ident) => {
         impl Process for $kind {
             fn address(&self) -> String {
-                self.$address()
+                let $this = self;
+                $owner.$address()
             }
 
             fn pid(&self) -> Option<u32> {
-                self.$pid()
+                let $this = self;
+                $owner.$pid()
             }
 
             fn restart(&mut self) -> Result<(), Failure> {
-                self.kill9()?;
-                Ok(self.start_again()?)
+                let $this = self;
+                $owner.$kill()?;
+                Ok($owner.start_again()?)
             }
         }
     };
 }
 
-process!(Postgres, url, pid);
-process!(Mariadb, url, pid);
-process!(Redis, url, pid);
-process!(Kafka, bootstrap, pid);
-process!(Rocketmq, name_server, broker_pid);
+process!(Postgres, |server| server, url, pid, kill9);
+process!(Mariadb, |server| server, url, pid, kill9);
+process!(Redis, |server| server, url, pid, kill9);
+process!(Kafka, |server| server, bootstrap, pid, kill9);
+process!(Broker, |both| lock(&both.0), broker, broker_pid, kill9);
+process!(NameServer, |both| lock(&both.0), name_server, name_server_pid, kill9_name_server);
 
 /// Our own servers, each behind a lock of its own: several may be starting at a time. Dropping the last clone kills them and removes their
 /// data.
@@ -74,7 +87,9 @@ impl Servers {
                 add(Server::Kafka, Box::new(Kafka::start(&kafka::Options::default())?));
             }
             if brokers.has(Kind::RocketMq) {
-                add(Server::RocketMq, Box::new(Rocketmq::start(&rocketmq::Options::default())?));
+                let both = Arc::new(Mutex::new(Rocketmq::start(&rocketmq::Options::default())?));
+                add(Server::RocketMq, Box::new(Broker(Arc::clone(&both))));
+                add(Server::NameServer, Box::new(NameServer(both)));
             }
             Ok::<_, Failure>(all)
         });
@@ -101,8 +116,18 @@ impl Servers {
         let this = self.clone();
         spawn_blocking(move || this.0.get(&server).map_or(Ok(()), |process| lock(process).restart())).await?
     }
+
+    /// Stops it by SIGSTOP, until what this returns is dropped.
+    pub(super) async fn stop(&self, server: Server) -> Result<Stopped, Failure> {
+        let this = self.clone();
+        let stopping = spawn_blocking(move || {
+            let id = this.pid(server).ok_or("a server that runs has an id")?;
+            Ok::<_, Failure>(Stopped::of(id)?)
+        });
+        stopping.await?
+    }
 }
 
-fn lock(process: &Mutex<Box<dyn Process>>) -> std::sync::MutexGuard<'_, Box<dyn Process>> {
-    process.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

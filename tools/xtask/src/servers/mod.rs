@@ -37,6 +37,7 @@ pub mod rocketmq;
 mod rocketmq_wire;
 pub mod schema_registry;
 mod server_clock;
+mod stopped;
 
 pub use chromium::Chromium;
 pub use debezium::Debezium;
@@ -50,3 +51,4 @@ pub use redis::Redis;
 pub use rocketmq::Rocketmq;
 pub use schema_registry::SchemaRegistry;
 pub use server_clock::ServerClock;
+pub use stopped::Stopped;

@@ -141,7 +141,7 @@ fn spawn_for_life(command: Command) -> Result<Child> {
 }
 
 /// Sends a signal. A process that is gone already needs none.
-fn signal(id: u32, signal: Signal) {
+pub(super) fn signal(id: u32, signal: Signal) {
     if let Some(pid) = i32::try_from(id).ok().and_then(Pid::from_raw) {
         let _ = kill_process(pid, signal);
     }
@@ -155,17 +155,22 @@ fn parent_and_state(stat: &str) -> Option<(u32, char)> {
     Some((fields.next()?.parse().ok()?, state))
 }
 
-fn children_of(parent: u32) -> Vec<u32> {
+pub(super) fn children_of(parent: u32) -> Vec<u32> {
     let ids = fs::read_dir("/proc").into_iter().flatten().flatten();
     let ids = ids.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let stat = |id: &u32| parent_and_state(&fs::read_to_string(format!("/proc/{id}/stat")).ok()?);
     ids.filter(|id| stat(id).is_some_and(|(of, _)| of == parent)).collect()
 }
 
+/// The state of a process, as `/proc` has it: `T` if it is stopped; `None` if it is gone.
+pub(super) fn state_of(id: u32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+    parent_and_state(&stat).map(|(_, state)| state)
+}
+
 /// Whether a process runs. A zombie waits for its new parent and holds nothing any more.
 fn lives(id: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
-    parent_and_state(&stat).is_some_and(|(_, state)| state != 'Z')
+    state_of(id).is_some_and(|state| state != 'Z')
 }
 
 fn tail(log: &Path) -> String {

@@ -143,6 +143,11 @@ impl Rocketmq {
         self.broker.as_ref().map(Server::id)
     }
 
+    /// The id of the name server's process; `None` while it is down.
+    pub fn name_server_pid(&self) -> Option<u32> {
+        self.name_server.as_ref().map(Server::id)
+    }
+
     /// The ids of the running processes.
     pub fn pids(&self) -> Vec<u32> {
         [&self.broker, &self.name_server].into_iter().flatten().map(Server::id).collect()

@@ -13,18 +13,22 @@ use tokio::time::sleep;
 use super::plan::Planned;
 use super::{Faults, Open, Target, Victim, cause};
 use crate::Failure;
+use crate::real::servers::Server;
 
 /// Between two looks.
 const POLL: Duration = Duration::from_secs(1);
 /// A look reads every order. With many of them looks become rarer, so that they take a quarter of a processor at most.
 const REST: u32 = 3;
 
+/// Whoever hits a victim holds its gate.
+type Gates = BTreeMap<Victim, Mutex<()>>;
+
 /// There is no limit for a single fault: the next one may keep it from settling. What is open in the end must become quiet.
 pub(super) async fn run(target: &Target<'_>, plan: &[Planned], until: Instant) -> Result<Faults, Failure> {
     let (began, faults) = (Instant::now(), RefCell::new(Faults::default()));
-    let gates: BTreeMap<Victim, Mutex<()>> = plan.iter().map(|planned| (planned.fault.0, Mutex::default())).collect();
+    let gates: Gates = plan.iter().map(|planned| (gate(planned.fault.0), Mutex::default())).collect();
     let all = async {
-        let one = |planned: &Planned| cause_at(target, *planned, &gates[&planned.fault.0], (began, until), &faults);
+        let one = |planned: &Planned| cause_at(target, *planned, &gates, (began, until), &faults);
         let mut causing: FuturesUnordered<_> = plan.iter().map(one).collect();
         while let Some(caused) = causing.next().await {
             caused?;
@@ -39,15 +43,23 @@ pub(super) async fn run(target: &Target<'_>, plan: &[Planned], until: Instant) -
     Ok(faults.into_inner())
 }
 
+/// Victims of one gate are hit one after the other. RocketMQ's broker starts only where its name server answers.
+fn gate(victim: Victim) -> Victim {
+    match victim {
+        Victim::Server(Server::NameServer) => Victim::Server(Server::RocketMq),
+        other => other,
+    }
+}
+
 async fn cause_at(
     target: &Target<'_>,
     planned: Planned,
-    gate: &Mutex<()>,
+    gates: &Gates,
     (began, until): (Instant, Instant),
     faults: &RefCell<Faults>,
 ) -> Result<(), Failure> {
     sleep((began + planned.at).saturating_duration_since(Instant::now())).await;
-    let _one_at_a_time = gate.lock().await;
+    let _one_at_a_time = gates[&gate(planned.fault.0)].lock().await;
     if Instant::now() < until {
         let took_effect = cause(target, planned.fault, planned.pause).await?;
         if took_effect {

@@ -48,8 +48,13 @@ mod tests {
     use crate::real::servers::Server;
 
     fn deck() -> Vec<Fault> {
-        let victims = [Victim::Part(Role::Stock), Victim::Part(Role::Close), Victim::Server(Server::RocketMq)];
-        victims.into_iter().flat_map(|victim| [How::Killed, How::Stopped].map(|how| Fault(victim, how))).collect()
+        let parts = [Role::Stock, Role::Close].map(Victim::Part);
+        let servers = [Server::Postgres, Server::RocketMq, Server::NameServer].map(Victim::Server);
+        parts
+            .into_iter()
+            .chain(servers)
+            .flat_map(|victim| [How::Killed, How::Stopped].map(|how| Fault(victim, how)))
+            .collect()
     }
 
     #[test]
@@ -65,9 +70,9 @@ mod tests {
 
     #[test]
     fn each_fault_of_a_part_is_planned_twice_for_one_of_a_server() {
-        // Two of each of four, and one of each of two: a hundred times ten.
+        // Two of each of four, and one of each of six: a hundred times fourteen.
         let mut counts: BTreeMap<Fault, u32> = BTreeMap::new();
-        for planned in plan(1, Duration::from_secs(60 * 100), 10, &deck()) {
+        for planned in plan(1, Duration::from_secs(60 * 100), 14, &deck()) {
             *counts.entry(planned.fault).or_default() += 1;
         }
         for fault in deck() {
@@ -79,7 +84,7 @@ mod tests {
     #[test]
     fn each_kind_comes_before_any_comes_again() {
         for seed in 0..50 {
-            let planned = plan(seed, Duration::from_secs(60), 10, &deck());
+            let planned = plan(seed, Duration::from_secs(60), 14, &deck());
             let faults: Vec<Fault> = planned.iter().map(|planned| planned.fault).collect();
             let (all, of_parts) = faults.split_at(deck().len());
             assert!(deck().iter().all(|fault| all.contains(fault)), "{seed}: {all:?}");
