@@ -241,7 +241,11 @@ impl Runner {
             return;
         }
         self.commits_at = Instant::now() + self.shared.options.commit_interval;
-        let commits = self.shared.change(|engine| engine.commits(Instant::now()));
+        let (had_groups, commits) = self.shared.with(|engine| (engine.has_groups(), engine.commits(Instant::now())));
+        if had_groups {
+            // The trial may be over, and all may run.
+            self.shared.change(|_| ());
+        }
         if commits.is_empty() {
             return;
         }

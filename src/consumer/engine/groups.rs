@@ -4,45 +4,13 @@
 //! records ended the process, and runs those one by one. **Rejected:** one by one from the start. Each would need a commit of its own, and a
 //! consumer that something else kills now and then would never catch up.
 
+use super::isolation::{Groups, NextInGroups};
 use super::key_queue::{QueueKey, QueueState, Step, Work};
 use super::note::Group;
 use super::outcome::killed;
 use super::partition::Partition;
 use super::{Commit, Engine, Job, Mark, Note, Outcome, OwnedGroup, Token};
 use crate::consumer::options::OnFailure;
-
-/// The group that runs.
-#[derive(Debug, Default)]
-pub(super) struct Groups {
-    /// What the broker knows.
-    marked: Option<OwnedGroup>,
-    /// What it is to know next; `Some(None)`: that no group runs.
-    wanted: Option<Option<OwnedGroup>>,
-    /// The broker has to be told anew before any of it runs: something else began meanwhile, or a suspect was survived.
-    is_stale: bool,
-}
-
-impl Groups {
-    /// Whether the group is of this assignment.
-    pub(super) fn is_marked(&self, generation: u64) -> bool {
-        self.marked.as_ref().is_some_and(|group| group.generation == generation)
-    }
-
-    /// Notes that something begins: until it has ended, the broker is told nothing else.
-    pub(super) fn begin(&mut self) {
-        self.wanted = None;
-    }
-}
-
-/// What may run next.
-#[derive(Debug)]
-pub(super) enum NextInGroups {
-    Run(Token),
-    /// Nothing before something ends, or before the broker has the mark.
-    Wait,
-    /// No partition has records that run in groups.
-    Free,
-}
 
 impl Partition {
     /// The queues that may run, with the offsets of their first records. Replays have none.

@@ -2,6 +2,7 @@
 
 mod bounds;
 mod groups;
+mod isolation;
 mod key_queue;
 mod note;
 mod outage;
@@ -25,7 +26,7 @@ pub(crate) use self::note::{Group, Note};
 pub(crate) use self::outcome::{Commit, Job, Mark, Next, Outcome, OwnedGroup, Settled, Token};
 pub(crate) use self::partition::Opening;
 
-use self::groups::{Groups, NextInGroups};
+use self::isolation::{Groups, NextInGroups};
 use self::key_queue::QueueState;
 use self::outage::Outage;
 use self::partition::{Origin, Partition};

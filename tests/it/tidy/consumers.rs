@@ -11,6 +11,7 @@ pub(super) const CONSUMERS: &[&str] = &[
     "consumer::engine::key_queue",
     "consumer::engine::outage",
     "consumer::engine::outcome",
+    "consumer::engine::isolation",
     "consumer::engine::suspects",
     "consumer::engine::partition",
     "consumer::engine",
