@@ -214,7 +214,7 @@ impl Runner {
 
     /// Tells the broker which records run next, apart from all others.
     fn mark(&mut self) {
-        let Some(mark) = self.shared.with(|engine| engine.wanted_mark()) else { return };
+        let Some(mark) = self.shared.with(super::engine::Engine::take_mark) else { return };
         match self.source.commit_and_wait(&mark.commits) {
             Ok(()) => self.shared.change(|engine| engine.marked(&mark)),
             Err(error) => self.warn(&error),

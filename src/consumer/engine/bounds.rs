@@ -77,9 +77,9 @@ impl Engine {
 
     /// The offsets that the broker does not know yet.
     pub(crate) fn commits(&mut self, now: Instant) -> Vec<Commit> {
-        let crashes_max = self.options.crashes_max;
-        let passed =
-            self.partitions.iter_mut().filter_map(|(id, of)| of.pass_trial(now, crashes_max).then(|| id.clone()));
+        // In an outage nothing runs, so nothing is survived.
+        let tried = self.partitions.iter_mut().filter(|_| !self.outage.is_there());
+        let passed = tried.filter_map(|(id, of)| of.pass_trial(now).then(|| id.clone()));
         for id in passed.collect::<Vec<_>>() {
             self.queue_ready(&id);
         }

@@ -34,6 +34,9 @@ impl Partition {
 impl Engine {
     /// What may run while a partition's records run in groups.
     pub(super) fn next_in_groups(&mut self) -> NextInGroups {
+        if self.groups.is_told {
+            return NextInGroups::Wait;
+        }
         if let Some(marked) = &self.groups.marked {
             let partition = self.partitions.get(&marked.partition).filter(|of| of.generation == marked.generation);
             let open = partition.filter(|of| of.takes_part() && !self.groups.is_stale);
@@ -99,21 +102,27 @@ impl Engine {
         if self.groups.marked.as_ref().is_some_and(is_single) && survived(job, outcome).is_some() {
             self.groups.is_stale = true;
         }
-        let crashes_max = self.options.crashes_max;
         let partition = self.partitions.get_mut(&job.token.partition);
         let partition = partition.filter(|of| of.generation == job.token.generation);
-        if partition.is_some_and(|partition| partition.end_isolation(crashes_max)) {
+        if partition.is_some_and(|partition| partition.end_isolation()) {
             self.queue_ready(&job.token.partition);
         }
     }
 
     /// Nothing runs in an outage, so nothing of it ends the process.
     pub(super) fn unmark_idle(&mut self) {
-        self.groups.wanted = (self.groups.marked.is_some() && self.running == 0).then_some(None);
+        let may_be_marked = self.groups.marked.is_some() || self.groups.is_told;
+        self.groups.wanted = (may_be_marked && self.running == 0).then_some(None);
     }
 
-    /// What the broker is to know next of the group that runs.
-    pub(crate) fn wanted_mark(&self) -> Option<Mark> {
+    /// What the broker is told next of the group that runs. Nothing begins until it knows.
+    pub(crate) fn take_mark(&mut self) -> Option<Mark> {
+        let mark = self.wanted_mark();
+        self.groups.is_told |= mark.is_some();
+        mark
+    }
+
+    pub(super) fn wanted_mark(&self) -> Option<Mark> {
         let wanted = self.groups.wanted.as_ref()?;
         let commit = |owned: &OwnedGroup, running| {
             let partition = self.partitions.get(&owned.partition).filter(|of| of.generation == owned.generation)?;
@@ -134,7 +143,7 @@ impl Engine {
             }
         }
         let is_stale = self.groups.wanted.as_ref() != Some(&mark.group);
-        self.groups = Groups { marked: mark.group.clone(), wanted: None, is_stale };
+        self.groups = Groups { marked: mark.group.clone(), is_stale, ..Groups::default() };
     }
 
     /// Whether a partition's records run in groups.

@@ -9,7 +9,9 @@ pub(super) struct Groups {
     pub(super) marked: Option<OwnedGroup>,
     /// What it is to know next; `Some(None)`: that no group runs.
     pub(super) wanted: Option<Option<OwnedGroup>>,
-    /// The broker has to be told anew before any of it runs: something else began meanwhile, or a suspect was survived.
+    /// The broker is being told, so it may know the one or the other.
+    pub(super) is_told: bool,
+    /// The broker has to be told anew before any of it runs: it was told something else, or a suspect was survived.
     pub(super) is_stale: bool,
 }
 

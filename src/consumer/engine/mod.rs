@@ -121,10 +121,11 @@ impl Engine {
     /// Forgets these partitions. Returns what is to be committed for their next owner.
     pub(crate) fn remove(&mut self, ids: &[PartitionId]) -> Vec<Commit> {
         let removed = ids.iter().filter_map(|id| self.partitions.remove_entry(id));
-        let clean = removed.filter(|(_, partition)| !partition.needs_reopening).map(|(id, partition)| {
-            // Records whose process was killed by them stay suspect.
-            let note = Note { unclean: 0, ..partition.note() };
-            Commit { partition: id, next: partition.watermark.next(), note }
+        // The next owner must not find the mark of a group that does not run.
+        let known = removed.filter(|(_, of)| !of.needs_reopening || self.groups.is_marked(of.generation));
+        let clean = known.map(|(id, partition)| {
+            let (next, note) = (partition.watermark.next(), partition.last_note());
+            Commit { partition: id, next, note }
         });
         clean.collect()
     }

@@ -51,6 +51,8 @@ pub(super) struct Partition {
     pub(super) parked_keys: HashSet<Arc<[u8]>>,
     pub(super) has_parked_alone: bool,
     unclean: u32,
+    /// Whether the process has survived a record.
+    has_run: bool,
     /// Records to run until the beginning counts as survived.
     trial_left: usize,
     /// The last record that was in memory when the trial's time was over.
@@ -81,6 +83,7 @@ impl Partition {
             parked_keys,
             has_parked_alone,
             unclean: note.unclean.saturating_add(1),
+            has_run: false,
             trial_left: trial_rows,
             trial_end: None,
             suspects,
@@ -123,6 +126,7 @@ impl Partition {
 
     /// Notes that the process has survived a record that nobody had processed before.
     pub(super) fn survive(&mut self) {
+        self.has_run = true;
         self.trial_left = self.trial_left.saturating_sub(1);
         if self.trial_left == 0 {
             self.unclean = 1;
@@ -132,7 +136,7 @@ impl Partition {
 
     /// Ends the trial once its time is over and all that was in memory then is done: a process that was stopped, or lost its session, may
     /// have fewer records than the trial counts. Returns whether records need not run in groups any more.
-    pub(super) fn pass_trial(&mut self, now: Instant, crashes_max: u32) -> bool {
+    pub(super) fn pass_trial(&mut self, now: Instant) -> bool {
         if now < self.origin.opened_at + CONSUMER_TRIAL {
             return false;
         }
@@ -145,12 +149,28 @@ impl Partition {
             self.committed = None;
         }
         self.isolated_left = self.isolated_left.map(|_| 0);
-        self.end_isolation(crashes_max)
+        self.end_isolation()
     }
 
     /// Lets records run in parallel again, if enough were survived and nothing of a group runs. Returns whether it did.
-    pub(super) fn end_isolation(&mut self, crashes_max: u32) -> bool {
-        let is_over = self.isolated_left == Some(0) && self.running == 0 && !self.suspects.are_left(crashes_max);
+    pub(super) fn end_isolation(&mut self) -> bool {
+        let is_over = self.isolated_left == Some(0) && self.running == 0 && !self.has_suspects_left();
         self.isolated_left.take_if(|_| is_over).is_some()
+    }
+
+    /// Whether suspects are left to run: some that were not read yet, or whose key is not blocked.
+    fn has_suspects_left(&self) -> bool {
+        let not_held = self.queues.values().filter(|queue| queue.state != QueueState::Held);
+        let mut records = not_held.flat_map(|queue| &queue.entries).filter_map(|work| match work {
+            Work::Record(record) => Some(record.offset),
+            Work::Replay(_) => None,
+        });
+        self.suspects.reach_beyond(self.watermark.last()) || records.any(|offset| self.suspects.contain(offset))
+    }
+
+    /// What is noted when an owner ends in order. One that has run nothing leaves what it found.
+    pub(super) fn last_note(&self) -> Note {
+        let unclean = if self.has_run { 0 } else { self.unclean.saturating_sub(1) };
+        Note { unclean, ..self.note() }
     }
 }

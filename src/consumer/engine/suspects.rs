@@ -21,9 +21,22 @@ impl Suspects {
             groups.retain(|group| (group.first, group.rows) != (running.first, running.rows));
             groups.push(running);
         }
-        groups.sort_by_key(|group| std::cmp::Reverse(group.starts));
+        // The newest of those that are equal stays: otherwise nobody would find out what was in it.
+        groups.reverse();
+        groups.sort_by_key(|group| std::cmp::Reverse((Some(*group) == note.running, group.starts)));
         groups.truncate(CONSUMER_SUSPECTED_GROUPS_MAX);
-        Self { groups, survived: HashSet::new() }
+        let mut this = Self { groups, survived: HashSet::new() };
+        this.tidy();
+        this
+    }
+
+    /// Forgets groups without a suspect, but for those that have run alone.
+    fn tidy(&mut self) {
+        let alone: HashSet<i64> = self.groups.iter().filter(|group| group.rows == 1).map(|group| group.first).collect();
+        let Self { groups, survived } = self;
+        let is_known =
+            |group: &Group, offset| survived.contains(&offset) || (group.rows > 1 && alone.contains(&offset));
+        groups.retain(|group| !(group.first..group.end()).all(|offset| is_known(group, offset)));
     }
 
     pub(super) fn groups(&self) -> &[Group] {
@@ -42,22 +55,20 @@ impl Suspects {
 
     /// The group that begins with a record. A suspect runs by itself.
     pub(super) fn group_from(&self, first: i64) -> Group {
-        let is_suspect = |offset| self.of(offset).next().is_some();
-        if is_suspect(first) {
+        if self.contain(first) {
             return Group { first, rows: 1, starts: self.kills(first).saturating_add(1) };
         }
-        let others = (1..CONSUMER_SUSPECTS_MAX).take_while(|row| !is_suspect(first.saturating_add(*row)));
+        let others = (1..CONSUMER_SUSPECTS_MAX).take_while(|row| !self.contain(first.saturating_add(*row)));
         Group { first, rows: others.last().unwrap_or(0) + 1, starts: 0 }
     }
 
     /// Notes that the process lives, although the handler of this record ran.
     pub(super) fn survive(&mut self, offset: i64) {
-        if self.of(offset).next().is_none() {
+        if !self.contain(offset) {
             return;
         }
         self.survived.insert(offset);
-        let survived = &self.survived;
-        self.groups.retain(|group| (group.first..group.end()).any(|offset| !survived.contains(&offset)));
+        self.tidy();
     }
 
     /// Forgets all below an offset: nothing of it is left to run.
@@ -65,12 +76,17 @@ impl Suspects {
         if self.groups.iter().any(|group| group.first < next) {
             self.groups = self.groups.iter().filter_map(|group| group.within(next, i64::MAX)).collect();
             self.survived.retain(|offset| *offset >= next);
+            self.tidy();
         }
     }
 
-    /// Whether some are left to run.
-    pub(super) fn are_left(&self, crashes_max: u32) -> bool {
-        self.groups.iter().any(|group| group.starts < crashes_max)
+    pub(super) fn contain(&self, offset: i64) -> bool {
+        self.of(offset).next().is_some()
+    }
+
+    /// Whether one of them lies behind an offset.
+    pub(super) fn reach_beyond(&self, offset: i64) -> bool {
+        self.groups.iter().any(|group| group.end() - 1 > offset)
     }
 }
 
@@ -106,9 +122,9 @@ mod tests {
         assert_eq!(suspects.group_from(1).rows, 1, "the next one is a suspect");
         assert_eq!(suspects.group_from(1).starts, 0);
         suspects.survive(0);
-        assert!(suspects.are_left(3));
+        assert!(suspects.reach_beyond(1) && suspects.contain(2));
         suspects.survive(2);
-        assert!(!suspects.are_left(3) && suspects.groups().is_empty());
+        assert!(suspects.groups().is_empty());
     }
 
     #[test]
@@ -118,13 +134,22 @@ mod tests {
         assert_eq!(suspects.kills(40), 3);
         suspects.pass(32);
         assert_eq!(suspects.groups().len(), 1);
-        assert!(!suspects.are_left(3), "it does not run again");
+    }
+
+    #[test]
+    fn a_group_whose_suspects_have_all_run_alone_is_forgotten() {
+        let mut suspects = suspects(&[(0, 3, 0)], Some((1, 1, 3)));
+        suspects.survive(0);
+        assert_eq!(suspects.groups().len(), 2);
+        suspects.survive(2);
+        assert_eq!(suspects.groups(), [Group { first: 1, rows: 1, starts: 3 }]);
     }
 
     #[test]
     fn there_is_a_limit_on_groups_and_the_worst_stay() {
         let many: Vec<_> = (0..100).map(|number| (number, 1, u32::from(number == 90))).collect();
-        let suspects = suspects(&many, None);
+        let suspects = suspects(&many, Some((500, 32, 0)));
         assert_eq!((suspects.groups().len(), suspects.kills(90)), (CONSUMER_SUSPECTED_GROUPS_MAX, 1));
+        assert!(suspects.contain(531), "what ran when the last owner ended is the first to look at");
     }
 }

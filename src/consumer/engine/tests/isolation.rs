@@ -4,41 +4,41 @@ use super::*;
 use crate::limits::CONSUMER_SUSPECTS_MAX;
 
 /// Another process.
-const OTHER: u32 = 0;
+pub(super) const OTHER: u32 = 0;
 
-fn noted(note: Note) -> Opening {
+pub(super) fn noted(note: Note) -> Opening {
     Opening { note: Note { writer: OTHER, ..note }, ..Opening::default() }
 }
 
-fn unclean(ends: u32) -> Opening {
+pub(super) fn unclean(ends: u32) -> Opening {
     noted(Note { unclean: ends, ..Note::default() })
 }
 
 /// A record that killed its process this often.
-fn suspected(offset: i64, starts: u32) -> Opening {
+pub(super) fn suspected(offset: i64, starts: u32) -> Opening {
     died(Group { first: offset, rows: 1, starts })
 }
 
 /// The process was killed while this ran.
-fn died(group: Group) -> Opening {
+pub(super) fn died(group: Group) -> Opening {
     noted(Note { unclean: 3, running: Some(group), ..Note::default() })
 }
 
 /// Tells the broker what it is to know.
-fn mark(harness: &mut Harness) -> Option<Group> {
+pub(super) fn mark(harness: &mut Harness) -> Option<Group> {
     assert!(harness.try_job().is_none(), "it is not marked");
-    let mark = harness.engine.wanted_mark().expect("a mark");
-    harness.engine.marked(&mark);
+    let mark = harness.engine.take_mark().expect("a mark");
+    harness.marked(&mark);
     mark.group.map(|owned| owned.group)
 }
 
 /// The group that gets its mark.
-fn mark_group(harness: &mut Harness) -> Group {
+pub(super) fn mark_group(harness: &mut Harness) -> Group {
     mark(harness).expect("a group")
 }
 
-fn note(harness: &mut Harness) -> Note {
-    harness.engine.commits(harness.now)[0].note.clone()
+pub(super) fn note(harness: &mut Harness) -> Note {
+    harness.commits()[0].note.clone()
 }
 
 #[test]
@@ -46,7 +46,12 @@ fn an_owner_leaves_a_trace_until_it_ends_cleanly() {
     let mut harness = Harness::new(|_| {});
     harness.open(unclean(1));
     assert_eq!(harness.engine.commits_of(&harness.id)[0].note.unclean, 2);
-    assert_eq!(harness.engine.remove(&[harness.id.clone()])[0].note.to_string(), "");
+    assert_eq!(harness.remove()[0].note.unclean, 1, "it has run nothing, and leaves what it found");
+    harness.open(unclean(1));
+    harness.add(0, "a");
+    let job = harness.job();
+    harness.complete(&job, Outcome::Handled);
+    assert_eq!(harness.remove()[0].note.to_string(), "");
 }
 
 #[test]
@@ -62,7 +67,7 @@ fn one_unclean_end_changes_nothing() {
 fn after_two_unclean_ends_records_run_in_groups_that_are_marked() {
     let mut harness = Harness::new(|_| {});
     let other = partition("1");
-    harness.engine.open(other.clone(), Opening::default(), harness.now);
+    harness.open_other(other.clone(), Opening::default());
     harness.engine.add(record(&other, 7, "x"));
     let running = harness.job();
     harness.open(unclean(2));
@@ -90,13 +95,13 @@ fn the_records_of_one_key_need_one_mark() {
     harness.add(1, "a");
     mark_group(&mut harness);
     for expected in [0, 1] {
-        assert!(harness.engine.commits(harness.now).is_empty(), "the mark stays");
+        assert!(harness.commits().is_empty(), "the mark stays");
         let job = harness.job();
         assert_eq!(offset(&job), expected);
         harness.complete(&job, Outcome::Handled);
     }
     assert_eq!(mark(&mut harness), None, "the broker learns that the group has ended");
-    let commits = harness.engine.commits(harness.now);
+    let commits = harness.commits();
     assert_eq!((commits[0].next, commits[0].note.running), (2, None));
 }
 
@@ -104,7 +109,7 @@ fn the_records_of_one_key_need_one_mark() {
 fn nothing_else_runs_before_the_broker_knows_that_a_group_has_ended() {
     let mut harness = Harness::new(|_| {});
     let other = partition("1");
-    harness.engine.open(other.clone(), Opening::default(), harness.now);
+    harness.open_other(other.clone(), Opening::default());
     harness.open(unclean(2));
     harness.add(0, "a");
     mark_group(&mut harness);
@@ -119,42 +124,58 @@ fn nothing_else_runs_before_the_broker_knows_that_a_group_has_ended() {
 fn two_partitions_never_have_a_mark_at_a_time() {
     let mut harness = Harness::new(|_| {});
     let other = partition("1");
-    harness.engine.open(other.clone(), suspected(7, 2), harness.now);
+    harness.open_other(other.clone(), suspected(7, 2));
     harness.open(suspected(0, 2));
     harness.engine.add(record(&other, 7, "x"));
     assert!(harness.try_job().is_none());
-    let first = harness.engine.wanted_mark().expect("a mark");
+    let first = harness.engine.take_mark().expect("a mark");
     harness.add(0, "a");
     assert!(harness.try_job().is_none());
-    harness.engine.marked(&first);
+    harness.marked(&first);
     let mut begun = HashSet::new();
     for _ in 0..10 {
         if let Some(job) = harness.try_job() {
             begun.insert(job.token.partition.clone());
             harness.complete(&job, Outcome::Handled);
-        } else if let Some(mark) = harness.engine.wanted_mark() {
+        } else if let Some(mark) = harness.engine.take_mark() {
             let noted = mark.commits.iter().filter(|commit| commit.note.running.is_some()).count();
             assert_eq!(noted, usize::from(mark.group.is_some()), "{mark:?}");
-            harness.engine.marked(&mark);
+            harness.marked(&mark);
         }
     }
     assert_eq!(begun.len(), 2);
 }
 
 #[test]
-fn what_began_while_the_broker_was_told_ends_before_the_group_runs() {
+fn nothing_begins_while_the_broker_is_told() {
     let mut harness = Harness::new(|_| {});
     harness.open(unclean(2));
     harness.add(0, "a");
     assert!(harness.try_job().is_none());
-    let mark = harness.engine.wanted_mark().expect("a mark");
+    let told = harness.engine.take_mark().expect("a mark");
     harness.engine.replay(&harness.id.clone(), vec![(QueueKey::Keyless, Replay::Row(5))]);
-    let replay = harness.job();
-    harness.engine.marked(&mark);
-    assert!(harness.try_job().is_none(), "the replay runs");
-    harness.complete(&replay, Outcome::Replayed { is_key_free: true });
-    assert_eq!(mark_group(&mut harness).first, 0, "it is marked anew");
-    assert_eq!(offset(&harness.job()), 0);
+    assert!(harness.try_job().is_none(), "the broker may know the group already, or not");
+    assert_eq!(harness.engine.take_mark().as_ref(), Some(&told), "a commit that failed is repeated");
+    harness.marked(&told);
+    let job = harness.job();
+    assert_eq!(offset(&job), 0);
+    assert!(harness.try_job().is_none(), "the replay waits");
+    harness.complete(&job, Outcome::Handled);
+    assert_eq!(mark(&mut harness), None);
+    assert!(matches!(harness.job().work, Work::Replay(_)));
+}
+
+#[test]
+fn a_partition_that_is_read_again_loses_its_mark_first() {
+    let mut harness = Harness::new(|_| {});
+    harness.open(suspected(0, 2));
+    harness.add(0, "a");
+    mark_group(&mut harness);
+    let job = harness.job();
+    harness.complete(&job, Outcome::OffsetMoved);
+    assert!(harness.engine.take_reopenings().is_empty(), "its mark is at the broker");
+    assert_eq!(mark(&mut harness), None);
+    assert_eq!(harness.engine.take_reopenings(), [harness.id.clone()]);
 }
 
 #[test]
@@ -181,65 +202,6 @@ fn in_an_outage_nothing_is_marked() {
 }
 
 #[test]
-fn each_record_of_a_group_that_killed_its_process_runs_alone() {
-    let mut harness = Harness::new(|_| {});
-    harness.open(died(Group { first: 1, rows: 2, starts: 0 }));
-    for (offset, key) in [(0, "a"), (1, "b"), (2, "c"), (3, "d"), (4, "e")] {
-        harness.add(offset, key);
-    }
-    let mut groups = Vec::new();
-    for jobs in [1, 1, 1, 2] {
-        let group = mark_group(&mut harness);
-        groups.push((group.first, group.rows, group.starts));
-        let running: Vec<_> = (0..jobs).map(|_| harness.job()).collect();
-        assert!(harness.try_job().is_none(), "{group:?}");
-        for job in running {
-            harness.complete(&job, Outcome::Handled);
-        }
-    }
-    assert_eq!(groups, [(0, 1, 0), (1, 1, 1), (2, 1, 1), (3, CONSUMER_SUSPECTS_MAX, 0)]);
-}
-
-#[test]
-fn suspects_that_were_survived_are_none_for_the_next_owner() {
-    let mut harness = Harness::new(|_| {});
-    harness.open(died(Group { first: 0, rows: 2, starts: 0 }));
-    harness.add(0, "a");
-    harness.add(1, "b");
-    mark_group(&mut harness);
-    let job = harness.job();
-    harness.complete(&job, Outcome::Handled);
-    let rest = Group { first: 1, rows: 1, starts: 0 };
-    assert!(harness.try_job().is_none());
-    let wanted = harness.engine.wanted_mark().expect("a mark");
-    assert_eq!((&*wanted.commits[0].note.suspects, wanted.commits[0].next), (&[rest][..], 1));
-    assert_eq!(mark_group(&mut harness), Group { starts: 1, ..rest }, "it has not run alone yet");
-    let job = harness.job();
-    harness.complete(&job, Outcome::Handled);
-    assert_eq!(harness.engine.remove(&[harness.id.clone()])[0].note.to_string(), "");
-}
-
-#[test]
-fn a_record_that_killed_its_process_alone_is_given_up() {
-    let mut harness = Harness::new(|options| options.crashes_max = 2);
-    harness.open(suspected(1, 1));
-    harness.add(0, "a");
-    harness.add(1, "b");
-    mark_group(&mut harness);
-    let first = harness.job();
-    harness.complete(&first, Outcome::Handled);
-    assert_eq!(mark_group(&mut harness), Group { first: 1, rows: 1, starts: 2 }, "the second time");
-    // The process dies. The next owner:
-    harness.open(suspected(1, 2));
-    harness.add(1, "b");
-    let job = harness.job();
-    assert!(matches!(job.step, Step::GiveUp { .. }), "the handler does not see it");
-    harness.complete(&job, Outcome::DatabaseAway("away".to_owned()));
-    let note = harness.engine.remove(&[harness.id.clone()])[0].note.clone();
-    assert_eq!(note.suspects, [Group { first: 1, rows: 1, starts: 2 }], "it is not parked yet");
-}
-
-#[test]
 fn a_group_that_was_taken_away_while_it_ran_lets_nothing_run_beside_it() {
     let mut harness = Harness::new(|_| {});
     harness.open(unclean(2));
@@ -247,54 +209,13 @@ fn a_group_that_was_taken_away_while_it_ran_lets_nothing_run_beside_it() {
     harness.add(1, "b");
     mark_group(&mut harness);
     let job = harness.job();
-    harness.engine.remove(&[harness.id.clone()]);
+    harness.remove();
     harness.open(Opening::default());
     harness.add(0, "a");
     assert!(harness.try_job().is_none());
     harness.complete(&job, Outcome::Handled);
     assert_eq!(offset(&harness.job()), 0);
     assert!(harness.engine.wanted_mark().is_none());
-}
-
-#[test]
-fn with_blocked_keys_it_stays_where_it_is_for_every_later_owner() {
-    let mut harness = Harness::new(|options| {
-        options.crashes_max = 2;
-        options.on_failure = OnFailure::BlockKey;
-        options.rows_max = 1;
-    });
-    harness.open(suspected(0, 2));
-    harness.add(0, "a");
-    harness.add(1, "b");
-    assert_eq!(mark_group(&mut harness).first, 1, "the next one");
-    let wanted = harness.engine.remove(&[harness.id.clone()]);
-    let died_by_chance = Note { running: Some(Group { first: 1, rows: 31, starts: 0 }), ..wanted[0].note.clone() };
-    harness.open(noted(Note { unclean: 1, ..died_by_chance }));
-    harness.add(0, "a");
-    harness.add(1, "b");
-    assert_eq!(mark_group(&mut harness), Group { first: 1, rows: 1, starts: 1 });
-    let job = harness.job();
-    harness.complete(&job, Outcome::Handled);
-    assert!(harness.try_job().is_none());
-    assert_eq!(harness.next_offset(), 0);
-    let ended = harness.engine.remove(&[harness.id.clone()]).remove(0);
-    assert_eq!(ended.note.suspects[0], Group { first: 0, rows: 1, starts: 2 }, "also after a clean end");
-}
-
-#[test]
-fn a_record_that_was_survived_is_no_suspect_and_the_others_run_in_parallel_again() {
-    let mut harness = Harness::new(|options| options.rows_max = 1);
-    harness.open(suspected(0, 1));
-    harness.add(0, "a");
-    harness.add(1, "b");
-    harness.add(2, "c");
-    mark_group(&mut harness);
-    let job = harness.job();
-    harness.complete(&job, Outcome::Handled);
-    assert_eq!(mark(&mut harness), None, "as many as may have been in memory are survived");
-    let note = note(&mut harness);
-    assert_eq!((note.unclean, &*note.suspects), (1, &[][..]));
-    assert_eq!([offset(&harness.job()), offset(&harness.job())], [1, 2]);
 }
 
 #[test]
@@ -310,7 +231,7 @@ fn duplicates_are_not_what_was_survived() {
         harness.complete(&job, Outcome::Duplicate { is_key_parked: false });
     }
     let job = harness.job();
-    assert!(harness.engine.commits(harness.now).is_empty(), "the group still has its mark");
+    assert!(harness.commits().is_empty(), "the group still has its mark");
     harness.complete(&job, Outcome::Handled);
     assert_eq!(mark(&mut harness), None);
     assert_eq!(note(&mut harness).unclean, 1);
@@ -326,7 +247,7 @@ fn a_group_ends_before_records_run_in_parallel_again() {
     mark_group(&mut harness);
     let [one, two] = [harness.job(), harness.job()];
     harness.complete(&one, Outcome::Handled);
-    assert!(harness.engine.commits(harness.now).is_empty(), "a part of it runs");
+    assert!(harness.commits().is_empty(), "a part of it runs");
     harness.complete(&two, Outcome::Handled);
     assert_eq!(mark(&mut harness), None);
     assert_eq!(offset(&harness.job()), 2);
@@ -340,7 +261,7 @@ fn a_process_that_lost_its_session_and_gets_the_partition_back_did_not_crash() {
         let note = harness.engine.commits_of(&harness.id)[0].note.clone();
         assert_eq!(note.unclean, 1, "the second time it would be suspected");
         // Lost: nothing is committed at its end.
-        harness.engine.remove(&[harness.id.clone()]);
+        harness.remove();
         harness.open(Opening { note, ..Opening::default() });
     }
     harness.add(0, "a");
@@ -358,7 +279,7 @@ fn the_beginning_is_survived_once_its_records_are_done_and_its_time_is_over() {
     harness.add(1, "b");
     harness.complete(&job, Outcome::Handled);
     assert_eq!(note(&mut harness).unclean, 1, "what came later counts anew");
-    assert!(harness.engine.commits(harness.now).is_empty());
+    assert!(harness.commits().is_empty());
 }
 
 #[test]
@@ -369,9 +290,9 @@ fn after_its_time_a_suspected_partition_runs_in_parallel_again() {
     mark_group(&mut harness);
     let job = harness.job();
     harness.advance(61);
-    harness.engine.commits(harness.now);
+    harness.commits();
     harness.complete(&job, Outcome::Handled);
-    harness.engine.commits(harness.now);
+    harness.commits();
     harness.add(1, "b");
     harness.add(2, "c");
     assert_eq!(mark(&mut harness), None);

@@ -3,6 +3,7 @@ mod isolation;
 mod keys;
 mod parked;
 mod random;
+mod suspects;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,6 +20,8 @@ pub(super) struct Harness {
     pub(super) engine: Engine,
     pub(super) now: Instant,
     pub(super) id: PartitionId,
+    /// What the broker was told last.
+    broker: HashMap<PartitionId, Note>,
 }
 
 pub(super) fn options() -> Options {
@@ -36,13 +39,56 @@ impl Harness {
     pub(super) fn new(change: impl FnOnce(&mut Options)) -> Self {
         let mut options = options();
         change(&mut options);
-        let mut harness = Self { engine: Engine::new(Arc::new(options)), now: Instant::now(), id: partition("0") };
+        let (engine, broker) = (Engine::new(Arc::new(options)), HashMap::new());
+        let mut harness = Self { engine, now: Instant::now(), id: partition("0"), broker };
         harness.open(Opening::default());
         harness
     }
 
     pub(super) fn open(&mut self, opening: Opening) {
-        self.engine.open(self.id.clone(), opening, self.now);
+        self.open_other(self.id.clone(), opening);
+    }
+
+    pub(super) fn open_other(&mut self, id: PartitionId, opening: Opening) {
+        self.engine.open(id.clone(), opening, self.now);
+        let note = self.engine.partitions[&id].note();
+        self.broker.insert(id, note);
+    }
+
+    fn tell(&mut self, commits: &[Commit]) {
+        self.broker.extend(commits.iter().map(|commit| (commit.partition.clone(), commit.note.clone())));
+    }
+
+    /// Commits what is due.
+    pub(super) fn commits(&mut self) -> Vec<Commit> {
+        let commits = self.engine.commits(self.now);
+        self.tell(&commits);
+        commits
+    }
+
+    pub(super) fn marked(&mut self, mark: &Mark) {
+        self.tell(&mark.commits);
+        self.engine.marked(mark);
+    }
+
+    pub(super) fn remove(&mut self) -> Vec<Commit> {
+        let commits = self.engine.remove(&[self.id.clone()]);
+        self.tell(&commits);
+        commits
+    }
+
+    /// The broker has to know of each record of a group that it runs, and of no group while anything else does.
+    fn assert_is_known(&self, job: &Job) {
+        let running = self.broker.iter().filter_map(|(id, note)| Some((id, note.running?)));
+        let known: Vec<_> = running.collect();
+        let is_isolated = self.engine.partitions[&job.token.partition].isolated_left.is_some();
+        match &job.work {
+            Work::Record(record) if is_isolated && job.step == Step::Handle => {
+                let [(id, group)] = known[..] else { panic!("{known:?} are known while {job:?} runs") };
+                assert!(*id == record.partition && group.contains(record.offset), "{group:?}: {job:?}");
+            }
+            _ => assert!(known.is_empty() || is_isolated && job.step != Step::Handle, "{known:?}: {job:?}"),
+        }
     }
 
     pub(super) fn add(&mut self, offset: i64, key: &str) {
@@ -56,7 +102,10 @@ impl Harness {
 
     pub(super) fn try_job(&mut self) -> Option<Box<Job>> {
         match self.engine.next(self.now) {
-            Next::Job(job) => Some(job),
+            Next::Job(job) => {
+                self.assert_is_known(&job);
+                Some(job)
+            }
             Next::Wait(_) => None,
         }
     }

@@ -56,13 +56,13 @@ fn run(random: &mut fastrand::Rng, progress: Progress, seed: u64) {
             9 => {
                 harness.advance(1);
                 harness.engine.database_is_back();
-                if let Some(mark) = harness.engine.wanted_mark() {
-                    harness.engine.marked(&mark);
+                if let Some(mark) = harness.engine.take_mark() {
+                    harness.marked(&mark);
                 }
             }
             _ if random.u8(0..40) == 0 => {
                 // Revoked, and assigned again; what runs goes on, as with a zombie.
-                let commit = harness.engine.remove(&[harness.id.clone()]).remove(0);
+                let commit = harness.remove().remove(0);
                 committed = commit.next.max(committed);
                 read = commit.next;
                 // By the same process, or by another one after several were killed.

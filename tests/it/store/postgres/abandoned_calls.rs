@@ -16,8 +16,7 @@ use diesel_outbox::MessageId;
 use diesel_outbox::internals::store::{Locking, PollSpec, RowKey, Store};
 use diesel_outbox::migrations::MIGRATIONS;
 use diesel_outbox::store::{ConnectionPool, PostgresStore};
-use rustix::process::{Pid, Signal, kill_process};
-use xtask::servers::{Postgres, postgres};
+use xtask::servers::{Postgres, Stopped, postgres};
 use xtask::test_servers;
 
 use super::connections::NamedStore;
@@ -150,20 +149,6 @@ fn connections_at(port: u16) -> HashSet<String> {
     found
 }
 
-fn signal(server: &Postgres, signal: Signal) {
-    let first = server.pid().expect("it runs");
-    let of_it = format!("PPid:\t{first}\n");
-    let processes = fs::read_dir("/proc").expect("processes").flatten();
-    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let children =
-        pids.filter(|pid| fs::read_to_string(format!("/proc/{pid}/status")).is_ok_and(|text| text.contains(&of_it)));
-    for pid in std::iter::once(first).chain(children) {
-        let pid = Pid::from_raw(i32::try_from(pid).expect("a pid")).expect("not 0");
-        // It may have ended.
-        let _ = kill_process(pid, signal);
-    }
-}
-
 async fn a_stopped_server<P: ConnectionPool<Pg>>(pool: impl FnOnce(&str) -> P) {
     let Some(server) = test_servers::own_or_skip(Postgres::start(&postgres::Options::default())) else { return };
     let mut conn = PgConnection::establish(&server.url()).expect("connect");
@@ -174,10 +159,8 @@ async fn a_stopped_server<P: ConnectionPool<Pg>>(pool: impl FnOnce(&str) -> P) {
     let port = server.port();
     let stopped = async {
         eventually("all places are taken", || (others().len() >= POOL_SIZE).then_some(())).await;
-        signal(&server, Signal::STOP);
-        let most = most(others).await;
-        signal(&server, Signal::CONT);
-        most
+        let _stopped = Stopped::of(server.pid().expect("it runs")).expect("stopped");
+        most(others).await
     };
     let most = with_callers(store, stopped).await;
     assert!(most <= POOL_SIZE + CANCEL_CONNECTIONS, "{most} connections of a pool of {POOL_SIZE}");
