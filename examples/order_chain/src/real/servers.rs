@@ -20,6 +20,7 @@ pub(super) enum Server {
     /// RocketMQ's broker.
     RocketMq,
     /// RocketMQ's name server, which tells clients where the broker is.
+    #[expect(clippy::enum_variant_names, reason = "RocketMQ calls it so")]
     NameServer,
 }
 
