@@ -72,7 +72,7 @@ impl Harness {
     }
 
     pub(super) fn remove(&mut self) -> Vec<Commit> {
-        let commits = self.engine.remove(&[self.id.clone()]);
+        let commits = self.engine.remove(std::slice::from_ref(&self.id));
         self.tell(&commits);
         commits
     }
