@@ -1,7 +1,7 @@
 //! Records that run in groups, each apart from everything else, because one of them may kill the process.
 //!
-//! Before a group begins, the broker has to know which one it is, and nothing runs that the broker does not know. So the next owner knows which
-//! records ended the process, and runs those one by one. **Rejected:** one by one from the start. Each would need a commit of its own, and a
+//! Before a group begins, the broker has to know which one it is. While it runs, nothing else does. So the next owner knows which records
+//! ended the process, and runs those one by one. **Rejected:** one by one from the start. Each would need a commit of its own, and a
 //! consumer that something else kills now and then would never catch up.
 
 use super::isolation::{Groups, NextInGroups};
@@ -38,7 +38,7 @@ impl Engine {
             return NextInGroups::Wait;
         }
         if let Some(marked) = &self.groups.marked {
-            let partition = self.partitions.get(&marked.partition).filter(|of| of.generation == marked.generation);
+            let partition = self.assigned(&marked.partition, marked.generation);
             let open = partition.filter(|of| of.takes_part() && !self.groups.is_stale);
             let queue = open.and_then(|of| of.next_in(marked.group));
             if let Some(queue) = queue {
@@ -102,8 +102,7 @@ impl Engine {
         if self.groups.marked.as_ref().is_some_and(is_single) && survived(job, outcome).is_some() {
             self.groups.is_stale = true;
         }
-        let partition = self.partitions.get_mut(&job.token.partition);
-        let partition = partition.filter(|of| of.generation == job.token.generation);
+        let partition = self.assigned_mut(&job.token.partition, job.token.generation);
         if partition.is_some_and(|partition| partition.end_isolation()) {
             self.queue_ready(&job.token.partition);
         }
@@ -125,7 +124,7 @@ impl Engine {
     pub(super) fn wanted_mark(&self) -> Option<Mark> {
         let wanted = self.groups.wanted.as_ref()?;
         let commit = |owned: &OwnedGroup, running| {
-            let partition = self.partitions.get(&owned.partition).filter(|of| of.generation == owned.generation)?;
+            let partition = self.assigned(&owned.partition, owned.generation)?;
             let note = Note { running, ..partition.note() };
             Some(Commit { partition: owned.partition.clone(), next: partition.watermark.next(), note })
         };

@@ -252,7 +252,7 @@ impl Engine {
     fn wake(&mut self, now: Instant) {
         while self.waiting.peek().is_some_and(|Reverse(first)| first.until <= now) {
             let Some(Reverse(WaitingQueue { until, token })) = self.waiting.pop() else { return };
-            let partition = self.partitions.get_mut(&token.partition).filter(|of| of.generation == token.generation);
+            let partition = self.assigned_mut(&token.partition, token.generation);
             let queue = partition.and_then(|partition| partition.queues.get_mut(&token.queue));
             if let Some(queue) = queue.filter(|queue| queue.state == QueueState::Waiting(until)) {
                 queue.state = QueueState::Ready;
@@ -261,9 +261,18 @@ impl Engine {
         }
     }
 
+    /// A partition, if the assignment is still this one.
+    fn assigned(&self, id: &PartitionId, generation: u64) -> Option<&Partition> {
+        self.partitions.get(id).filter(|of| of.generation == generation)
+    }
+
+    fn assigned_mut(&mut self, id: &PartitionId, generation: u64) -> Option<&mut Partition> {
+        self.partitions.get_mut(id).filter(|of| of.generation == generation)
+    }
+
     /// Whether a turn is not stale. Entries of a partition whose records run in groups are dropped: it begins anew after.
     fn may_run(&self, token: &Token) -> bool {
-        let partition = self.partitions.get(&token.partition).filter(|of| of.generation == token.generation);
+        let partition = self.assigned(&token.partition, token.generation);
         let open = partition.filter(|of| !of.is_closing && !of.needs_reopening && of.isolated_left.is_none());
         let queue = open.and_then(|partition| partition.queues.get(&token.queue));
         queue.is_some_and(|queue| queue.state == QueueState::Ready && !queue.entries.is_empty())

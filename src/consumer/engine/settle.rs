@@ -39,8 +39,7 @@ impl Engine {
 
     /// Ends the job's hold on its partition. Returns whether the assignment is still the one that it began in.
     fn release(&mut self, job: &Job, outcome: &Outcome) -> bool {
-        let partition = self.partitions.get_mut(&job.token.partition);
-        let Some(partition) = partition.filter(|of| of.generation == job.token.generation) else { return false };
+        let Some(partition) = self.assigned_mut(&job.token.partition, job.token.generation) else { return false };
         partition.running = partition.running.saturating_sub(1);
         if let Some(offset) = survived(job, outcome) {
             partition.suspects.survive(offset);

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::note::{Group, Note};
 use crate::limits::{CONSUMER_SUSPECTED_GROUPS_MAX, CONSUMER_SUSPECTS_MAX};
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Suspects {
     /// They may overlap: one that ran alone may be of a group that ran before.
     groups: Vec<Group>,

@@ -4,13 +4,13 @@ use super::*;
 use crate::limits::CONSUMER_SUSPECTS_MAX;
 
 /// Another process.
-pub(super) const OTHER: u32 = 0;
+const OTHER: u32 = 0;
 
 pub(super) fn noted(note: Note) -> Opening {
     Opening { note: Note { writer: OTHER, ..note }, ..Opening::default() }
 }
 
-pub(super) fn unclean(ends: u32) -> Opening {
+fn unclean(ends: u32) -> Opening {
     noted(Note { unclean: ends, ..Note::default() })
 }
 

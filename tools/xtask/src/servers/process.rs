@@ -69,8 +69,7 @@ impl Server {
             bail!("the server ended by itself with {status}; its log ends with:\n{}", tail(&self.log));
         }
         // Stopped first, or it could start a child between listing the children and the kill.
-        signal(self.id(), Signal::STOP);
-        let family = children_of(self.id());
+        let family = stop_and_list(self.id())?;
         self.child.kill().context("kill the server")?;
         family.iter().for_each(|&id| signal(id, Signal::KILL));
         self.child.wait().context("reap the server")?;
@@ -166,6 +165,15 @@ pub(super) fn children_of(parent: u32) -> Vec<u32> {
 pub(super) fn state_of(id: u32) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
     parent_and_state(&stat).map(|(_, state)| state)
+}
+
+/// Stops a process, and lists its children once it stands still: the signal alone is not enough, since until then it may start another
+/// one. A process that has ended starts none.
+pub(super) fn stop_and_list(id: u32) -> Result<Vec<u32>> {
+    signal(id, Signal::STOP);
+    let starts_none = || Ok(matches!(state_of(id), None | Some('T' | 'Z' | 'X')));
+    until(DEADLINE, starts_none).context("stop a server")?;
+    Ok(children_of(id))
 }
 
 /// Whether a process runs. A zombie waits for its new parent and holds nothing any more.

@@ -3,10 +3,10 @@
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 use rustix::process::Signal;
 
-use super::process::{DEADLINE, children_of, signal, state_of, until};
+use super::process::{children_of, signal, state_of, stop_and_list};
 
 /// A server that SIGSTOP has stopped, with its children: PostgreSQL has a process for each session. All go on when this is dropped, and
 /// also if our process ends before that.
@@ -26,15 +26,8 @@ impl Stopped {
     pub fn of(root: u32) -> Result<Self> {
         // Made first: an error drops it, and so lets all go on.
         let mut this = Self { root, children: Vec::new(), watcher: None };
-        signal(root, Signal::STOP);
-        // The signal alone is not enough: until it stands still, it may start another child.
-        let is_stopped = || match state_of(root) {
-            Some('T') => Ok(true),
-            None | Some('Z' | 'X') => bail!("the server has ended"),
-            Some(_) => Ok(false),
-        };
-        until(DEADLINE, is_stopped).context("stop a server")?;
-        this.children = children_of(root);
+        this.children = stop_and_list(root)?;
+        ensure!(state_of(root) == Some('T'), "the server has ended");
         // If we end before this, the kernel kills the server, and its children run.
         this.watcher = Some(watcher(root, &this.children)?);
         this.children.iter().for_each(|&id| signal(id, Signal::STOP));
@@ -68,6 +61,7 @@ fn watcher(root: u32, children: &[u32]) -> Result<Child> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::servers::process::{DEADLINE, until};
 
     /// A process with a child.
     struct Family(Child);
