@@ -5,7 +5,6 @@ use std::time::Instant;
 use super::partition::Partition;
 use super::{Commit, Engine};
 use crate::consumer::record::PartitionId;
-use crate::injected_bugs::{InjectedBug, is_injected};
 use crate::limits::CONSUMER_FINISHED_MAX;
 
 /// What the source is to change.
@@ -85,10 +84,7 @@ impl Engine {
         }
         let open = self.partitions.iter_mut().filter(|(_, of)| !of.needs_reopening);
         let moved = open.filter_map(|(id, partition)| {
-            let next = match is_injected(InjectedBug::OffsetBeforeCommit) {
-                true => partition.watermark.last() + 1,
-                false => partition.watermark.next(),
-            };
+            let next = partition.next_to_commit();
             // A mark is newer than what is known here, and stays until its group has ended.
             if self.groups.is_marked(partition.generation) || partition.committed == Some(next) {
                 return None;
@@ -102,7 +98,7 @@ impl Engine {
     /// What is committed before the first record of a partition runs.
     pub(crate) fn commits_of(&mut self, id: &PartitionId) -> Vec<Commit> {
         let Some(partition) = self.partitions.get_mut(id) else { return Vec::new() };
-        let next = partition.watermark.next();
+        let next = partition.next_to_commit();
         partition.committed = Some(next);
         vec![Commit { partition: id.clone(), next, note: partition.note() }]
     }

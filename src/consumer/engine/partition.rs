@@ -9,6 +9,7 @@ use super::note::Note;
 use super::suspects::Suspects;
 use super::watermark::Watermark;
 use crate::consumer::record::Record;
+use crate::injected_bugs::{InjectedBug, is_injected};
 use crate::limits::{CONSUMER_TRIAL, CONSUMER_UNCLEAN_ENDS_MAX};
 
 /// How a partition is opened.
@@ -95,6 +96,14 @@ impl Partition {
     pub(super) fn note(&self) -> Note {
         let suspects = self.suspects.groups().to_vec();
         Note { unclean: self.unclean, suspects, running: None, writer: self.origin.writer }
+    }
+
+    /// The offset that the broker is told: up to it everything is done.
+    pub(super) fn next_to_commit(&self) -> i64 {
+        match is_injected(InjectedBug::OffsetBeforeCommit) {
+            true => self.watermark.last() + 1,
+            false => self.watermark.next(),
+        }
     }
 
     pub(super) fn add(&mut self, queue: QueueKey, record: Arc<Record>) {

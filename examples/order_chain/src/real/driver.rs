@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::client::Shops;
 use super::faults::{Faults, Target};
@@ -41,6 +41,8 @@ const START_MAX: Duration = Duration::from_secs(180);
 const CUSTOMERS_MAX: Duration = Duration::from_secs(600);
 /// After that everything must be quiet within this. A dense run leaves minutes of work: its services are down for half of it.
 const QUIET_MAX: Duration = Duration::from_secs(600);
+/// A look whether everything is quiet reads every order. A server that accepts connections and says nothing must not keep us longer than this.
+const LOOK_MAX: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(250);
 
 /// The servers and the processes of a run.
@@ -187,7 +189,7 @@ pub(super) async fn wait(
         fleet.revive()?;
         let is_over = began.elapsed() > QUIET_MAX;
         let look = async { Ok::<_, Failure>((faults.look(orders, reconciler).await?, orders.all().await?)) };
-        match look.await {
+        match timeout(LOOK_MAX, look).await.unwrap_or_else(|late| Err(late.into())) {
             Ok((findings, orders)) => {
                 let quiet = Quiet { after: began.elapsed(), findings, orders };
                 if is_over || quiet.is_quiet() {

@@ -85,7 +85,7 @@ pub(super) struct Faults {
 }
 
 impl Faults {
-    /// Faults until the time is over: so many a minute by the clock, or each after the one before has settled.
+    /// Faults until the time is over: so many a minute by the clock, each of which is caused, or each after the one before has settled.
     pub(super) async fn run(
         &mut self,
         target: &Target<'_>,

@@ -45,9 +45,9 @@ pub(super) async fn place(
             }
             steps.reach(Step::OrderInserted).await;
             if let Some(outbox) = outbox {
-                outbox.enqueue_async(conn, &OrderEvent::Created(order.clone())).await?;
-                let term_over = PaymentTermOver { order_id: order.id.clone() };
-                outbox.enqueue_async(conn, &term_over.delay(payment_term)).await?;
+                let created = OrderEvent::Created(order.clone());
+                let term_over = PaymentTermOver { order_id: order.id.clone() }.delay(payment_term);
+                outbox.batch().add(&created)?.add(&term_over)?.write_async(conn).await?;
             }
             steps.reach(Step::Enqueued).await;
             Ok(())
