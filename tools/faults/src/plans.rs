@@ -255,8 +255,12 @@ pub(crate) const BUG_CASES: &[BugCase] = &[
     BugCase {
         bug: "offset-before-commit",
         found_as: &[Finding::NotProcessed],
-        // Records wait in memory while others are processed.
-        scenario: || consumers(60, vec![one_by_one(Kind::CrashConsumer, 9, 500, 0)]),
+        // Records wait in memory while others are processed. The kills begin when the group has long had its partitions, and each leaves it
+        // the time to share them again.
+        scenario: || {
+            let kills = one_by_one(Kind::CrashConsumer, 4, SESSION_MS + 3_000, 0);
+            consumers(60, vec![one_by_one(Kind::Burst, 4, 3_000, 100), kills])
+        },
     },
     BugCase {
         bug: "inbox-pruned-early",
