@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::error::HandlerError;
 use super::record::Record;
-use crate::inbox::{Inbox, InboxBuildError};
+use crate::inbox::{Inbox, InboxBuildError, InboxKey};
 use crate::limits::{
     CONSUMER_ATTEMPTS_MAX, CONSUMER_BYTES_MAX, CONSUMER_COMMIT_INTERVAL, CONSUMER_CRASHES_MAX, CONSUMER_REBALANCE_WAIT,
     CONSUMER_ROWS_MAX, CONSUMER_WORKERS,
@@ -86,6 +86,18 @@ impl fmt::Debug for SpanHook {
     }
 }
 
+/// Finds the inbox's key of a record that no outbox sent.
+#[derive(Clone)]
+pub(crate) struct KeyHook(pub(crate) Arc<FindKey>);
+
+type FindKey = dyn Fn(&Record) -> Option<InboxKey> + Send + Sync;
+
+impl fmt::Debug for KeyHook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KeyHook")
+    }
+}
+
 /// What the user chose, whatever the broker.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
@@ -96,6 +108,7 @@ pub(crate) struct Options {
     pub(crate) tables: TableNames,
     /// Unless it is the default one.
     pub(crate) inbox: Option<Inbox>,
+    pub(crate) inbox_key: Option<KeyHook>,
     pub(crate) progress: Progress,
     pub(crate) on_failure: OnFailure,
     pub(crate) start_from: StartFrom,
@@ -121,6 +134,7 @@ impl Options {
             consumer,
             tables: TableNames::default(),
             inbox: None,
+            inbox_key: None,
             progress: Progress::Inbox,
             on_failure: OnFailure::Park,
             start_from: StartFrom::Earliest,

@@ -15,6 +15,19 @@ macro_rules! consumer_options {
             self
         }
 
+        /// Finds the inbox's key of a record that another producer sent, such as its order's number: then what that producer sent
+        /// twice is processed once. `None` leaves the default: the place in the partition. Not called for what an outbox sent, which
+        /// has a message id. If it panics, the attempt has failed.
+        ///
+        /// [`InboxKey`](crate::inbox::InboxKey) says what to make keys of, and what each costs.
+        pub fn inbox_key(
+            mut self,
+            key: impl Fn(&crate::consumer::record::Record) -> Option<crate::inbox::InboxKey> + Send + Sync + 'static,
+        ) -> Self {
+            self.options.inbox_key = Some(crate::consumer::options::KeyHook(std::sync::Arc::new(key)));
+            self
+        }
+
         /// Creates or upgrades the tables of the consumer and of its inbox; returns the names of the
         /// [migrations](crate::migrations) that it ran. Call it at each start of the application. Several processes may call it at
         /// once.

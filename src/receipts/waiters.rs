@@ -204,8 +204,12 @@ impl Waiters {
 
     /// This process sends nothing any more.
     pub(crate) fn all_elsewhere(&self) {
-        let waiting = std::mem::take(&mut *self.waiting());
-        self.count.store(0, Ordering::Release);
+        let waiting = {
+            let mut waiting = self.waiting();
+            // Under the lock: whoever registers next counts itself.
+            self.count.store(0, Ordering::Release);
+            std::mem::take(&mut *waiting)
+        };
         waiting.into_values().for_each(|waiter| waiter.shared.answer(DeliveryStatus::Elsewhere));
     }
 

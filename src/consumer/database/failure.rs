@@ -19,7 +19,7 @@ pub(super) enum Failure {
     Commit(CommitError),
     /// The user's handler.
     Handler(HandlerError),
-    /// The user's handler panicked.
+    /// The user's handler panicked, or his function that finds a record's key.
     Panicked,
     /// The handler returned `Ok` at another depth of transactions than it was called at.
     Depth(u32),
@@ -33,7 +33,7 @@ impl From<Error> for Failure {
     }
 }
 
-const PANICKED: &str = "the handler panicked: the log has the panic";
+const PANICKED: &str = "the handler, or `inbox_key`, panicked: the log has the panic";
 const ENDED: &str = "the handler ended the consumer's transaction: it must neither commit it nor roll it back";
 const LEFT_OPEN: &str = "the handler began a transaction on its connection and did not end it: use `conn.transaction(..)`, which always does";
 const IGNORED: &str = "the handler returned Ok although one of its statements had failed, so the database would have kept nothing: return the \

@@ -9,9 +9,10 @@ use super::transaction::Transactions;
 use crate::consumer::engine::{Outcome, Replay};
 use crate::consumer::error::HandlerError;
 use crate::consumer::record::PartitionId;
-use crate::limits::{CONSUMER_CONNECTION_TIMEOUT, cut_error_text};
+use crate::limits::CONSUMER_CONNECTION_TIMEOUT;
 use crate::store::sql::dialect::{Bind, Dialect, Statement};
 use crate::store::sql::read_value::Columns;
+use crate::store::stored::truncated_text;
 
 impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
     /// Processes released records. Those of a key go in order, until none is left or one fails.
@@ -59,7 +60,7 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
         if let Outcome::Failed(error) | Outcome::ConnectionLost(error) = &outcome {
             let connected = self.link.connect(CONSUMER_CONNECTION_TIMEOUT).await;
             connected.map_err(|_| Error::BrokenTransactionManager)?;
-            let error = Bind::Text(cut_error_text(&error.to_string()).into());
+            let error = Bind::Text(truncated_text(&error.to_string()).into());
             self.link.execute(Statement::new(&self.sql.not_replayed, [Bind::Number(row_id), error])).await?;
         }
         Ok(Err(outcome))

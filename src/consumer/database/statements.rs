@@ -33,17 +33,20 @@ statements! {
         sqlite: "UPDATE outbox_consumer_offsets SET next_offset = ?5
             WHERE consumer = ?1 AND topic = ?2 AND partition_name = ?3 AND next_offset = ?4";
     }
-    /// Parks a record.
+    /// Parks a record, unless it is there: somebody has moved the offset back.
     park {
         postgres: "INSERT INTO outbox_parked
                 (consumer, topic, partition_name, record_offset, record_key, headers, payload, sent_at_ms, holds_key, error)
-            VALUES ($1, $2, $3, $4, $5, $6::jsonb, $7, $8, $9, $10)";
+            VALUES ($1, $2, $3, $4, $5, $6::jsonb, $7, $8, $9, $10)
+            ON CONFLICT DO NOTHING";
         mysql: "INSERT INTO outbox_parked
                 (consumer, topic, partition_name, record_offset, record_key, headers, payload, sent_at_ms, holds_key, error)
-            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+            ON DUPLICATE KEY UPDATE id = id";
         sqlite: "INSERT INTO outbox_parked
                 (consumer, topic, partition_name, record_offset, record_key, headers, payload, sent_at_ms, parked_at, holds_key, error)
-            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER), ?9, ?10)";
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER), ?9, ?10)
+            ON CONFLICT DO NOTHING";
     }
     /// Whether the record at the offset `$4`, of the time `$5`, is there.
     is_parked {
@@ -66,7 +69,8 @@ statements! {
     /// Locks the first parked record of the key `$4`, so that no replay ends meanwhile.
     lock_key {
         postgres: "SELECT {parked_row} FROM outbox_parked
-            WHERE consumer = $1 AND topic = $2 AND partition_name = $3 AND record_key = $4 AND holds_key = 1
+            WHERE consumer = $1 AND topic = $2 AND partition_name = $3 AND substr(record_key, 1, 255) = substr($4, 1, 255)
+                AND record_key = $4 AND holds_key = 1
             ORDER BY id LIMIT 1 FOR UPDATE";
         mysql: "SELECT {parked_row} FROM outbox_parked
             WHERE consumer = ?1 AND topic = ?2 AND partition_name = ?3 AND record_key = ?4 AND holds_key = 1
@@ -102,7 +106,8 @@ statements! {
     /// Takes the releases of the key `$4`.
     take_key {
         postgres: "UPDATE outbox_parked SET released = 0, replays = replays + 1
-            WHERE consumer = $1 AND topic = $2 AND partition_name = $3 AND record_key = $4 AND holds_key = 1 AND released = 1";
+            WHERE consumer = $1 AND topic = $2 AND partition_name = $3 AND substr(record_key, 1, 255) = substr($4, 1, 255)
+                AND record_key = $4 AND holds_key = 1 AND released = 1";
         mysql: "UPDATE outbox_parked SET released = 0, replays = replays + 1
             WHERE consumer = ?1 AND topic = ?2 AND partition_name = ?3 AND record_key = ?4 AND holds_key = 1 AND released = 1";
         sqlite: "UPDATE outbox_parked SET released = 0, replays = replays + 1

@@ -16,7 +16,7 @@ use super::statements::ConsumerSql;
 use crate::clock::millis;
 use crate::consumer::engine::{Job, Outcome, QueueKey, Replay, Step, Work};
 use crate::consumer::error::HandlerError;
-use crate::consumer::identity::inbox_key;
+use crate::consumer::identity::{inbox_key, key_of_place};
 use crate::consumer::options::{OnFailure, Options};
 use crate::consumer::record::{PartitionId, Record};
 use crate::consumer::source::Position;
@@ -24,12 +24,13 @@ use crate::consumer::span;
 use crate::consumer::worker::{Opened, Worker};
 use crate::crash_points::crash_point;
 use crate::injected_bugs::{InjectedBug, is_injected};
-use crate::limits::{CONSUMER_CONNECTION_TIMEOUT, cut_error_text};
+use crate::limits::CONSUMER_CONNECTION_TIMEOUT;
 use crate::panic_guard::catch_panic_async;
 use crate::store::StoreError;
 use crate::store::sql::dialect::{Bind, BindOf, Dialect, Statement};
 use crate::store::sql::read_value::Columns;
 use crate::store::sql::text::SqlRenderer;
+use crate::store::stored::truncated_text;
 
 /// One worker's connection and statements.
 pub(super) struct Transactions<DB: Dialect, L: Link<DB>> {
@@ -147,7 +148,13 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
         if !progress.has_inbox() {
             return Ok(None);
         }
-        let claimed = self.link.claim(inbox_key(record)).await;
+        let key = match inbox_key(record, self.options.inbox_key.as_ref()) {
+            Some(key) => key,
+            // Otherwise it could not be parked either.
+            None if matches!(job.step, Step::GiveUp { .. }) => key_of_place(record),
+            None => return Err(Failure::Panicked),
+        };
+        let claimed = self.link.claim(key).await;
         if claimed.is_err() && is_injected(InjectedBug::ClaimErrorSwallowed) {
             self.link.rollback().await?;
             return Ok(self.link.begin().await.map(|()| None)?);
@@ -218,7 +225,7 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
             Bind::OptionalBytes(record.payload.clone()),
             Bind::Number(sent_at_ms(record)),
             Bind::Number(i64::from(holds_key)),
-            Bind::Text(cut_error_text(error).into()),
+            Bind::Text(truncated_text(error).into()),
         ];
         let statement = Statement::new(&self.sql.park, self.binds(&record.partition, binds));
         self.link.execute(statement).await.map(drop)

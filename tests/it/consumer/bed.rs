@@ -75,7 +75,7 @@ pub(crate) struct Effect {
 }
 
 fn schema(seq: &str) -> String {
-    format!("CREATE TABLE effects (seq {seq}, number integer NOT NULL, record_key varchar(64) NOT NULL)")
+    format!("CREATE TABLE effects (seq {seq}, number integer NOT NULL, record_key varchar(8000) NOT NULL)")
 }
 
 /// Does the same on a connection of any database.
@@ -192,29 +192,37 @@ impl Place {
 
     pub(crate) fn send_copies(&self, records: impl IntoIterator<Item = (MessageId, i32, String)>) -> Vec<MessageId> {
         match self.broker {
-            Broker::Kafka => self.send_to_kafka(records),
+            Broker::Kafka => {
+                let records: Vec<_> = records.into_iter().collect();
+                self.send_to_kafka(records.iter().map(|(id, number, key)| (Some(*id), *number, key.as_str())));
+                records.into_iter().map(|(id, ..)| id).collect()
+            }
             #[cfg(feature = "_test")]
             Broker::Rocketmq => super::rocketmq::send(self, records),
         }
     }
 
-    fn send_to_kafka(&self, records: impl IntoIterator<Item = (MessageId, i32, String)>) -> Vec<MessageId> {
+    /// Sends records as a producer without an outbox.
+    pub(crate) fn send_without_ids<'k>(&self, records: impl IntoIterator<Item = (i32, &'k str)>) {
+        self.send_to_kafka(records.into_iter().map(|(number, key)| (None, number, key)));
+    }
+
+    fn send_to_kafka<'k>(&self, records: impl IntoIterator<Item = (Option<MessageId>, i32, &'k str)>) {
         let producer: BaseProducer = client(&self.bootstrap)
             .set("partitioner", "murmur2_random")
             .set("enable.idempotence", "true")
             .create()
             .expect("a producer");
-        let mut ids = Vec::new();
         for (id, number, key) in records {
-            let (payload, id_text) = (number.to_string(), id.to_string());
-            let headers = OwnedHeaders::new().insert(Header { key: header::MESSAGE_ID, value: Some(&*id_text) });
+            let (payload, id) = (number.to_string(), id.map(|id| id.to_string()));
+            let headers = id.iter().fold(OwnedHeaders::new(), |headers, id| {
+                headers.insert(Header { key: header::MESSAGE_ID, value: Some(id.as_str()) })
+            });
             let record = BaseRecord::<str, str>::to(&self.topic).payload(&payload).headers(headers);
-            let record = if key.is_empty() { record } else { record.key(&key) };
+            let record = if key.is_empty() { record } else { record.key(key) };
             producer.send(record).unwrap_or_else(|(error, _)| panic!("{error}"));
-            ids.push(id);
         }
         producer.flush(TIMEOUT).expect("sent");
-        ids
     }
 
     /// With short waits, so that a test need not wait.

@@ -10,6 +10,7 @@ mod mishaps;
 mod offsets;
 mod once;
 mod operators;
+mod other_producers;
 mod outages;
 mod own_statements;
 mod pruning;

@@ -77,6 +77,58 @@ async fn a_record_is_parked_beside_one_of_the_same_offset() {
     }
 }
 
+/// PostgreSQL refuses U+0000, which a payload may bring into an error's text.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_error_of_any_text_is_kept() {
+    for on in [On::Postgres, On::Mariadb, On::Sqlite] {
+        let Some(bed) = Bed::open(on, 1).await else { continue };
+        let place = &bed.place;
+        place.send([(0, "a".to_owned()), (1, "b".to_owned())]);
+        let calls = Arc::new(AtomicU32::new(0));
+        let of_handler = Arc::clone(&calls);
+        let consumer = place.start(place.consumer(), move |record| match number(record) {
+            0 => {
+                let call = of_handler.fetch_add(1, Ordering::SeqCst);
+                Err(HandlerError::permanent(format!("unknown \0 name, {call}")))
+            }
+            _ => Ok(()),
+        });
+        place.wait_until_consumed();
+        assert_eq!(place.parked()[0].error, "unknown  name, 0", "on {on:?}");
+        place.release(0);
+        wait_until("it is replayed", || place.parked()[0].error == "unknown  name, 1");
+        assert!(consumer.shutdown(DEADLINE).is_clean());
+        assert_eq!((place.parked()[0].is_released, calls.load(Ordering::SeqCst)), (false, 2), "on {on:?}");
+    }
+}
+
+/// An operator lets the consumer read records again, and one of them is parked.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_offset_that_is_moved_back_past_a_parked_record_stops_nothing() {
+    for on in [On::Postgres, On::Mariadb, On::Sqlite] {
+        let Some(bed) = Bed::open(on, 1).await else { continue };
+        let place = &bed.place;
+        let start = || {
+            let consumer = place.consumer().progress(Progress::Offsets);
+            place.start(consumer, |record| match number(record) {
+                1 => Err(HandlerError::permanent("refused")),
+                _ => Ok(()),
+            })
+        };
+        place.send(numbers(0..3));
+        let consumer = start();
+        place.wait_until_consumed();
+        assert!(consumer.shutdown(DEADLINE).is_clean());
+        place.run("UPDATE outbox_consumer_offsets SET next_offset = 0");
+        place.send(numbers(3..4));
+        let consumer = start();
+        place.wait_until_consumed();
+        assert!(consumer.shutdown(DEADLINE).is_clean());
+        let offsets: Vec<i64> = place.parked().iter().map(|parked| parked.offset).collect();
+        assert_eq!((place.effects().len(), offsets), (5, vec![1]), "0 and 2 twice, 3 once, on {on:?}");
+    }
+}
+
 /// The loop looks for released records, and waits for the table's lock; other keys go on.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_locked_table_does_not_stop_the_loop() {

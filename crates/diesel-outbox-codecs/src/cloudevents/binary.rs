@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 
 use diesel_outbox::{Envelope, Headers};
 
-use super::attributes::{Attributes, CONTENT_TYPE, EventRules, PREFIX, SPEC_VERSION, attribute, content_type, is_own};
+use super::attributes::{
+    Attributes, CONTENT_TYPE, EventRules, PREFIX, SPEC_VERSION, attribute, content_type, is_extension,
+};
 
 /// How a broker has attributes as headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +56,8 @@ fn extensions(own: &Headers, binding: Binding) -> Headers {
     let mut headers = Headers::new();
     for (name, value) in own.iter() {
         match attribute(name) {
-            Some(attribute) if is_own(attribute) => {}
+            // Others have no place in an event: `structured` drops them, too.
+            Some(attribute) if !is_extension(attribute) => {}
             Some(attribute) if binding == Binding::Http => {
                 binding.push(&mut headers, attribute, &String::from_utf8_lossy(value));
             }

@@ -33,8 +33,8 @@ CREATE TABLE outbox_parked (
     UNIQUE (consumer, topic, partition_name, record_offset, sent_at_ms)
 );
 
--- Finds the first of a key.
-CREATE INDEX outbox_parked_key ON outbox_parked (consumer, topic, partition_name, record_key, id) WHERE holds_key = 1;
+-- Finds the first of a key. Of its beginning, because an index row has 2,704 bytes at most.
+CREATE INDEX outbox_parked_key ON outbox_parked (consumer, topic, partition_name, substr(record_key, 1, 255), id) WHERE holds_key = 1;
 
 -- Finds what is released.
 CREATE INDEX outbox_parked_released ON outbox_parked (consumer, topic, partition_name, id) WHERE released = 1;

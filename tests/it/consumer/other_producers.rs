@@ -1,0 +1,80 @@
+//! Records that no outbox sent.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use diesel_outbox::consumer::{HandlerError, Record};
+use diesel_outbox::inbox::InboxKey;
+use uuid::Uuid;
+
+use super::bed::{Bed, DEADLINE, On, number, wait_until};
+
+/// The order's number, which such a producer sends as its payload.
+fn order(record: &Record) -> Option<InboxKey> {
+    Some(InboxKey::of_text(number(record).to_string()))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_producer_sent_twice_is_recognised_by_the_application_s_key() {
+    for on in [On::Postgres, On::Mariadb, On::Sqlite] {
+        let Some(bed) = Bed::open(on, 1).await else { continue };
+        let place = &bed.place;
+        for _ in 0..2 {
+            place.send_without_ids([(0, "a"), (1, "b"), (2, "a")]);
+        }
+        let consumer = place.start(place.consumer().inbox_key(order), |_| Ok(()));
+        place.wait_until_consumed();
+        place.assert_once_in_order(3);
+        assert!(consumer.shutdown(DEADLINE).is_clean());
+    }
+}
+
+/// The other records have their own places.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_whose_key_is_not_found_is_parked_and_others_go_on() {
+    let Some(bed) = Bed::on_postgres(1).await else { return };
+    let place = &bed.place;
+    place.send_without_ids([(0, "a"), (1, "b"), (2, "c"), (2, "d")]);
+    let consumer = place.consumer().inbox_key(|record| match number(record) {
+        1 => panic!("a defect of the application"),
+        _ => None,
+    });
+    let consumer = place.start(consumer, |_| Ok(()));
+    place.wait_until_consumed();
+    let numbers: Vec<i32> = place.effects().iter().map(|effect| effect.number).collect();
+    assert_eq!((numbers.len(), numbers.iter().filter(|number| **number == 2).count()), (3, 2), "{numbers:?}");
+    let parked = place.parked();
+    assert_eq!(parked.iter().map(|record| record.offset).collect::<Vec<_>>(), [1]);
+    assert!(parked[0].error.contains("inbox_key"), "{}", parked[0].error);
+    assert!(consumer.shutdown(DEADLINE).is_clean());
+}
+
+/// A row of an index has 2,704 bytes at most on PostgreSQL.
+#[tokio::test(flavor = "multi_thread")]
+async fn records_of_a_long_key_are_parked_and_replayed_in_order() {
+    for on in [On::Postgres, On::Mariadb, On::Sqlite] {
+        let Some(bed) = Bed::open(on, 1).await else { continue };
+        let place = &bed.place;
+        // It does not compress.
+        let long: String = (0..200).map(|_| Uuid::new_v4().simple().to_string()).collect();
+        let other = format!("{long}-");
+        place.send_without_ids([(0, &*long), (1, &*long), (2, &*other)]);
+        let is_broken = Arc::new(AtomicBool::new(true));
+        let of_handler = Arc::clone(&is_broken);
+        let consumer = place.start(place.consumer(), move |record| {
+            match of_handler.load(Ordering::SeqCst) && [0, 2].contains(&number(record)) {
+                true => Err(HandlerError::permanent("refused")),
+                false => Ok(()),
+            }
+        });
+        place.wait_until_consumed();
+        let errors: Vec<String> = place.parked().into_iter().map(|record| record.error).collect();
+        assert_eq!(errors, ["refused", "an earlier record of its key is parked", "refused"]);
+        is_broken.store(false, Ordering::SeqCst);
+        place.release(0);
+        place.release(2);
+        wait_until("nothing is parked", || place.parked().is_empty());
+        place.assert_once_in_order(3);
+        assert!(consumer.shutdown(DEADLINE).is_clean());
+    }
+}
