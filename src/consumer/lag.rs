@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::options::Options;
 use super::shared::Shared;
-use super::source::Source;
+use super::source::{Source, SourceError};
 use crate::limits::CONSUMER_LAG_INTERVAL;
 use crate::metrics;
 
@@ -27,28 +27,35 @@ impl Lag {
         self.next_at <= now
     }
 
-    /// Sets the gauges. A broker that does not answer leaves them as they are.
-    pub(crate) fn measure(&mut self, shared: &Shared, source: &mut dyn Source) {
+    /// Sets the gauges.
+    ///
+    /// # Errors
+    /// Returns the broker's error. Then the lags stay as they are, and the others are set.
+    pub(crate) fn measure(&mut self, shared: &Shared, source: &mut dyn Source) -> Result<(), SourceError> {
         self.next_at = Instant::now() + CONSUMER_LAG_INTERVAL;
         let (positions, is_away) = shared.with(|engine| (engine.positions(), engine.is_database_away()));
         let mut lags: BTreeMap<Arc<str>, i64> = self.topics.keys().map(|topic| (Arc::clone(topic), 0)).collect();
         let mut partitions = lags.clone();
-        for (id, next) in positions {
-            let Ok(end) = source.end(&id) else { return };
-            *lags.entry(Arc::clone(&id.topic)).or_default() += (end - next).max(0);
-            *partitions.entry(id.topic).or_default() += 1;
+        for (id, _) in &positions {
+            *partitions.entry(Arc::clone(&id.topic)).or_default() += 1;
         }
         let consumer = &self.options.consumer;
         let labels = |topic: &Arc<str>| [("consumer", consumer.to_string()), ("topic", topic.to_string())];
-        for (topic, lag) in &lags {
-            ::metrics::gauge!(metrics::CONSUMER_LAG, &labels(topic)).set(gauge(*lag));
-        }
         for (topic, count) in &partitions {
             ::metrics::gauge!(metrics::CONSUMER_PARTITIONS, &labels(topic)).set(gauge(*count));
         }
         let away = if is_away { 1.0 } else { 0.0 };
         ::metrics::gauge!(metrics::CONSUMER_DATABASE_AWAY, "consumer" => consumer.to_string()).set(away);
+        // The first partition that does not answer ends it: each would take the client's time-out.
+        for (id, next) in positions {
+            let end = source.end(&id)?;
+            *lags.entry(id.topic).or_default() += (end - next).max(0);
+        }
+        for (topic, lag) in &lags {
+            ::metrics::gauge!(metrics::CONSUMER_LAG, &labels(topic)).set(gauge(*lag));
+        }
         self.topics = lags;
+        Ok(())
     }
 }
 

@@ -69,7 +69,13 @@ impl Lookups {
             return;
         }
         if self.thread.is_none() {
-            self.thread = Thread::start(&self.make_worker).ok();
+            self.thread = match Thread::start(&self.make_worker) {
+                Ok(thread) => Some(thread),
+                Err(error) => {
+                    tracing::warn!(%error, "the consumer cannot start its thread for lookups: trying again");
+                    None
+                }
+            };
         }
         if let Some(thread) = &self.thread {
             // If it has ended, `answer` finds that.
@@ -91,7 +97,8 @@ impl Lookups {
             Err(TryRecvError::Empty) if now < *asked_at + CONSUMER_LOOKUP_TIMEOUT => return None,
             Err(TryRecvError::Empty) => StoreError::TimedOut { after: CONSUMER_LOOKUP_TIMEOUT },
             Err(TryRecvError::Disconnected) => {
-                StoreError::Unreachable("the consumer's thread for lookups ended".into())
+                // Not `Unreachable`: that would stop every handler, and the database may well answer.
+                StoreError::Statement("the consumer's thread for lookups could not be started, or it ended".into())
             }
         };
         self.thread = None;

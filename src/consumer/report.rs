@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::engine::{Group, Job, Note, Outcome, Settled, Work};
+use super::engine::{Group, Job, Note, Outcome, Settled, Step, Work};
 use super::options::Options;
 use super::record::PartitionId;
 use crate::events::log_event;
@@ -68,6 +68,12 @@ fn log(options: &Options, job: &Job, outcome: &Outcome, settled: &Settled) {
             log_event!(RECORD_BLOCKS_KEY, consumer, %partition, offset, failures, ?wait, %error);
         }
         (Outcome::Failed(error), Settled::ReplayFailed) => log_event!(REPLAY_FAILED, consumer, %partition, %error),
+        (Outcome::Parked | Outcome::ParkedAlone, _) if job.attempt == 1 => {
+            // It killed its process: no attempt has failed that would have said so.
+            if let Step::GiveUp { reason: error } = &job.step {
+                log_event!(RECORD_FAILED, consumer, %partition, offset, failures = 0, %error);
+            }
+        }
         (Outcome::TooOld, _) => log_event!(RECORD_TOO_OLD, consumer, %partition, offset),
         _ => {}
     }

@@ -274,7 +274,9 @@ impl Runner {
         if self.lag.is_due(Instant::now()) {
             // As often as that: nobody says that the broker refused an offset, so all are committed again now and then.
             self.shared.with(super::engine::Engine::commit_again);
-            self.lag.measure(&self.shared, &mut *self.source);
+            if let Err(error) = self.lag.measure(&self.shared, &mut *self.source) {
+                self.warn(&error);
+            }
         }
     }
 

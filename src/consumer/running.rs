@@ -28,6 +28,8 @@ impl RunningConsumer {
     /// Starts the loop's thread and the workers.
     pub(crate) fn start(options: Options, make_source: MakeSource, make_worker: &MakeWorker) -> Result<Self, String> {
         let shared = Arc::new(Shared::new(Arc::new(options)));
+        // Also where a thread cannot be started.
+        let end = EndWorkers(Arc::clone(&shared));
         for _ in 0..shared.options.workers.max(1) {
             let (shared, worker) = (Arc::clone(&shared), make_worker());
             spawn("outbox-worker", move || work(&shared, worker))?;
@@ -36,7 +38,7 @@ impl RunningConsumer {
         let (made, result) = mpsc::channel();
         let (of_loop, lookups) = (Arc::clone(&shared), Lookups::new(Arc::clone(make_worker)));
         spawn("outbox-consumer", move || {
-            let _end = EndWorkers(Arc::clone(&of_loop));
+            let _end = end;
             match make_source(Arc::clone(&of_loop) as Arc<_>) {
                 Ok(source) => {
                     drop(made.send(Ok(())));

@@ -10,6 +10,7 @@ use super::report;
 use super::source::RevocationListener;
 use crate::limits::CONSUMER_RELEASED_POLL_INTERVAL;
 use crate::repeated::{Repeated, warn_once_a_minute};
+use crate::retry::retry_wait;
 
 pub(crate) struct Shared {
     pub(crate) options: Arc<Options>,
@@ -109,8 +110,13 @@ impl Shared {
         if let Outcome::DatabaseAway(error) = &outcome {
             self.database_is_away(error);
         }
+        // Before the lock: the policy is the application's, and may be slow, or ask for the status.
+        let wait = match &outcome {
+            Outcome::Failed(_) => retry_wait(&*self.options.retry, &job.token.partition.topic, job.attempt),
+            _ => Duration::ZERO,
+        };
         let mut state = self.lock();
-        let settled = state.engine.complete(job, &outcome, Instant::now());
+        let settled = state.engine.complete(job, &outcome, wait, Instant::now());
         let has_groups = state.engine.has_groups();
         drop(state);
         // The last one of a group makes more than one job ready.

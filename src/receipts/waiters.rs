@@ -117,7 +117,7 @@ impl Ticket {
         }
     }
 
-    /// From now on to drop it says nothing, or again that the transaction was rolled back.
+    /// Sets whether a drop says nothing, or that the transaction was rolled back.
     pub(crate) fn set_in_doubt(&mut self, is_in_doubt: bool) {
         self.is_in_doubt = is_in_doubt;
     }

@@ -18,7 +18,7 @@ pub(crate) struct Flow {
 struct Share {
     rows_max: usize,
     bytes_max: usize,
-    /// All partitions together have as much as they may: one had more before others were opened.
+    /// All partitions together are full: one had filled up before others were opened.
     is_all_used: bool,
 }
 

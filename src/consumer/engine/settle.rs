@@ -1,7 +1,7 @@
 //! What follows from the outcome of a job.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::groups::survived;
 use super::key_queue::{KeyQueue, QueueState, Step, Work};
@@ -12,12 +12,17 @@ use crate::consumer::record::PartitionId;
 use crate::limits::{
     CONSUMER_CONFLICT_WAIT, CONSUMER_CONFLICTS_MAX, CONSUMER_OUTAGE_WAIT_MAX, CONSUMER_POSTPONE_WAIT_MIN,
 };
-use crate::retry::retry_wait;
 
 impl Engine {
-    /// What an outcome means: a connection that was lost in an outage was not the handler's fault.
+    /// What an outcome means: a connection that was lost in an outage was not the handler's fault, and of many conflicts in a row each one
+    /// is.
     pub(crate) fn judge(&self, job: &Job, outcome: Outcome) -> Outcome {
         match outcome {
+            Outcome::Conflict
+                if matches!(job.work, Work::Record(_)) && self.conflicts(job) >= CONSUMER_CONFLICTS_MAX =>
+            {
+                Outcome::Failed(HandlerError::retriable("it met deadlocks or serialization failures time after time"))
+            }
             Outcome::ConnectionLost(error) if self.outage.count() != job.outages => {
                 Outcome::Postponed(error.to_string())
             }
@@ -26,11 +31,11 @@ impl Engine {
         }
     }
 
-    /// Takes the outcome of a job.
-    pub(crate) fn complete(&mut self, job: &Job, outcome: &Outcome, now: Instant) -> Settled {
+    /// Takes the outcome of a job. `wait` is how long its record waits if it failed.
+    pub(crate) fn complete(&mut self, job: &Job, outcome: &Outcome, wait: Duration, now: Instant) -> Settled {
         self.running = self.running.saturating_sub(1);
         let settled = match self.release(job, outcome) {
-            true => self.settle(job, outcome, now),
+            true => self.settle(job, outcome, wait, now),
             false => Settled::Late,
         };
         self.end_in_group(job, outcome);
@@ -56,11 +61,17 @@ impl Engine {
         Settled::Deferred
     }
 
+    /// How often the job's record met others in a row.
+    fn conflicts(&self, job: &Job) -> u32 {
+        let queue = self.partitions.get(&job.token.partition).and_then(|of| of.queues.get(&job.token.queue));
+        queue.map_or(0, |queue| queue.conflicts)
+    }
+
     fn queue(&mut self, token: &Token) -> Option<&mut KeyQueue> {
         self.partitions.get_mut(&token.partition)?.queues.get_mut(&token.queue)
     }
 
-    fn settle(&mut self, job: &Job, outcome: &Outcome, now: Instant) -> Settled {
+    fn settle(&mut self, job: &Job, outcome: &Outcome, wait: Duration, now: Instant) -> Settled {
         match outcome {
             // The database said that none of its key is left.
             Outcome::Handled => {
@@ -102,7 +113,7 @@ impl Engine {
             }
             Outcome::Conflict if matches!(job.work, Work::Replay(_)) => self.postpone(job, now),
             Outcome::Conflict => self.conflict(job, now),
-            Outcome::Failed(error) | Outcome::ConnectionLost(error) => self.failed(job, error, now),
+            Outcome::Failed(error) | Outcome::ConnectionLost(error) => self.failed(job, error, wait, now),
             Outcome::Postponed(_) => self.postpone(job, now),
             // Nothing runs before it is back.
             Outcome::DatabaseAway(_) => {
@@ -160,16 +171,12 @@ impl Engine {
     fn conflict(&mut self, job: &Job, now: Instant) -> Settled {
         let Some(queue) = self.queue(&job.token) else { return Settled::Late };
         queue.conflicts += 1;
-        if queue.conflicts > CONSUMER_CONFLICTS_MAX {
-            let error = HandlerError::retriable("it met deadlocks or serialization failures time after time");
-            return self.failed(job, &error, now);
-        }
         let until = now + CONSUMER_CONFLICT_WAIT * queue.conflicts;
         self.wait(&job.token, until);
         Settled::Deferred
     }
 
-    fn failed(&mut self, job: &Job, error: &HandlerError, now: Instant) -> Settled {
+    fn failed(&mut self, job: &Job, error: &HandlerError, wait: Duration, now: Instant) -> Settled {
         let options = Arc::clone(&self.options);
         let Some(queue) = self.queue(&job.token) else { return Settled::Late };
         queue.failures = queue.failures.saturating_add(1);
@@ -180,7 +187,6 @@ impl Engine {
             self.ready_first(&job.token);
             return Settled::GivenUp { failures };
         }
-        let wait = retry_wait(&*options.retry, &job.token.partition.topic, failures);
         self.wait(&job.token, now + wait);
         match is_final {
             true => Settled::Held { failures, wait },

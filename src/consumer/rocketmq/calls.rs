@@ -50,6 +50,8 @@ pub(super) enum Pulled {
     Records(Vec<Record>),
     /// There was none in time.
     Nothing,
+    /// There was none, and the broker did not wait for one.
+    NothingYet,
     /// What is below this offset is gone.
     Gone(i64),
     /// The queue has no such offset.
@@ -144,7 +146,8 @@ impl Member {
                     report::gone(&queue.id(), offset, next, answer.number("maxOffset")?);
                     Ok(Pulled::Gone(next))
                 }
-                _ => Ok(Pulled::Nothing),
+                // Unlike `PULL_NOT_FOUND`, it comes without a wait.
+                _ => Ok(Pulled::NothingYet),
             },
             PULL_OFFSET_MOVED => Ok(Pulled::OutOfRange),
             _ => {

@@ -99,6 +99,11 @@ async fn read(
                 Some(Event::Records { id: id.clone(), generation, records })
             }
             Ok(Pulled::Nothing) => None,
+            Ok(Pulled::NothingYet) => {
+                sleep(wait).await;
+                wait = (wait * 2).min(CONSUMER_OUTAGE_WAIT_MAX);
+                continue;
+            }
             Ok(Pulled::Gone(next)) => {
                 offset = next;
                 None

@@ -94,9 +94,10 @@ pub fn each_key_is_in_order(consumer: &impl ConsumerUnderTest) {
 /// Neither what it wrote nor the claim: the next attempt handles the message.
 pub fn a_failed_handler_leaves_nothing(consumer: &impl ConsumerUnderTest) {
     consumer.send(&records(0..1));
-    let failures_left = Mutex::new(2);
+    let failures_left = Arc::new(Mutex::new(2));
+    let of_handler = Arc::clone(&failures_left);
     let member = consumer.start(Arc::new(move |text: &str| {
-        let mut left = lock(&failures_left);
+        let mut left = lock(&of_handler);
         if text != "0" || *left == 0 {
             return Ok(());
         }
@@ -106,6 +107,7 @@ pub fn a_failed_handler_leaves_nothing(consumer: &impl ConsumerUnderTest) {
     finish(consumer);
     consumer.shut_down(member);
     assert_once(consumer, 1, "the claim of a failed handler was kept, or what it wrote");
+    assert_eq!(*lock(&failures_left), 0, "the error of a failed handler was ignored, and what it wrote was kept");
 }
 
 /// A message from before what the inbox keeps has no effect, and what follows of its key has.

@@ -61,7 +61,10 @@ impl RedisCache {
             AsyncConnectionConfig::new().set_connection_timeout(Some(TIMEOUT)).set_response_timeout(Some(TIMEOUT));
         let mut commands = self.client.get_multiplexed_async_connection_with_config(&config).await?;
         let info: String = redis::cmd("INFO").arg("server").query_async(&mut commands).await?;
-        let run = info.lines().find_map(|line| line.strip_prefix("run_id:")).unwrap_or_default().trim().into();
+        let run =
+            info.lines().find_map(|line| line.strip_prefix("run_id:")).map(str::trim).filter(|run| !run.is_empty());
+        // Without it nobody would notice that Redis has started again with old stock.
+        let run = run.ok_or((redis::ErrorKind::UnexpectedReturnType, "INFO names no run_id"))?.into();
         let connection = Connection { commands, run, token: Arc::new(()) };
         *held = Some(connection.clone());
         Ok(connection)
@@ -82,12 +85,17 @@ impl RedisCache {
         match invocation.invoke_async(&mut connection.commands).await {
             Ok(answer) => Ok(answer),
             Err(error) => {
-                let mut held = self.connection.lock().await;
-                if held.as_ref().is_some_and(|held| Arc::ptr_eq(&held.token, &connection.token)) {
-                    *held = None;
-                }
+                self.drop_connection(&connection).await;
                 Err(away(error))
             }
+        }
+    }
+
+    /// Has the next call connect again, unless somebody else has done so.
+    async fn drop_connection(&self, failed: &Connection) {
+        let mut held = self.connection.lock().await;
+        if held.as_ref().is_some_and(|held| Arc::ptr_eq(&held.token, &failed.token)) {
+            *held = None;
         }
     }
 
@@ -168,7 +176,11 @@ impl StockCache for RedisCache {
         let away = |error: RedisError| CacheAway(error.to_string());
         let mut connection = self.connection().await.map_err(away)?;
         let key = format!("stock:{product_id}");
-        redis::cmd("DEL").arg(key).query_async(&mut connection.commands).await.map_err(away)
+        let removed = redis::cmd("DEL").arg(key).query_async(&mut connection.commands).await;
+        if removed.is_err() {
+            self.drop_connection(&connection).await;
+        }
+        removed.map_err(away)
     }
 }
 

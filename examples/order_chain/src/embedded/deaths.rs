@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fastrand::Rng;
 use futures_util::FutureExt;
+use tokio::task::JoinHandle;
 
 use crate::steps::{Step, Steps};
 
@@ -26,6 +27,19 @@ struct State {
 
 /// What a death unwinds with. Nothing is printed for it.
 struct Died;
+
+/// Waits for a task that may die at a step. Another panic in it is a defect, and goes on here.
+pub(crate) async fn join<T>(task: JoinHandle<T>) -> Option<T> {
+    match task.await {
+        Ok(done) => Some(done),
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) if panic.is::<Died>() => None,
+            Ok(panic) => resume_unwind(panic),
+            // It was aborted.
+            Err(_) => None,
+        },
+    }
+}
 
 impl Deaths {
     /// Nobody dies before [`begin`](Self::begin).

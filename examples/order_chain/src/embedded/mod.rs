@@ -9,6 +9,7 @@ mod side_by_side;
 pub mod world;
 
 pub use self::deaths::Deaths;
+pub(crate) use self::deaths::join;
 pub(crate) use self::faults::{BROKER_AWAY, CACHE_AWAY, Fault, Planned, plan};
 pub use self::ratios::ratios;
 pub(crate) use self::refused::Refused;

@@ -13,7 +13,7 @@ use rdkafka::producer::DefaultProducerContext;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
-use super::Refused;
+use super::{Refused, join};
 use crate::Failure;
 use crate::broker::{Broker, Brokers};
 use crate::cache::{MemoryCache, StockCache};
@@ -225,7 +225,7 @@ impl World {
             for number in 1.. {
                 let of_round = reconciler.clone();
                 let round = tokio::spawn(async move { of_round.tick(number).await });
-                if let Ok(Err(error)) = round.await {
+                if let Some(Err(error)) = join(round).await {
                     tracing::info!(%error, "a round of the reconciler did not end");
                 }
                 tokio::time::sleep(PAUSE).await;
@@ -245,6 +245,10 @@ impl World {
     pub async fn end(mut self) -> Result<(), Failure> {
         if let Some(rounds) = self.rounds.take() {
             rounds.abort();
+            // They end only by a panic.
+            if rounds.await.is_err_and(|error| error.is_panic()) {
+                return Err("the reconciler panicked: see above".into());
+            }
         }
         for (consumer, running) in std::mem::take(&mut self.consumers) {
             let report = tokio::task::spawn_blocking(move || running.shutdown(GRACE)).await?;

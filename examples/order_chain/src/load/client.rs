@@ -8,6 +8,7 @@ use serde_json::Value;
 use tower::ServiceExt;
 
 use crate::Failure;
+use crate::embedded::join;
 use crate::shop::web::IDEMPOTENCY_KEY;
 
 /// The largest answer.
@@ -67,7 +68,7 @@ impl Client for InProcess {
         let request = request("", ask)?;
         let router = self.0.clone();
         // In a task of its own, which can die alone.
-        let response = tokio::spawn(router.oneshot(request)).await.map_err(|_| "the shop died")??;
+        let response = join(tokio::spawn(router.oneshot(request))).await.ok_or("the shop died")??;
         let status = response.status();
         let bytes = to_bytes(response.into_body(), BODY_MAX).await?;
         Ok(Answer { status, body: serde_json::from_slice(&bytes).unwrap_or_default() })

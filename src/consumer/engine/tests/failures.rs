@@ -128,7 +128,10 @@ fn conflicts_spend_no_attempt_until_there_are_many() {
         harness.advance(1);
     }
     let job = harness.job();
-    assert_eq!(harness.complete(&job, Outcome::Conflict), Settled::GivenUp { failures: 1 });
+    // As a failure it reaches the hook, the metrics and the log.
+    let outcome = harness.engine.judge(&job, Outcome::Conflict);
+    assert!(matches!(outcome, Outcome::Failed(_)), "{outcome:?}");
+    assert_eq!(harness.complete(&job, outcome), Settled::GivenUp { failures: 1 });
 }
 
 fn away() -> Outcome {

@@ -13,7 +13,7 @@ use super::*;
 use crate::consumer::error::HandlerError;
 use crate::consumer::options::{OnFailure, Options, Progress};
 use crate::message::Headers;
-use crate::retry::Fixed;
+use crate::retry::{Fixed, retry_wait};
 
 /// The engine with a clock that the test sets.
 pub(super) struct Harness {
@@ -111,7 +111,8 @@ impl Harness {
     }
 
     pub(super) fn complete(&mut self, job: &Job, outcome: Outcome) -> Settled {
-        self.engine.complete(job, &outcome, self.now)
+        let wait = retry_wait(&*self.engine.options.retry, &job.token.partition.topic, job.attempt);
+        self.engine.complete(job, &outcome, wait, self.now)
     }
 
     pub(super) fn fail(&mut self, job: &Job) -> Settled {

@@ -33,6 +33,7 @@ mistakes! {
         "two that got one message at the same time";
     a_consumer_that_retries_later_sqlite: RetriesLater fails each_key_is_in_order, "not handled in order";
     a_consumer_that_claims_apart_sqlite: ClaimsApart fails a_failed_handler_leaves_nothing, "the claim of a failed handler";
+    a_consumer_that_ignores_errors_sqlite: IgnoresErrors fails a_failed_handler_leaves_nothing, "was ignored";
     a_consumer_that_handles_what_is_too_old_sqlite: HandlesTooOld fails what_is_too_old_is_refused, "refuses as too old";
     a_consumer_that_acknowledges_first_sqlite: AcknowledgesFirst fails a_shutdown_loses_nothing,
         "acknowledged before it was processed";
@@ -48,5 +49,7 @@ diesel_outbox::__consumer_cases! { names }
 
 #[test]
 fn each_case_has_a_mistake_that_it_finds() {
-    assert_eq!(CASES, FAILED);
+    let mut failed = FAILED.to_vec();
+    failed.dedup();
+    assert_eq!(CASES, failed);
 }

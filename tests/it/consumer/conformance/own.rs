@@ -32,6 +32,8 @@ pub(super) enum Mistake {
     RetriesLater,
     /// Claims in a transaction before that of the handler.
     ClaimsApart,
+    /// Commits what a handler wrote that failed.
+    IgnoresErrors,
     /// Handles what the inbox refuses.
     HandlesTooOld,
     /// Acknowledges before it handles.
@@ -229,6 +231,13 @@ impl Worker {
                 Claim::New => conn.immediate_transaction(write),
                 Claim::Duplicate => Ok(()),
             },
+            Mistake::IgnoresErrors => {
+                let write = |conn: &mut SqliteConnection| match write(conn) {
+                    Err(Failed::Handler(_)) => Ok(()),
+                    other => other,
+                };
+                inbox.once(conn, *id, write).map(drop)
+            }
             Mistake::HandlesTooOld => match inbox.once(conn, *id, write) {
                 Err(Failed::Inbox(InboxError::TooOld { .. })) => conn.immediate_transaction(write),
                 other => other.map(drop),
