@@ -34,7 +34,7 @@
 //! | `Protobuf` | `protobuf` | a codec for types of prost |
 //! | [`avro`] | `avro` | a codec for types with an Avro schema, and the client of a schema registry |
 //! | [`cloudevents`] | `cloudevents` | a transport that sends messages as CloudEvents |
-//! | [`webhook`] | `webhook` | an extractor of axum that verifies what the library's HTTP transport signed |
+//! | [`webhook`] | `webhook` | an extractor of axum that verifies what the library's HTTP transport signed, and handles it once |
 //!
 //! It is a crate of its own, so that the library needs none of these dependencies, and so that the codecs can follow new versions of
 //! prost and apache-avro, which are in their types, without a new version of the library.

@@ -52,7 +52,8 @@ impl Webhook {
     /// The event in the payload, which the codec `Json` wrote.
     ///
     /// # Errors
-    /// Returns an error if the payload is not such an event. Answer 422: the sender then keeps the message as a dead letter.
+    /// Returns an error if the payload is not such an event. As a [`WebhookRejection`], which `?` makes of it, it is answered by 422, and
+    /// the sender keeps the message as a dead letter.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, CodecError> {
         Json::decode(&self.body)
     }

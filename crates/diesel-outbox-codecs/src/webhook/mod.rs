@@ -1,8 +1,8 @@
 //! Receives what the library's HTTP transport sends with a signature
 //! ([`HttpTarget::sign`](https://docs.rs/diesel-outbox/latest/diesel_outbox/transport/struct.HttpTarget.html)), in axum.
 //!
-//! [`Webhook`] is an extractor. It lets only requests through that one who knows the secret has signed in the last five minutes. With
-//! the [`Inbox`](diesel_outbox::inbox::Inbox) each message is handled once:
+//! [`Webhook`] is an extractor. It lets only requests through that one who knows the secret has signed in the last five minutes.
+//! [`Webhook::once`] handles each message once, with the [`Inbox`](diesel_outbox::inbox::Inbox), and answers:
 //!
 //! ```no_run
 //! use axum::extract::{FromRef, State};
@@ -10,8 +10,12 @@
 //! use axum::{Router, routing::post};
 //! use diesel::prelude::*;
 //! use diesel::r2d2::{ConnectionManager, Pool};
-//! use diesel_outbox::inbox::{Inbox, InboxError};
-//! use diesel_outbox_codecs::webhook::{Webhook, WebhookSecrets};
+//! use diesel::sql_types::BigInt;
+//! use diesel_outbox::inbox::Inbox;
+//! use diesel_outbox_codecs::webhook::{Webhook, WebhookRejection, WebhookSecrets};
+//!
+//! #[derive(serde::Deserialize)]
+//! struct Placed { order_id: i64 }
 //!
 //! #[derive(Clone)]
 //! struct Shop { secrets: WebhookSecrets, inbox: Inbox, pool: Pool<ConnectionManager<SqliteConnection>> }
@@ -22,20 +26,17 @@
 //!     }
 //! }
 //!
-//! async fn placed(State(shop): State<Shop>, webhook: Webhook) -> StatusCode {
-//!     let handled = tokio::task::spawn_blocking(move || {
-//!         let mut conn = shop.pool.get().map_err(drop)?;
-//!         shop.inbox
-//!             .once(&mut *conn, webhook.message_id(), |conn| {
-//!                 let insert = diesel::sql_query("INSERT INTO invoices VALUES (?)");
-//!                 insert.bind::<diesel::sql_types::Binary, _>(webhook.body()).execute(conn).map_err(InboxError::from)
-//!             })
-//!             .map_err(drop)
+//! async fn placed(State(shop): State<Shop>, webhook: Webhook) -> Result<StatusCode, WebhookRejection> {
+//!     let answer = tokio::task::spawn_blocking(move || {
+//!         let Placed { order_id } = webhook.json()?;
+//!         let mut conn = shop.pool.get().map_err(WebhookRejection::failed)?;
+//!         webhook.once(&shop.inbox, &mut *conn, |conn| bill(conn, order_id))
 //!     });
-//!     match handled.await {
-//!         Ok(Ok(_)) => StatusCode::NO_CONTENT, // handled now, or before: both tell the sender to forget it
-//!         _ => StatusCode::INTERNAL_SERVER_ERROR, // it is sent again
-//!     }
+//!     answer.await.map_err(WebhookRejection::failed)?
+//! }
+//!
+//! fn bill(conn: &mut SqliteConnection, order_id: i64) -> Result<usize, WebhookRejection> {
+//!     Ok(diesel::sql_query("INSERT INTO invoices VALUES (?)").bind::<BigInt, _>(order_id).execute(conn)?)
 //! }
 //!
 //! # fn start(inbox: Inbox, pool: Pool<ConnectionManager<SqliteConnection>>) -> Result<(), Box<dyn std::error::Error>> {
@@ -45,8 +46,13 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! The answer is 204 if the message was handled, now or before. It is 422 if no attempt can handle it: the payload cannot be decoded, the
+//! message is older than the inbox keeps, or the handler refuses it. The sender's HTTP transport makes it a dead letter after some more
+//! attempts. After anything else the answer is 500, and the message is sent again until it is handled.
 
 mod extractor;
+mod once;
 mod rejection;
 mod secrets;
 
