@@ -1,9 +1,11 @@
 //! Records that fail: tried again, parked, replayed, or in the way of their key.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use diesel_outbox::consumer::{HandlerError, OnFailure, Progress, Record};
+use diesel_outbox::consumer::{HandlerError, OnFailure, Progress, Record, RunningConsumer};
+use diesel_outbox::retry::RetryPolicy;
 
 use super::bed::{Bed, DEADLINE, On, Place, number, wait_until};
 
@@ -167,5 +169,36 @@ async fn a_handler_that_panics_has_failed() {
     place.wait_until_consumed();
     assert_eq!(of_key(place, "b"), [1, 5, 7, 9, 11]);
     assert!(place.parked()[0].error.contains("panicked"), "{:?}", place.parked());
+    assert!(consumer.shutdown(DEADLINE).is_clean());
+}
+
+/// A policy that asks how the consumer is, and is slow.
+struct Asking(Arc<Mutex<Option<RunningConsumer>>>);
+
+impl RetryPolicy for Asking {
+    fn wait(&self, _failures: u32) -> Duration {
+        let consumer = self.0.lock().expect("no panic");
+        let status = consumer.as_ref().expect("it runs").status();
+        assert!(!status.is_database_away);
+        Duration::from_millis(20)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retry_policy_may_ask_the_consumer() {
+    let Some(bed) = Bed::on_postgres(1).await else { return };
+    let place = &bed.place;
+    let (running, attempts) = (Arc::new(Mutex::new(None)), AtomicU32::new(0));
+    let consumer = place.consumer().retry(Asking(Arc::clone(&running)));
+    let consumer =
+        place.start(consumer, move |record| match number(record) == 2 && attempts.fetch_add(1, Ordering::SeqCst) < 2 {
+            true => Err(HandlerError::retriable("not yet")),
+            false => Ok(()),
+        });
+    *running.lock().expect("no panic") = Some(consumer);
+    send(place);
+    place.wait_until_consumed();
+    place.assert_once_in_order(12);
+    let consumer = running.lock().expect("no panic").take().expect("it runs");
     assert!(consumer.shutdown(DEADLINE).is_clean());
 }
