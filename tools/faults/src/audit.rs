@@ -49,6 +49,8 @@ pub(crate) struct Audit {
     pub(crate) processed: usize,
     /// Further copies, by the fault that explains them.
     pub(crate) duplicates: BTreeMap<&'static str, usize>,
+    /// Further copies on the exactly-once topic: each is a finding.
+    pub(crate) copies_on_exactly_once: usize,
     /// The longest time from the last explaining fault to such a copy, in milliseconds.
     pub(crate) lag_ms: u64,
     /// Messages in a steady state: whether a snapshot was held, how many were judged, and the longest time of one in
@@ -281,6 +283,7 @@ impl Audit {
         for place in 1..copies.len() {
             let (before, copy) = (copies[place - 1], copies[place]);
             if copy.topic == FENCED {
+                self.copies_on_exactly_once += 1;
                 self.find(Finding::Duplicate, || format!("{before:?} again as {copy:?}, on an exactly-once topic"));
                 continue;
             }
@@ -322,12 +325,12 @@ impl Audit {
     }
 }
 
-/// How long after a fault a copy came, without the time in which a server was down.
+/// How long after a fault a copy came, without the time in which a server was down, or further applications died.
 fn lag_ms(fault: &FaultWindow, copy_ms: u64, windows: &[FaultWindow]) -> u64 {
     let from_ms = fault.until_ms.min(copy_ms);
     let mut downs: Vec<(u64, u64)> = windows
         .iter()
-        .filter(|window| window.is_of_server())
+        .filter(|window| window.holds_up_copies())
         .map(|window| (window.from_ms.max(from_ms), window.until_ms.min(copy_ms)))
         .collect();
     downs.sort_unstable();

@@ -59,9 +59,10 @@ impl FaultWindow {
         self.may_duplicate && is_between && copy_ms <= self.explains_until_ms
     }
 
-    /// Whether a server was down.
-    pub(crate) fn is_of_server(&self) -> bool {
-        self.kind.is_some_and(Kind::is_of_server)
+    /// Whether nobody may have been there meanwhile to send again what it left behind: a server was down, or a further
+    /// application was to die at a step. Where these die all the time, several owners of a lane do in succession.
+    pub(crate) fn holds_up_copies(&self) -> bool {
+        self.kind.is_some_and(|kind| kind.is_of_server() || kind == Kind::CrashApplication)
     }
 
     /// Whether the database's clock was wrong between these times, or was corrected just before.

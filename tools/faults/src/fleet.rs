@@ -1,7 +1,8 @@
 //! The application processes: starts, commands, stops, kills and ends them by their process ids.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,8 +30,8 @@ type Counts = HashMap<u32, Vec<(String, u64)>>;
 /// The reports of processes.
 #[derive(Debug, Default)]
 struct ReceivedReports {
-    /// Those that reported that they run.
-    running: HashSet<u32>,
+    /// Those that reported that they run, and when.
+    running: HashMap<u32, Instant>,
     transactions: Counts,
     metrics: Counts,
 }
@@ -118,8 +119,13 @@ impl Fleet {
 
     /// Whether an application's current process has reported that it runs.
     pub(crate) fn runs(&self, application: usize) -> bool {
-        let received = lock(&self.received);
-        self.running[application].as_ref().is_some_and(|running| received.running.contains(&running.process))
+        self.has_run_for(application).is_some()
+    }
+
+    /// The time since its current process reported that it runs.
+    pub(crate) fn has_run_for(&self, application: usize) -> Option<Duration> {
+        let running = self.running[application].as_ref()?;
+        lock(&self.received).running.get(&running.process).map(Instant::elapsed)
     }
 
     /// Tells an application to end.
@@ -146,7 +152,7 @@ impl Fleet {
         Ok(true)
     }
 
-    /// Tells a consumer to die at a step.
+    /// Tells a process to die at a step.
     pub(crate) async fn request_death(&mut self, application: usize, step: usize) -> Result<()> {
         self.send(application, Command::CrashAt { step }).await?;
         if let Some(running) = &mut self.running[application] {
@@ -156,13 +162,16 @@ impl Fleet {
     }
 
     /// Whether a process that was told to die has died.
+    ///
+    /// # Errors
+    /// Returns an error if something else ended it, like a panic.
     pub(crate) fn has_died(&mut self, application: usize) -> Result<bool> {
         let Some(running) = &mut self.running[application] else { return Ok(true) };
-        let has_ended = running.child.try_wait()?.is_some();
-        if has_ended {
-            self.running[application] = None;
-        }
-        Ok(has_ended)
+        let Some(status) = running.child.try_wait()? else { return Ok(false) };
+        self.running[application] = None;
+        let is_killed = status.signal() == Some(Signal::KILL.as_raw());
+        ensure!(is_killed, "a process that was to die at a step ended with {status}: see its log");
+        Ok(true)
     }
 
     /// Tells an application to end, and waits for it.
@@ -228,7 +237,7 @@ fn sums(counts: &Counts) -> BTreeMap<String, u64> {
 fn receive(received: &Mutex<ReceivedReports>, fault_log: &FaultLog, process: u32, application: usize, report: Report) {
     match report {
         Report::Running => {
-            lock(received).running.insert(process);
+            lock(received).running.insert(process, Instant::now());
         }
         Report::Counts { transactions, metrics } => {
             let mut received = lock(received);
@@ -256,6 +265,6 @@ mod tests {
         let received = lock(&received);
         assert_eq!(sums(&received.transactions), BTreeMap::from([("long".to_owned(), 12)]));
         assert_eq!(sums(&received.metrics), BTreeMap::from([("late".to_owned(), 24)]));
-        assert_eq!(received.running, HashSet::from([2]));
+        assert!(received.running.keys().eq(&[2]));
     }
 }

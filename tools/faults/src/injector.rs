@@ -1,6 +1,7 @@
 //! Injects the faults of a phase, each at its time and many at once.
 
 mod consumers;
+mod deaths;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -17,7 +18,6 @@ use crate::environment::Environment;
 use crate::fault_log::FaultLog;
 use crate::fleet::{END_MAX, Fleet};
 use crate::other_sessions::{hold_snapshot, lock_table};
-use crate::recovery::RUNNING_MAX;
 use crate::schedule::{Fault, Kind, Phase};
 use crate::truth;
 use crate::wire::{Command, Times, Topics};
@@ -45,7 +45,7 @@ enum Action {
     End(Fault, usize),
     /// Waits for an application that was told to end; the time is the deadline.
     AwaitEnd(Fault, usize, Instant),
-    /// Waits for a consumer that was told to die at a step; the time is when it is killed wherever it is.
+    /// Waits for a process that was told to die at a step; the time is when it is killed wherever it is.
     AwaitDeath(Fault, usize, Instant),
     /// Cuts off rows that wait to be settled.
     CutOff(Fault),
@@ -134,7 +134,7 @@ impl<'a> FaultInjector<'a> {
         let begin = Instant::now();
         for step in phase {
             let at = begin + Duration::from_millis(step.at_ms);
-            self.plan(at, Action::Begin(step.fault, at + RUNNING_MAX));
+            self.plan(at, Action::Begin(step.fault, at + deaths::patience(step.fault.kind)));
         }
         while let Some(Reverse((at, place))) = self.timers.pop() {
             while Instant::now() < at {
@@ -215,7 +215,12 @@ impl<'a> FaultInjector<'a> {
     /// takes care of both, but lags behind if a start takes long.
     fn can_begin(&self, fault: Fault, fleet: &Fleet) -> bool {
         let Some(application) = fault.application else { return true };
-        !self.fault_log.has_fault(application) && (fault.kind == Kind::KillApplication || fleet.runs(application))
+        let is_ready = || match fault.kind {
+            Kind::KillApplication => true,
+            Kind::CrashApplication => deaths::has_lived(fault, fleet.has_run_for(application)),
+            _ => fleet.runs(application),
+        };
+        !self.fault_log.has_fault(application) && is_ready()
     }
 
     /// Begins the fault. Returns whether its end has to be scheduled.
@@ -224,7 +229,7 @@ impl<'a> FaultInjector<'a> {
         let slow = Duration::from_millis(fault.amount);
         match fault.kind {
             Kind::KillApplication => fleet.kill(application).await?,
-            Kind::CrashConsumer => return self.crash(fault, place, fleet).await,
+            Kind::CrashApplication | Kind::CrashConsumer => return self.crash(fault, place, fleet).await,
             Kind::RebalanceStorm => return Ok(self.storm(fault, place)),
             Kind::DeliverTwice => return Ok(self.deliver_twice(fault, place)),
             Kind::FailHandlers => fleet.send(application, Command::FailHandlers { for_ms: fault.for_ms }).await?,
@@ -281,9 +286,11 @@ impl<'a> FaultInjector<'a> {
         let application = fault.application.unwrap_or(0);
         match fault.kind {
             Kind::PauseTopic => fleet.send(application, Command::ResumeTopics).await?,
-            Kind::KillApplication | Kind::Restart | Kind::CrashConsumer | Kind::RestartConsumer => {
-                fleet.start(application)?;
-            }
+            Kind::KillApplication
+            | Kind::CrashApplication
+            | Kind::Restart
+            | Kind::CrashConsumer
+            | Kind::RestartConsumer => fleet.start(application)?,
             Kind::Pause | Kind::StopConsumer => fleet.signal(application, Signal::CONT)?,
             Kind::CutDatabase | Kind::CutConsumerDatabase => {
                 self.proxies_of(fault).for_each(|proxies| proxies.database.cut(false));

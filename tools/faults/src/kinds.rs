@@ -6,6 +6,8 @@ use serde::Serialize;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub(crate) enum Kind {
     KillApplication,
+    /// `kill -9` of an application at a step of its relay, by its index in [`RELAY_STEPS`].
+    CrashApplication,
     Pause,
     Restart,
     KillBroker,
@@ -63,13 +65,31 @@ pub(crate) const STEPS: [(&str, &str); 7] = [
     ("consumer::offsets_committed", "kill -9 consumer: offsets sent"),
 ];
 
-/// The step of [`STEPS`] that needs records that fail.
-pub(crate) const PARKED: usize = 4;
+/// The same for an application: each step that a relay passes with an ordered, fenced or exactly-once topic.
+pub(crate) const RELAY_STEPS: [(&str, &str); 16] = [
+    ("hook::committed", "kill -9 application: committed"),
+    ("hook::handed_over", "kill -9 application: handed over"),
+    ("lane::renewed", "kill -9 application: lanes taken, renewed"),
+    ("lane::fenced", "kill -9 application: lane fenced"),
+    ("lane::recovered", "kill -9 application: lane recovered"),
+    ("lane::loaded", "kill -9 application: lane read"),
+    ("relay::sent", "kill -9 application: sent"),
+    ("lane::committing", "kill -9 application: before lane commits"),
+    ("lane::committed", "kill -9 application: lane committed"),
+    ("relay::acknowledged", "kill -9 application: acknowledged"),
+    ("relay::settling", "kill -9 application: before the settle"),
+    ("relay::settled", "kill -9 application: settled"),
+    ("relay::failing", "kill -9 application: before a failure"),
+    ("relay::dead_lettering", "kill -9 application: dead-lettering"),
+    ("lane::releasing", "kill -9 application: before a hand-over"),
+    ("lane::released", "kill -9 application: lanes handed over"),
+];
 
 impl Kind {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::KillApplication => "kill -9 application",
+            Self::CrashApplication => "kill -9 application at a step",
             Self::Pause => "stop and continue past the lease",
             Self::Restart => "orderly restart",
             Self::KillBroker => "kill -9 broker",
@@ -125,6 +145,7 @@ impl Kind {
             | Self::DeliverTwice
             | Self::FailHandlers => false,
             Self::KillApplication
+            | Self::CrashApplication
             | Self::Pause
             | Self::KillBroker
             | Self::KillDatabase
@@ -136,6 +157,15 @@ impl Kind {
             | Self::DatabaseBehind
             | Self::LockTable
             | Self::ReuseIds => true,
+        }
+    }
+
+    /// The steps at one of which it kills a process.
+    pub(crate) fn steps(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::CrashApplication => &RELAY_STEPS,
+            Self::CrashConsumer => &STEPS,
+            _ => &[],
         }
     }
 
@@ -176,4 +206,28 @@ impl Kind {
 
     /// `kill -9` of the broker or the database.
     pub(crate) const OF_SERVERS: [Self; 2] = [Self::KillBroker, Self::KillDatabase];
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use diesel_outbox::crash_points;
+
+    use super::*;
+
+    /// Whether the load never passes it with an ordered topic: half messages are of another broker.
+    fn is_elsewhere(step: &str) -> bool {
+        let of_unordered_topics = ["relay::confirmed", "relay::extended"];
+        step.starts_with("half::") || step.starts_with("sweeper::") || of_unordered_topics.contains(&step)
+    }
+
+    #[test]
+    fn every_step_of_the_library_is_one_of_a_kind() {
+        let known: BTreeSet<_> = crash_points::ALL.iter().copied().filter(|step| !is_elsewhere(step)).collect();
+        let steps = RELAY_STEPS.iter().chain(&STEPS);
+        assert_eq!(known, steps.clone().map(|(step, _)| *step).collect());
+        let names: BTreeSet<_> = steps.map(|(_, name)| *name).collect();
+        assert_eq!(names.len(), RELAY_STEPS.len() + STEPS.len(), "the report tells them apart by their names");
+    }
 }

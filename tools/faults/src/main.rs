@@ -14,6 +14,7 @@ mod fault_log;
 mod fleet;
 mod group;
 mod injector;
+mod kills;
 mod kinds;
 mod ledger;
 mod other_sessions;
@@ -48,6 +49,8 @@ use crate::run::RunResult;
 const CONSUMED_MIN: usize = 100_000;
 /// What a run of a minute or two consumes on a slow machine.
 const SMOKE_CONSUMED_MIN: usize = 10_000;
+/// The same for each kill of a run of kills, up to the number of a long run.
+const KILL_CONSUMED_MIN: usize = 100;
 
 /// Kills, stops and cuts off real applications, and audits what arrived
 #[derive(Debug, Parser)]
@@ -112,6 +115,11 @@ fn plan(arguments: &Arguments) -> Result<Plan> {
         (None, Some(bug)) => of(bug, false),
         (None, None) => {
             let run = &arguments.run;
+            if let Some(kills) = run.kills {
+                let kills = kills.get();
+                let consumed_min = CONSUMED_MIN.min(kills.saturating_mul(KILL_CONSUMED_MIN));
+                return Ok(plans::kills(run.seed, kills, consumed_min));
+            }
             let consumed_min = if run.smoke { SMOKE_CONSUMED_MIN } else { CONSUMED_MIN };
             Ok(plans::long(run.seed, run.minutes, run.skew, consumed_min))
         }

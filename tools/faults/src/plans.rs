@@ -1,6 +1,7 @@
 //! The plan of a run: the long schedule, or one that shows an injected bug.
 
 use crate::audit::Finding;
+use crate::kills;
 use crate::schedule::{self, APPLICATIONS, CONSUMERS, Fault, Kind, Phase, Step};
 use crate::wire::{Load, SESSION_MS, Times};
 
@@ -19,6 +20,8 @@ pub(crate) struct Plan {
     pub(crate) is_whole: bool,
     /// Whether the database has its own clock, which is sometimes wrong.
     pub(crate) is_skewed: bool,
+    /// Whether applications die at each step of their relays, and nothing else happens.
+    pub(crate) is_of_kills: bool,
     /// An audit that consumed fewer messages fails.
     pub(crate) consumed_min: usize,
 }
@@ -26,7 +29,7 @@ pub(crate) struct Plan {
 impl Plan {
     /// Whether it has every fault often enough to show an effect.
     pub(crate) fn is_long(&self) -> bool {
-        self.is_whole && self.phases.len() >= LONG_PHASES
+        self.is_whole && !self.is_of_kills && self.phases.len() >= LONG_PHASES
     }
 }
 
@@ -69,6 +72,22 @@ pub(crate) fn long(seed: u64, minutes: f64, is_skewed: bool, consumed_min: usize
         bug: None,
         is_whole: true,
         is_skewed,
+        is_of_kills: false,
+        consumed_min,
+    }
+}
+
+/// The schedule of kills at every step of a relay. It has no consumers, so that the applications have the machine.
+pub(crate) fn kills(seed: u64, kills: usize, consumed_min: usize) -> Plan {
+    Plan {
+        seed,
+        phases: kills::phases(kills, seed),
+        times: Times::default(),
+        load: Load { pause_ms: 40, ordered: true, all_features: true, consumers: false, handler_ms: 0 },
+        bug: None,
+        is_whole: true,
+        is_skewed: false,
+        is_of_kills: true,
         consumed_min,
     }
 }
@@ -90,6 +109,7 @@ impl BugCase {
             bug: with_bug.then(|| self.bug.to_owned()),
             is_whole: false,
             is_skewed: false,
+            is_of_kills: false,
             consumed_min: 500,
         }
     }

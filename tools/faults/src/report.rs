@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::app::{ADMIN_ACTIONS, POLICIES, TRANSACTIONS};
 use crate::audit::{Audit, Finding};
 use crate::fault_log::FaultLog;
-use crate::kinds::STEPS;
+use crate::kinds::{RELAY_STEPS, STEPS};
 use crate::plans::Plan;
 use crate::run::{PhaseResult, RunResult};
 use crate::schedule::{Kind, PAUSES_MIN, SERVER_KILLS_MIN};
@@ -22,6 +22,9 @@ use crate::wire::{AGED, FENCED, ORDERED, PLAIN};
 /// What the faults of a long run always cause: a full queue or an outage of the broker, lanes whose owner stalled, and
 /// messages that are sent again.
 const COUNTED_BY_EVERY_LONG_RUN: [&str; 3] = [LEFT_TO_SWEEPER, LANE_LOST, RETRIED];
+
+/// A run with this many kills of each step fails if none of them came to it.
+const KILLS_OF_STEP_MIN: usize = 10;
 
 /// Why a run fails; empty if it passes.
 pub(crate) fn failures(outcome: &RunResult, plan: &Plan) -> Vec<String> {
@@ -42,7 +45,34 @@ pub(crate) fn failures(outcome: &RunResult, plan: &Plan) -> Vec<String> {
     if plan.is_long() {
         failures.extend(not_reached(outcome, plan));
     }
+    if plan.is_of_kills {
+        failures.extend(not_killed(outcome, plan));
+    }
     failures
+}
+
+/// The kills that did not come, and the steps at which none of them was.
+fn not_killed(outcome: &RunResult, plan: &Plan) -> Vec<String> {
+    let planned: usize = plan.phases.iter().map(Vec::len).sum();
+    let (killed, _) = FaultLog::shares(&outcome.windows, &[Kind::CrashApplication], 0);
+    let mut not_killed = Vec::new();
+    if killed < planned {
+        not_killed.push(format!("only {killed} of {planned} applications were killed"));
+    }
+    // Of a few kills, the one at a rare step may have come too late.
+    let is_often_enough = planned >= KILLS_OF_STEP_MIN * RELAY_STEPS.len();
+    for (name, _) in died_at(outcome, plan).iter().filter(|(_, died)| is_often_enough && *died == 0) {
+        not_killed.push(format!("no application died at the step: {name}"));
+    }
+    not_killed
+}
+
+/// How many processes died at each step of the plan's kinds of kills.
+fn died_at(outcome: &RunResult, plan: &Plan) -> Vec<(&'static str, usize)> {
+    let of_relays = RELAY_STEPS.iter().filter(|_| plan.is_of_kills);
+    let steps = of_relays.chain(STEPS.iter().filter(|_| plan.load.consumers));
+    let died = |name: &str| outcome.windows.iter().filter(|window| window.name == name).count();
+    steps.map(|(_, name)| (*name, died(name))).collect()
 }
 
 /// What the load should have done but did not: a topic without commits has nothing to lose.
@@ -88,8 +118,7 @@ fn not_reached(outcome: &RunResult, plan: &Plan) -> Vec<String> {
             "{metric} is 0: the faults that it counts did not reach the library, so the run proves nothing about them"
         ));
     }
-    let has_happened = |name: &str| outcome.windows.iter().any(|window| window.name == name);
-    for (_, step) in STEPS.iter().filter(|(_, step)| plan.load.consumers && !has_happened(step)) {
+    for (step, _) in died_at(outcome, plan).iter().filter(|(_, died)| *died == 0) {
         not_reached.push(format!("no consumer died at the step: {step}"));
     }
     for what in ["duplicate", "parked", "replayed"] {
@@ -146,29 +175,15 @@ fn phase(phase: &PhaseResult) -> Value {
     })
 }
 
-/// The final table.
-pub(crate) fn table(outcome: &RunResult, plan: &Plan) -> String {
-    let mut text = String::new();
-    let mut section = |title: &str, rows: Vec<(String, String)>| {
-        let _ = writeln!(text, "\n{title}");
-        for (name, figure) in rows {
-            let _ = writeln!(text, "  {name:<40} {figure:>10}");
-        }
-    };
+/// What the audit counted, and found.
+fn audit_rows(outcome: &RunResult) -> Vec<(String, String)> {
     let audit = &outcome.audit;
-    let counted = |counts: &BTreeMap<&'static str, usize>| {
-        counts.iter().map(|(name, count)| ((*name).to_owned(), count.to_string())).collect::<Vec<_>>()
-    };
-    section("faults", counted(&by_kind(outcome)));
-    let lines = |counts: &BTreeMap<String, u64>| {
-        counts.iter().map(|(name, count)| (name.clone(), count.to_string())).collect::<Vec<_>>()
-    };
-    section("transactions", lines(&outcome.transactions));
-    section("what the library counted", lines(&outcome.metrics));
-    section("copies beyond the first, by the fault that explains them", counted(&audit.duplicates));
+    let once = audit.committed_to.get(&FENCED).copied().unwrap_or(0);
     let mut rows = vec![
         ("committed".to_owned(), audit.committed.to_string()),
         ("consumed".to_owned(), audit.consumed.to_string()),
+        ("committed to the exactly-once topic".to_owned(), once.to_string()),
+        ("further copies on it".to_owned(), audit.copies_on_exactly_once.to_string()),
         ("dead letters".to_owned(), audit.dead.to_string()),
         ("of these not redriven, and not judged".to_owned(), audit.unjudged.to_string()),
         ("delayed, and not early".to_owned(), audit.in_time.to_string()),
@@ -195,7 +210,32 @@ pub(crate) fn table(outcome: &RunResult, plan: &Plan) -> String {
         Finding::Stuck,
     ];
     rows.extend(all.map(|finding| (finding.name().to_owned(), audit.count(finding).to_string())));
-    section("audit", rows);
+    rows
+}
+
+/// The final table.
+pub(crate) fn table(outcome: &RunResult, plan: &Plan) -> String {
+    let mut text = String::new();
+    let mut section = |title: &str, rows: Vec<(String, String)>| {
+        let _ = writeln!(text, "\n{title}");
+        for (name, figure) in rows {
+            let _ = writeln!(text, "  {name:<40} {figure:>10}");
+        }
+    };
+    let audit = &outcome.audit;
+    let counted = |counts: &BTreeMap<&'static str, usize>| {
+        counts.iter().map(|(name, count)| ((*name).to_owned(), count.to_string())).collect::<Vec<_>>()
+    };
+    section("faults", counted(&by_kind(outcome)));
+    let died = died_at(outcome, plan).into_iter().map(|(name, died)| (name.to_owned(), died.to_string()));
+    section("processes that died at each step", died.collect());
+    let lines = |counts: &BTreeMap<String, u64>| {
+        counts.iter().map(|(name, count)| (name.clone(), count.to_string())).collect::<Vec<_>>()
+    };
+    section("transactions", lines(&outcome.transactions));
+    section("what the library counted", lines(&outcome.metrics));
+    section("copies beyond the first, by the fault that explains them", counted(&audit.duplicates));
+    section("audit", audit_rows(outcome));
     let (median, longest) = recovery(outcome);
     let seconds = |duration: Duration| format!("{:.1} s", duration.as_secs_f64());
     let (_, running) = extremes(outcome.phases.iter().filter_map(|phase| phase.running));
@@ -227,6 +267,7 @@ pub(crate) fn write(outcome: &RunResult, plan: &Plan, file: &Path) -> Result<()>
         "bug": plan.bug,
         "schedule": plan.phases,
         "faults": by_kind(outcome),
+        "died_at": died_at(outcome, plan).into_iter().collect::<BTreeMap<_, _>>(),
         "windows": outcome.windows,
         "transactions": outcome.transactions,
         "metrics": outcome.metrics,
@@ -240,6 +281,7 @@ pub(crate) fn write(outcome: &RunResult, plan: &Plan, file: &Path) -> Result<()>
         "processed": audit.processed,
         "relay_connections_max": outcome.connections,
         "steady_state": { "judged": in_steady_state.0, "longest_ms": in_steady_state.1, "with_snapshot": { "judged": held.0, "longest_ms": held.1 } },
+        "exactly_once": { "committed": audit.committed_to.get(&FENCED), "further_copies": audit.copies_on_exactly_once },
         "duplicates": audit.duplicates,
         "lag_seconds": audit.lag_ms as f64 / 1e3,
         "findings": findings,
@@ -248,4 +290,51 @@ pub(crate) fn write(outcome: &RunResult, plan: &Plan, file: &Path) -> Result<()>
         "failures": failures(outcome, plan),
     });
     fs::write(file, serde_json::to_string_pretty(&report)?).with_context(|| format!("write {}", file.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fault_log::FaultWindow;
+    use crate::plans;
+
+    /// A run in which an application died at each of these steps.
+    fn outcome(names: impl Iterator<Item = &'static str>) -> RunResult {
+        let window = |name| {
+            let mut window = FaultWindow::of(Kind::CrashApplication, Some(0), [0, 1]);
+            window.name = name;
+            window
+        };
+        RunResult {
+            audit: Audit::default(),
+            windows: names.map(window).collect(),
+            transactions: BTreeMap::new(),
+            metrics: BTreeMap::new(),
+            phases: Vec::new(),
+            connections: 0,
+            took: Duration::ZERO,
+        }
+    }
+
+    #[test]
+    fn a_run_of_kills_has_all_of_them_and_some_at_each_step() {
+        let kills = KILLS_OF_STEP_MIN * RELAY_STEPS.len();
+        let plan = plans::kills(1, kills, 0);
+        let whole = || RELAY_STEPS.iter().map(|(_, name)| *name).cycle().take(kills);
+        assert_eq!(not_killed(&outcome(whole()), &plan), Vec::<String>::new());
+        assert!(died_at(&outcome(whole()), &plan).iter().all(|(_, died)| *died == KILLS_OF_STEP_MIN));
+        let one_less = outcome(whole().skip(1));
+        assert_eq!(not_killed(&one_less, &plan), [format!("only {} of {kills} applications were killed", kills - 1)]);
+        let (_, missing) = RELAY_STEPS[3];
+        let plain = |name: &'static str| if name == missing { Kind::KillApplication.name() } else { name };
+        let without = outcome(whole().map(plain));
+        assert_eq!(not_killed(&without, &plan), [format!("no application died at the step: {missing}")]);
+    }
+
+    #[test]
+    fn few_kills_need_not_come_to_each_step() {
+        let (kills, (_, first)) = (3, RELAY_STEPS[0]);
+        let plan = plans::kills(1, kills, 0);
+        assert_eq!(not_killed(&outcome([first].into_iter().cycle().take(kills)), &plan), Vec::<String>::new());
+    }
 }

@@ -7,7 +7,7 @@ use std::ops::Range;
 use serde::Serialize;
 
 pub(crate) use crate::kinds::Kind;
-use crate::kinds::STEPS;
+use crate::kinds::{RELAY_STEPS, STEPS};
 use crate::wire::SESSION_MS;
 
 /// Applications of a run.
@@ -15,6 +15,8 @@ pub(crate) const APPLICATIONS: usize = 4;
 /// Consumers of a run, which come behind the applications.
 pub(crate) const CONSUMERS: usize = 3;
 pub(crate) const PROCESSES: usize = APPLICATIONS + CONSUMERS;
+/// How long a killed application is dead, in milliseconds.
+pub(crate) const DEAD_MS: Range<u64> = 0..2_000;
 /// Percent of all faults: at least this many are kill -9 of the broker or the database.
 pub(crate) const SERVER_KILLS_MIN: usize = 5;
 /// Percent of all faults: at least this many stop a process past its leases and continue it.
@@ -27,6 +29,13 @@ pub(crate) struct Fault {
     pub(crate) application: Option<usize>,
     pub(crate) for_ms: u64,
     pub(crate) amount: u64,
+}
+
+impl Fault {
+    /// The step at which it kills its process: the library's name, and that of the fault.
+    pub(crate) fn step(self) -> Option<(&'static str, &'static str)> {
+        self.kind.steps().get(usize::try_from(self.amount).ok()?).copied()
+    }
 }
 
 /// A fault and its time, counted from the beginning of its phase.
@@ -177,7 +186,7 @@ pub(crate) fn in_order(mix: &[Kind], random: &mut fastrand::Rng, lease_ms: u64) 
 }
 
 /// A random free one, or the one that will be free first.
-fn least_busy(busy_until: &[u64; PROCESSES], of: Range<usize>, random: &mut fastrand::Rng) -> (usize, u64) {
+pub(crate) fn least_busy(busy_until: &[u64; PROCESSES], of: Range<usize>, random: &mut fastrand::Rng) -> (usize, u64) {
     let first = random.usize(..of.len());
     let order = (0..of.len()).map(|turn| of.start + (first + turn) % of.len());
     let least_busy = order.min_by_key(|process| busy_until[*process]).unwrap_or(of.start);
@@ -187,7 +196,8 @@ fn least_busy(busy_until: &[u64; PROCESSES], of: Range<usize>, random: &mut fast
 /// How long, and how much.
 fn duration_and_amount(kind: Kind, random: &mut fastrand::Rng, lease_ms: u64) -> (u64, u64) {
     match kind {
-        Kind::KillApplication => (random.u64(0..2_000), 0),
+        Kind::KillApplication => (random.u64(DEAD_MS), 0),
+        Kind::CrashApplication => (random.u64(DEAD_MS), random.u64(0..RELAY_STEPS.len() as u64)),
         Kind::Pause => (lease_ms + random.u64(500..1_500), 0),
         Kind::CutDatabase => (random.u64(200..3_500), 0),
         Kind::CutBroker => (random.u64(200..4_500), 0),
@@ -245,10 +255,11 @@ impl fmt::Display for Step {
         if for_ms > 0 {
             write!(f, ", for {for_ms} ms")?;
         }
-        if amount > 0 {
-            write!(f, ", by {amount}")?;
+        match self.fault.step().filter(|_| kind == Kind::CrashApplication) {
+            Some((step, _)) => write!(f, ", {step}"),
+            None if amount > 0 => write!(f, ", by {amount}"),
+            None => Ok(()),
         }
-        Ok(())
     }
 }
 

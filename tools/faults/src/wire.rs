@@ -190,7 +190,8 @@ pub(crate) enum Command {
     PauseTopic { topic: i16 },
     /// Resume every topic.
     ResumeTopics,
-    /// Die at the next hit of this step of [`STEPS`](crate::kinds::STEPS).
+    /// Die at the next hit of this step of [`STEPS`](crate::kinds::STEPS), or of an application's
+    /// [`RELAY_STEPS`](crate::kinds::RELAY_STEPS).
     CrashAt { step: usize },
     /// Within this time, every fifth record fails for good.
     FailHandlers { for_ms: u64 },

@@ -34,11 +34,13 @@ fn run(arguments: &[&str]) {
 
 #[test]
 fn the_same_seed_prints_the_same_schedule() {
-    let printed = |seed: &str| {
-        let mut harness = Command::new(env!("CARGO_BIN_EXE_faults"));
-        harness.args(["--dry", "--minutes", "5", "--seed", seed]).output().expect("it runs").stdout
-    };
-    assert!(!printed("7").is_empty());
-    assert_eq!(printed("7"), printed("7"));
-    assert_ne!(printed("7"), printed("8"));
+    for [what, how_much] in [["--minutes", "5"], ["--kills", "150"]] {
+        let printed = |seed: &str| {
+            let mut harness = Command::new(env!("CARGO_BIN_EXE_faults"));
+            harness.args(["--dry", what, how_much, "--seed", seed]).output().expect("it runs").stdout
+        };
+        assert!(!printed("7").is_empty());
+        assert_eq!(printed("7"), printed("7"));
+        assert_ne!(printed("7"), printed("8"));
+    }
 }

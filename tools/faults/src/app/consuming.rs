@@ -10,12 +10,12 @@ use diesel_async::pooled_connection::deadpool::Pool;
 use diesel_async::{AsyncPgConnection, SimpleAsyncConnection as _};
 use diesel_outbox::consumer::{HandlerError, KafkaConsumer, Progress, Record, RunningConsumer};
 use diesel_outbox::transport::KafkaConfig;
-use rustix::process::{Signal, getpid, kill_process};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 use super::counters::Counters;
+use super::crashing::crash_at;
 use super::workers::REPORT_INTERVAL;
 use super::{GRACE, now_ms, print_report, report_stalls};
 use crate::kinds::STEPS;
@@ -49,7 +49,7 @@ pub(super) async fn run(config: Config, counters: Counters) -> Result<()> {
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     while let Some(line) = lines.next_line().await? {
         match serde_json::from_str(&line)? {
-            Command::CrashAt { step } => crash_at(step)?,
+            Command::CrashAt { step } => crash_at(&STEPS, step)?,
             Command::FailHandlers { for_ms } => failing.0.store(now_ms() + for_ms, Ordering::Relaxed),
             Command::End => break,
             // Those of applications.
@@ -126,18 +126,4 @@ impl Handling {
         }
         Ok(())
     }
-}
-
-/// Lets this process die at the next hit of a step.
-fn crash_at(step: usize) -> Result<()> {
-    let (step, _) = STEPS.get(step).context("a step of a consumer's work")?;
-    let armed = fail::cfg_callback(*step, || {
-        // Nothing more happens: also not what another thread could do before the signal reaches it.
-        if kill_process(getpid(), Signal::KILL).is_ok() {
-            loop {
-                thread::park();
-            }
-        }
-    });
-    armed.map_err(|error| anyhow::anyhow!("arm {step}: {error}"))
 }

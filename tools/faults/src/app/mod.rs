@@ -4,6 +4,7 @@ mod admin_actions;
 mod clock;
 mod consuming;
 mod counters;
+mod crashing;
 mod panicking_policy;
 mod transactions;
 mod transport;
@@ -32,9 +33,11 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 use self::admin_actions::{AdminAction, AdminActions};
 use self::clock::JumpingClock;
 use self::counters::Counters;
+use self::crashing::crash_at;
 use self::panicking_policy::PanickingPolicy;
 use self::transport::{FaultyKafka, TransportFault};
 use self::workers::Work;
+use crate::kinds::RELAY_STEPS;
 use crate::wire::{AGED, AGED_RETENTION_MS, Command, Config, RELAY_CONNECTIONS, RELAY_NAME, Report, Role};
 
 /// The longest orderly shutdown.
@@ -84,8 +87,9 @@ pub(crate) async fn run(config: Config) -> Result<()> {
             Command::Redrive => work.admin_actions.submit(AdminAction::Redrive),
             Command::PauseTopic { topic } => work.admin_actions.submit(AdminAction::Pause(topic)),
             Command::ResumeTopics => work.admin_actions.submit(AdminAction::Resume),
-            // Those of consumers.
-            Command::CrashAt { .. } | Command::FailHandlers { .. } => {}
+            Command::CrashAt { step } => crash_at(&RELAY_STEPS, step)?,
+            // That of consumers.
+            Command::FailHandlers { .. } => {}
             Command::End => break,
         }
     }

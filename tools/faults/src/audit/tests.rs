@@ -182,6 +182,15 @@ fn downtime_of_a_server_does_not_count_for_a_copy() {
     assert_eq!(lag_ms(&kill, 8_000, &[]), 6_000);
 }
 
+/// The next owners of a lane die as well, before they send.
+#[test]
+fn deaths_of_further_applications_at_steps_do_not_count_for_a_copy() {
+    let kill = FaultWindow::at("kill", 0, 2_000);
+    let further = |kind| [FaultWindow::of(kind, Some(1), [3_000, 6_000])];
+    assert_eq!(lag_ms(&kill, 8_000, &further(Kind::CrashApplication)), 3_000);
+    assert_eq!(lag_ms(&kill, 8_000, &further(Kind::KillApplication)), 6_000, "of these there are few");
+}
+
 /// A fault that begins after the row was settled is no reason.
 #[test]
 fn a_fault_that_explains_a_copy_begins_before_the_row_was_settled() {
@@ -208,7 +217,8 @@ fn no_fault_explains_a_copy_on_the_exactly_once_topic() {
         again.records.push(record(1, 5_000));
         again.records.iter_mut().for_each(|record| record.topic = topic);
         again.windows = vec![FaultWindow::at("kill", 0, 1_500)];
-        assert_eq!(audit(&again).count(Finding::Duplicate), found);
+        let audit = audit(&again);
+        assert_eq!((audit.count(Finding::Duplicate), audit.copies_on_exactly_once), (found, found));
     }
 }
 
