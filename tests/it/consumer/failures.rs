@@ -173,6 +173,7 @@ async fn a_handler_that_panics_has_failed() {
 }
 
 /// A policy that asks how the consumer is, and is slow.
+#[derive(Debug)]
 struct Asking(Arc<Mutex<Option<RunningConsumer>>>);
 
 impl RetryPolicy for Asking {
