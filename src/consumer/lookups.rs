@@ -45,6 +45,8 @@ pub(crate) enum Answer {
 pub(crate) struct Lookups {
     make_worker: MakeWorker,
     thread: Option<Thread>,
+    /// Why there is none.
+    not_started: Option<std::io::Error>,
     asked: Option<(Question, Instant)>,
 }
 
@@ -55,7 +57,7 @@ struct Thread {
 
 impl Lookups {
     pub(crate) fn new(make_worker: MakeWorker) -> Self {
-        Self { make_worker, thread: None, asked: None }
+        Self { make_worker, thread: None, not_started: None, asked: None }
     }
 
     /// Whether nothing is asked.
@@ -72,7 +74,7 @@ impl Lookups {
             self.thread = match Thread::start(&self.make_worker) {
                 Ok(thread) => Some(thread),
                 Err(error) => {
-                    tracing::warn!(%error, "the consumer cannot start its thread for lookups: trying again");
+                    self.not_started = Some(error);
                     None
                 }
             };
@@ -98,7 +100,10 @@ impl Lookups {
             Err(TryRecvError::Empty) => StoreError::TimedOut { after: CONSUMER_LOOKUP_TIMEOUT },
             Err(TryRecvError::Disconnected) => {
                 // Not `Unreachable`: that would stop every handler, and the database may well answer.
-                StoreError::Statement("the consumer's thread for lookups could not be started, or it ended".into())
+                StoreError::Statement(match self.not_started.take() {
+                    Some(error) => format!("the consumer's thread for lookups does not start: {error}").into(),
+                    None => "the consumer's thread for lookups has ended".into(),
+                })
             }
         };
         self.thread = None;

@@ -109,6 +109,7 @@ impl Engine {
             }
             Outcome::Failed(_) | Outcome::ConnectionLost(_) if matches!(job.work, Work::Replay(_)) => {
                 self.advance(&job.token);
+                self.replays_failed += 1;
                 Settled::ReplayFailed
             }
             Outcome::Conflict if matches!(job.work, Work::Replay(_)) => self.postpone(job, now),

@@ -69,8 +69,10 @@ fn a_replay_that_fails_is_not_tried_again_by_itself() {
     harness.open(Opening { parked_keys: HashSet::from([key("a")]), ..Opening::default() });
     harness.engine.replay(&harness.id, vec![(QueueKey::Key(key("a")), Replay::Key(key("a")))]);
     let job = harness.job();
+    let before = harness.engine.replays_failed();
     assert_eq!(harness.fail(&job), Settled::ReplayFailed);
     assert!(harness.try_job().is_none());
+    assert_ne!(harness.engine.replays_failed(), before, "a release that was read before is taken");
     harness.add(0, "a");
     assert!(harness.job().is_key_parked);
 }
