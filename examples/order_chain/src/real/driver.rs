@@ -118,11 +118,11 @@ pub(super) async fn run(arguments: &Arguments) -> Result<bool, Failure> {
     let target = Target { fleet: &fleet, servers: &servers, orders: &*orders, reconciler: &reconciler, board: &board };
     let mut faults = Faults::default();
     let under_load = async {
-        let until = began + arguments.lasts();
+        let lasts = arguments.lasts();
         if arguments.calm {
-            sleep(until.saturating_duration_since(Instant::now())).await;
+            sleep((began + lasts).saturating_duration_since(Instant::now())).await;
         } else {
-            faults.run(&target, arguments.seed, until, arguments.faults_per_minute).await?;
+            faults.run(&target, arguments.seed, (began, lasts), arguments.faults_per_minute).await?;
         }
         load.stop.cancel();
         let took = began.elapsed();

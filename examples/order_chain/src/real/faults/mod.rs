@@ -90,13 +90,14 @@ impl Faults {
         &mut self,
         target: &Target<'_>,
         seed: u64,
-        until: Instant,
+        (began, lasts): (Instant, Duration),
         per_minute: Option<u32>,
     ) -> Result<(), Failure> {
+        let until = began + lasts;
         let deck = deck(target.fleet.borrow().roles(), target.servers.all());
         match per_minute {
             Some(per_minute) => {
-                let plan = plan::plan(seed, until.saturating_duration_since(Instant::now()), per_minute, &deck);
+                let plan = plan::plan(seed, lasts, per_minute, &deck);
                 *self = by_the_clock::run(target, &plan, until).await?;
             }
             None => one_by_one::run(self, target, deck, &mut Rng::with_seed(seed), until).await?,
