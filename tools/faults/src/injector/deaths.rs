@@ -107,7 +107,7 @@ mod tests {
 
     /// A step that is renamed in the library would no longer be provoked.
     #[test]
-    fn steps_are_provoked_by_the_librarys_names() {
+    fn provoked_steps_have_names_of_the_library() {
         let steps = RELAY_STEPS.iter().chain(&STEPS);
         assert_eq!(steps.filter(|(step, _)| provocation(step).is_some()).count(), 2);
     }
