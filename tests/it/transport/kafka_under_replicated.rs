@@ -13,7 +13,7 @@ use xtask::servers::Kafka;
 use xtask::servers::kafka::Options;
 use xtask::test_servers;
 
-use super::broker::{TIMEOUT, client, envelope, transport, unique_name};
+use super::broker::{TIMEOUT, client, envelope, read, transport, unique_name};
 use super::kafka_late_end::make;
 
 /// The longest that a message to a topic which lacks nothing may take: five requests before it on the connection, each of which the
@@ -186,6 +186,14 @@ async fn an_under_replicated_topic_blocks_no_other_and_recovers() {
         first.ends("with every replica").await;
     }
 
+    // A commit is answered before its marks are in the partitions, and the coordinator has one request for marks on its way to a broker
+    // at a time. One that waits for a dead replica holds back the marks of every other topic, for as long as 30 s.
+    let is_marked = async {
+        while read(&pair.first.bootstrap(), &fenced_starved).is_empty() {
+            tokio::time::sleep(PACE).await;
+        }
+    };
+    tokio::time::timeout(TIMEOUT, is_marked).await.expect("it can be read: its marks are on every replica");
     pair.second.kill9().expect("killed");
     let (load, mut sent) = (OutcomeRecorder::new(), 0);
     let [mut to_warm, mut to_fenced] = [Paced::new(&plain, &warm), Paced::new(&lane, &fenced)];

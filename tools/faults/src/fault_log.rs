@@ -60,7 +60,7 @@ impl FaultWindow {
     }
 
     /// Whether nobody may have been there meanwhile to send again what it left behind: a server was down, or a further
-    /// application was to die at a step. Where these die all the time, several owners of a lane do in succession.
+    /// application had died at a step. Where these die all the time, several owners of a lane do in succession.
     pub(crate) fn holds_up_copies(&self) -> bool {
         self.kind.is_some_and(|kind| kind.is_of_server() || kind == Kind::CrashApplication)
     }
@@ -135,6 +135,13 @@ impl FaultLog {
     pub(crate) fn end(&self, place: usize) {
         if let Some(window) = self.lock().get_mut(place) {
             window.until_ms = now_ms();
+        }
+    }
+
+    /// A process that was told to die worked on, and died at this time: what it did before, its death does not explain.
+    pub(crate) fn began_at(&self, place: usize, at_ms: u64) {
+        if let Some(window) = self.lock().get_mut(place) {
+            window.from_ms = at_ms;
         }
     }
 

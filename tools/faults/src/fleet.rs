@@ -1,6 +1,6 @@
 //! The application processes: starts, commands, stops, kills and ends them by their process ids.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
@@ -32,6 +32,10 @@ type Counts = HashMap<u32, Vec<(String, u64)>>;
 struct ReceivedReports {
     /// Those that reported that they run, and when.
     running: HashMap<u32, Instant>,
+    /// Those that killed themselves at a step, and when, in milliseconds since 1970.
+    died_at: HashMap<u32, u64>,
+    /// Those that can report nothing more.
+    ended: HashSet<u32>,
     transactions: Counts,
     metrics: Counts,
 }
@@ -91,6 +95,7 @@ impl Fleet {
                     receive(&received, &fault_log, process, application, report);
                 }
             }
+            lock(&received).ended.insert(process);
         });
         self.running[application] = Some(Running { process: self.lives, child, orders, ends: false });
         Ok(())
@@ -161,17 +166,23 @@ impl Fleet {
         Ok(())
     }
 
-    /// Whether a process that was told to die has died.
+    /// When a process died at the step at which it was told to, in milliseconds since 1970; `None` until it has.
     ///
     /// # Errors
     /// Returns an error if something else ended it, like a panic.
-    pub(crate) fn has_died(&mut self, application: usize) -> Result<bool> {
-        let Some(running) = &mut self.running[application] else { return Ok(true) };
-        let Some(status) = running.child.try_wait()? else { return Ok(false) };
+    pub(crate) fn died_at(&mut self, application: usize) -> Result<Option<u64>> {
+        let running = self.running[application].as_mut().context("a process that is to die at a step is not there")?;
+        let Some(status) = running.child.try_wait()? else { return Ok(None) };
+        let received = lock(&self.received);
+        let died_at = received.died_at.get(&running.process).copied();
+        if died_at.is_none() && !received.ended.contains(&running.process) {
+            // Its last report is still to be read.
+            return Ok(None);
+        }
+        let is_at_step = died_at.is_some() && status.signal() == Some(Signal::KILL.as_raw());
+        ensure!(is_at_step, "a process that was to die at a step ended elsewhere with {status}: see its log");
         self.running[application] = None;
-        let is_killed = status.signal() == Some(Signal::KILL.as_raw());
-        ensure!(is_killed, "a process that was to die at a step ended with {status}: see its log");
-        Ok(true)
+        Ok(died_at)
     }
 
     /// Tells an application to end, and waits for it.
@@ -238,6 +249,9 @@ fn receive(received: &Mutex<ReceivedReports>, fault_log: &FaultLog, process: u32
     match report {
         Report::Running => {
             lock(received).running.insert(process, Instant::now());
+        }
+        Report::Dies { at_ms } => {
+            lock(received).died_at.insert(process, at_ms);
         }
         Report::Counts { transactions, metrics } => {
             let mut received = lock(received);

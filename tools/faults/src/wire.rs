@@ -206,6 +206,8 @@ pub(crate) enum Report {
     Running,
     /// The counts so far: transactions by kind, and the library's counters by metric.
     Counts { transactions: Vec<(String, u64)>, metrics: Vec<(String, u64)> },
+    /// It is at the step at which it was told to die, and kills itself. Milliseconds since 1970.
+    Dies { at_ms: u64 },
     /// The client reported failed messages: others that it held may be sent again. Milliseconds since 1970.
     Failed { from_ms: u64, until_ms: u64 },
     /// It stalled without a command: the machine was busy. Milliseconds since 1970.

@@ -32,6 +32,12 @@ pub(crate) fn stock() -> Stock {
     }
 }
 
+/// The reconciler runs beside the requests, so it must leave alone what is in the middle of one: without this a request was now and
+/// then told to repeat itself.
+pub(crate) fn watched() -> Stock {
+    Stock { sweep_after: Duration::from_secs(2), ..stock() }
+}
+
 pub(crate) struct Bed {
     pub(crate) world: World,
     pub(crate) client: Arc<dyn Client>,

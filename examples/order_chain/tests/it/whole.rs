@@ -13,13 +13,7 @@ use order_chain::shop::{outbox, sqlite, web};
 use order_chain::steps::Steps;
 use serde_json::json;
 
-use super::bed::{Bed, UNITS, stock, wish};
-
-/// The reconciler runs beside the requests, so it must leave alone what is in the middle of one: without this a request was now and
-/// then told to repeat itself.
-fn watched() -> Stock {
-    Stock { sweep_after: Duration::from_secs(2), ..stock() }
-}
+use super::bed::{Bed, UNITS, watched, wish};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_paid_order_reaches_every_service() {

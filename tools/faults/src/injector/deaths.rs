@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use tokio::time::Instant;
 
 use super::{Action, FaultInjector, POLL_INTERVAL};
+use crate::app::now_ms;
 use crate::fleet::Fleet;
 use crate::kills::LIFE_MS;
 use crate::recovery::RUNNING_MAX;
@@ -72,10 +73,12 @@ impl FaultInjector<'_> {
         fleet: &mut Fleet,
     ) -> Result<()> {
         let process = fault.application.unwrap_or(0);
-        if fleet.has_died(process)? {
+        if let Some(at_ms) = fleet.died_at(process)? {
             let (_, name) = fault.step().context("a step of a process's work")?;
+            self.fault_log.began_at(place, at_ms);
             self.fault_log.rename(place, name);
         } else if Instant::now() >= until {
+            self.fault_log.began_at(place, now_ms());
             fleet.kill(process).await?;
             if fault.kind == Kind::CrashApplication {
                 self.fault_log.rename(place, Kind::KillApplication.name());
