@@ -18,7 +18,9 @@ macro_rules! guides {
             /// [delayed]: crate::guide::delayed
             /// [design]: https://github.com/diesel-outbox/diesel-outbox/blob/main/docs/internals/design.md
             /// [events]: crate::guide::events
+            /// [exactly-once]: crate::guide::exactly_once
             /// [faq]: crate::guide::faq
+            /// [fenced]: crate::guide::ordering#fenced-topics
             /// [fingerprints]: crate::guide::schemas#fingerprints
             /// [getting-started]: crate::guide::getting_started
             /// [guarantees]: crate::guide::guarantees
@@ -67,6 +69,8 @@ guides! {
     delayed = "../docs/delayed.md";
     /// Every log event: its id, level, fields, and what to do.
     events = "../docs/events.md";
+    /// From your transaction to the consumer's: each message once.
+    exactly_once = "../docs/exactly-once.md";
     /// What to do about each symptom, error and log line.
     faq = "../docs/faq.md";
     /// From `cargo add` to a message in Kafka, on each database.

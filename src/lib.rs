@@ -70,8 +70,9 @@
 //!
 //! The [guides](guide) are the pages of the repository: [getting started](guide::getting_started),
 //! [transports](guide::transports) with [Kafka](guide::kafka), [RocketMQ](guide::rocketmq) and [HTTP](guide::http),
-//! [ordering](guide::ordering), [delayed messages](guide::delayed), [dead letters](guide::dead_letters), [receipts](guide::receipts),
-//! [history](guide::history), [consumers](guide::consumers), [inbox](guide::inbox), [schemas](guide::schemas), [Debezium](guide::cdc),
+//! [ordering](guide::ordering), [exactly once](guide::exactly_once), [delayed messages](guide::delayed),
+//! [dead letters](guide::dead_letters), [receipts](guide::receipts), [history](guide::history), [consumers](guide::consumers),
+//! [inbox](guide::inbox), [schemas](guide::schemas), [Debezium](guide::cdc),
 //! [operations](guide::operations), [log events](guide::events), [dashboard](guide::dashboard), [command line](guide::command_line),
 //! [verify](guide::verify), [tracing](guide::tracing), [pgbouncer](guide::pgbouncer), [tuning](guide::tuning), [testing your
 //! application](guide::testing_your_application), [guarantees](guide::guarantees), [migrating](guide::migrating),

@@ -146,7 +146,7 @@ impl Topic {
     ///
     /// Each Kafka transaction also stores which rows it delivers, in the topic `outbox-progress.` followed by this topic's name,
     /// which the relay creates. Whoever takes a lane over reads them there, and settles those rows without sending them.
-    /// [The guide](crate::guide::ordering) lists what it costs and which duplicates remain.
+    /// [The guide](crate::guide::exactly_once) lists what it costs and which duplicates remain.
     ///
     /// ```
     /// use diesel_outbox::Topic;

@@ -3,6 +3,7 @@ use std::error::Error;
 use std::fmt;
 
 use crate::codec::CodecError;
+use crate::limits::CONSUMER_GROUP_CHARS_MAX;
 
 /// Why a handler could not process a record.
 ///
@@ -80,6 +81,19 @@ pub enum ConsumerStartError {
     /// No topic was named.
     #[error("the consumer has no topic: name at least one with `topic(..)`")]
     NoTopic,
+    /// The tables cannot hold the group's name.
+    #[error(
+        "the group's name {group:?} cannot be used: progress is kept under it, so give 1 to {CONSUMER_GROUP_CHARS_MAX} characters without U+0000"
+    )]
+    Group {
+        /// The name.
+        group: String,
+    },
+    /// A function for the inbox's keys, and no inbox.
+    #[error(
+        "inbox_key has no use with Progress::Offsets, which has no inbox: leave it out, or choose Progress::Inbox or Progress::InboxAndOffsets"
+    )]
+    KeyWithoutInbox,
     /// A setting of the Kafka client is wrong.
     #[cfg(feature = "kafka")]
     #[error(transparent)]

@@ -5,6 +5,11 @@ use super::record::Record;
 use crate::inbox::InboxKey;
 use crate::panic_guard::catch_panic;
 
+/// Whether the application's function finds the record's key.
+pub(super) fn asks_application(record: &Record, of_application: Option<&KeyHook>) -> bool {
+    of_application.is_some() && record.message_id().is_none()
+}
+
 /// The key of the record's message. A record that no outbox sent has the one that the application finds, or one made of its place and its
 /// time: then a message that its producer sent twice is two. `None` if the application's function panicked.
 pub(super) fn inbox_key(record: &Record, of_application: Option<&KeyHook>) -> Option<InboxKey> {
@@ -20,7 +25,7 @@ pub(super) fn inbox_key(record: &Record, of_application: Option<&KeyHook>) -> Op
 }
 
 /// The key of its place in the partition, and of its time.
-pub(super) fn key_of_place(record: &Record) -> InboxKey {
+fn key_of_place(record: &Record) -> InboxKey {
     let place = match record.partition().parse() {
         Ok(partition) => InboxKey::of_offset(record.topic(), partition, record.offset),
         Err(_) => InboxKey::of_text(format!("{}/{}", record.partition, record.offset)),

@@ -14,8 +14,9 @@ where
     C: Connection,
     C::Backend: OutboxBackend<C> + EmbeddedMigrations,
 {
+    let inbox = options.build_inbox()?;
     let mut ran = crate::outbox::migrate::migrate(&Migrations::consumer(options.tables.clone()), conn)?;
-    if let Some(inbox) = options.build_inbox()? {
+    if let Some(inbox) = inbox {
         ran.extend(inbox.migrate(conn)?);
     }
     Ok(ran)
@@ -27,9 +28,9 @@ where
     C: diesel_async::AsyncConnection,
     C::Backend: AsyncOutboxBackend<C> + EmbeddedMigrations,
 {
-    let tables = Migrations::consumer(options.tables.clone());
+    let (inbox, tables) = (options.build_inbox()?, Migrations::consumer(options.tables.clone()));
     let mut ran = crate::outbox::migrate_async::migrate_async(&tables, conn).await?;
-    if let Some(inbox) = options.build_inbox()? {
+    if let Some(inbox) = inbox {
         ran.extend(inbox.migrate_async(conn).await?);
     }
     Ok(ran)

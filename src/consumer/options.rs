@@ -2,12 +2,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::error::HandlerError;
+use super::error::{ConsumerStartError, HandlerError};
 use super::record::Record;
-use crate::inbox::{Inbox, InboxBuildError, InboxKey};
+use crate::inbox::{Inbox, InboxKey};
 use crate::limits::{
-    CONSUMER_ATTEMPTS_MAX, CONSUMER_BYTES_MAX, CONSUMER_COMMIT_INTERVAL, CONSUMER_CRASHES_MAX, CONSUMER_REBALANCE_WAIT,
-    CONSUMER_ROWS_MAX, CONSUMER_WORKERS,
+    CONSUMER_ATTEMPTS_MAX, CONSUMER_BYTES_MAX, CONSUMER_COMMIT_INTERVAL, CONSUMER_CRASHES_MAX,
+    CONSUMER_GROUP_CHARS_MAX, CONSUMER_REBALANCE_WAIT, CONSUMER_ROWS_MAX, CONSUMER_WORKERS,
 };
 use crate::naming::TableNames;
 use crate::retry::{Exponential, RetryPolicy};
@@ -156,11 +156,45 @@ impl Options {
 
 impl Options {
     /// The inbox that records are claimed in; `None` without one.
-    pub(crate) fn build_inbox(&self) -> Result<Option<Inbox>, InboxBuildError> {
+    pub(crate) fn build_inbox(&self) -> Result<Option<Inbox>, ConsumerStartError> {
+        let chars = self.consumer.chars().count();
+        if !(1..=CONSUMER_GROUP_CHARS_MAX).contains(&chars) || self.consumer.contains('\0') {
+            return Err(ConsumerStartError::Group { group: self.consumer.to_string() });
+        }
         match &self.inbox {
+            _ if !self.progress.has_inbox() && self.inbox_key.is_some() => Err(ConsumerStartError::KeyWithoutInbox),
             _ if !self.progress.has_inbox() => Ok(None),
             Some(inbox) => Ok(Some(inbox.clone())),
-            None => Inbox::builder(&*self.consumer).tables(self.tables.clone()).build().map(Some),
+            None => Ok(Some(Inbox::builder(&*self.consumer).tables(self.tables.clone()).build()?)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(options: &Options) -> Option<ConsumerStartError> {
+        options.build_inbox().err()
+    }
+
+    #[test]
+    fn a_group_whose_name_the_tables_cannot_hold_is_refused() {
+        let inbox = Inbox::builder("billing").build().expect("an inbox");
+        let of = |group: &str| Options { inbox: Some(inbox.clone()), ..Options::new("kafka", group.into()) };
+        let longest = "é".repeat(CONSUMER_GROUP_CHARS_MAX);
+        assert!(refusal(&of(&longest)).is_none() && refusal(&of("a group")).is_none());
+        for group in ["", "a\0b", &format!("{longest}é")] {
+            assert!(matches!(refusal(&of(group)), Some(ConsumerStartError::Group { .. })), "{group:?}");
+        }
+    }
+
+    #[test]
+    fn a_key_without_an_inbox_is_refused() {
+        let inbox_key = Some(KeyHook(Arc::new(|_| None)));
+        let of =
+            |progress| Options { progress, inbox_key: inbox_key.clone(), ..Options::new("kafka", "billing".into()) };
+        assert!(refusal(&of(Progress::Inbox)).is_none() && refusal(&of(Progress::InboxAndOffsets)).is_none());
+        assert!(matches!(refusal(&of(Progress::Offsets)), Some(ConsumerStartError::KeyWithoutInbox)));
     }
 }

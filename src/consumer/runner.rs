@@ -30,8 +30,8 @@ pub(crate) struct Runner {
     opening: Openings,
     commits_at: Instant,
     released_at: Instant,
-    /// How many replays had failed when released records were last asked for.
-    replays_failed: u64,
+    /// How many replays had ended when released records were last asked for.
+    replays_ended: u64,
     prune_at: Instant,
     lag: Lag,
     failures: Repeated,
@@ -48,7 +48,7 @@ impl Runner {
             opening: Openings::new(),
             commits_at: now,
             released_at: now,
-            replays_failed: 0,
+            replays_ended: 0,
             prune_at: now,
             lag,
             failures: Repeated::default(),
@@ -150,8 +150,8 @@ impl Runner {
                     Err(error) => self.not_opened(&id, number, &error),
                 }
             }
-            // Asked again soon: otherwise a release that a failed replay has taken would count twice.
-            Answer::Released(Ok(_)) if self.shared.with(|engine| engine.replays_failed()) != self.replays_failed => {}
+            // Asked again soon: otherwise a release that a replay has taken would count twice.
+            Answer::Released(Ok(_)) if self.shared.with(|engine| engine.replays_ended()) != self.replays_ended => {}
             Answer::Released(Ok(released)) => {
                 for (id, replays) in released.into_iter().filter(|(_, replays)| !replays.is_empty()) {
                     self.shared.change(|engine| engine.replay(&id, replays));
@@ -268,12 +268,12 @@ impl Runner {
             return;
         }
         self.released_at = Instant::now() + CONSUMER_RELEASED_POLL_INTERVAL;
-        let (parked, failed) = self.shared.with(|engine| {
+        let (parked, ended) = self.shared.with(|engine| {
             let parked = if engine.is_database_away() { Vec::new() } else { engine.with_parked() };
-            (parked, engine.replays_failed())
+            (parked, engine.replays_ended())
         });
         if !parked.is_empty() {
-            self.replays_failed = failed;
+            self.replays_ended = ended;
             self.lookups.ask(Question::Released(parked), Instant::now());
         }
     }

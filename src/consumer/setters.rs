@@ -15,9 +15,9 @@ macro_rules! consumer_options {
             self
         }
 
-        /// Finds the inbox's key of a record that another producer sent, such as its order's number: then what that producer sent
-        /// twice is processed once. `None` leaves the default: the place in the partition. Not called for what an outbox sent, which
-        /// has a message id. If it panics, the attempt has failed.
+        /// Finds the inbox's key of a record that another producer sent, such as its topic and its order's number: then what that
+        /// producer sent twice is processed once. Two topics need two keys: the inbox is the consumer's. `None` leaves the default: the
+        /// place in the partition. Not called for what an outbox sent, which has a message id. If it panics, the attempt has failed.
         ///
         /// [`InboxKey`](crate::inbox::InboxKey) says what to make keys of, and what each costs.
         pub fn inbox_key(

@@ -19,8 +19,10 @@ pub(super) enum Failure {
     Commit(CommitError),
     /// The user's handler.
     Handler(HandlerError),
-    /// The user's handler panicked, or his function that finds a record's key.
+    /// The user's handler panicked.
     Panicked,
+    /// The user's function that finds a record's key panicked.
+    KeyNotFound,
     /// The handler returned `Ok` at another depth of transactions than it was called at.
     Depth(u32),
     /// Another process has moved the offset.
@@ -33,7 +35,8 @@ impl From<Error> for Failure {
     }
 }
 
-const PANICKED: &str = "the handler, or `inbox_key`, panicked: the log has the panic";
+const PANICKED: &str = "the handler panicked: the log has the panic";
+const KEY_NOT_FOUND: &str = "`inbox_key` panicked: the log has the panic";
 const ENDED: &str = "the handler ended the consumer's transaction: it must neither commit it nor roll it back";
 const LEFT_OPEN: &str = "the handler began a transaction on its connection and did not end it: use `conn.transaction(..)`, which always does";
 const IGNORED: &str = "the handler returned Ok although one of its statements had failed, so the database would have kept nothing: return the \
@@ -46,6 +49,7 @@ pub(super) async fn outcome<DB: Dialect, L: Link<DB>>(link: &mut L, failure: Fai
     match failure {
         Failure::OffsetMoved => Outcome::OffsetMoved,
         Failure::Panicked => failed(PANICKED),
+        Failure::KeyNotFound => failed(KEY_NOT_FOUND),
         Failure::Depth(0) => failed(ENDED),
         Failure::Depth(_) => failed(LEFT_OPEN),
         Failure::Commit(CommitError::Aborted) => failed(IGNORED),

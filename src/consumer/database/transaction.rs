@@ -16,13 +16,14 @@ use super::statements::ConsumerSql;
 use crate::clock::millis;
 use crate::consumer::engine::{Job, Outcome, QueueKey, Replay, Step, Work};
 use crate::consumer::error::HandlerError;
-use crate::consumer::identity::{inbox_key, key_of_place};
+use crate::consumer::identity::{asks_application, inbox_key};
 use crate::consumer::options::{OnFailure, Options};
 use crate::consumer::record::{PartitionId, Record};
 use crate::consumer::source::Position;
 use crate::consumer::span;
 use crate::consumer::worker::{Opened, Worker};
 use crate::crash_points::crash_point;
+use crate::inbox::InboxKey;
 use crate::injected_bugs::{InjectedBug, is_injected};
 use crate::limits::CONSUMER_CONNECTION_TIMEOUT;
 use crate::panic_guard::catch_panic_async;
@@ -112,19 +113,22 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
     }
 
     async fn record(&mut self, job: &Job, record: &Record) -> Result<Outcome, Failure> {
+        let key = self.key(job, record)?;
         self.begin().await?;
-        if let Some(outcome) = self.claim(job, record).await? {
+        if let Some(outcome) = self.claim(job, record, key).await? {
             return self.end(outcome).await;
         }
         crash_point!(CONSUMER_CLAIMED);
+        let is_claimed = key.is_some() || !self.options.progress.has_inbox();
         let done = match &job.step {
-            Step::GiveUp { reason } => {
+            Step::GiveUp { reason, .. } => {
                 let holds_key = self.options.on_failure == OnFailure::Park && record.key.is_some();
-                self.park(record, holds_key, reason).await?;
+                self.park(record, Parking { holds_key, is_claimed, error: reason }).await?;
                 if holds_key { Outcome::Parked } else { Outcome::ParkedAlone }
             }
             Step::Handle if job.is_key_parked && self.is_key_parked(record).await? => {
-                self.park(record, true, "an earlier record of its key is parked").await?;
+                let error = "an earlier record of its key is parked";
+                self.park(record, Parking { holds_key: true, is_claimed, error }).await?;
                 Outcome::Parked
             }
             Step::Handle => {
@@ -135,8 +139,23 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
         self.end(done).await
     }
 
+    /// What the inbox knows the record by. `None` without an inbox, or where the application's function cannot say it: such a record is
+    /// parked unclaimed, and claimed when it is replayed.
+    fn key(&self, job: &Job, record: &Record) -> Result<Option<InboxKey>, Failure> {
+        let hook = self.options.inbox_key.as_ref();
+        if !self.options.progress.has_inbox() {
+            return Ok(None);
+        }
+        match job.step {
+            // It may have been this function that ended the process.
+            Step::GiveUp { has_killed: true, .. } if asks_application(record, hook) => Ok(None),
+            Step::GiveUp { .. } => Ok(inbox_key(record, hook)),
+            Step::Handle => inbox_key(record, hook).ok_or(Failure::KeyNotFound).map(Some),
+        }
+    }
+
     /// Begins the transaction: whoever comes second waits here, and finds that it is done.
-    async fn claim(&mut self, job: &Job, record: &Record) -> Result<Option<Outcome>, Failure> {
+    async fn claim(&mut self, job: &Job, record: &Record, key: Option<InboxKey>) -> Result<Option<Outcome>, Failure> {
         let progress = self.options.progress;
         if progress.has_offsets() {
             let steps = [job.expected_next, record.offset + 1].map(Bind::Number);
@@ -145,15 +164,7 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
                 return Err(Failure::OffsetMoved);
             }
         }
-        if !progress.has_inbox() {
-            return Ok(None);
-        }
-        let key = match inbox_key(record, self.options.inbox_key.as_ref()) {
-            Some(key) => key,
-            // Otherwise it could not be parked either.
-            None if matches!(job.step, Step::GiveUp { .. }) => key_of_place(record),
-            None => return Err(Failure::Panicked),
-        };
+        let Some(key) = key else { return Ok(None) };
         let claimed = self.link.claim(key).await;
         if claimed.is_err() && is_injected(InjectedBug::ClaimErrorSwallowed) {
             self.link.rollback().await?;
@@ -179,7 +190,8 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
         if self.link.load::<i64>(count).await?.pop().is_some_and(|rows| rows > 0) {
             return Ok(Outcome::Duplicate { is_key_parked: false });
         }
-        self.park(record, false, "it is older than what the inbox keeps: it may have been processed").await?;
+        let error = "it is older than what the inbox keeps: it may have been processed";
+        self.park(record, Parking { holds_key: false, is_claimed: true, error }).await?;
         Ok(Outcome::TooOld)
     }
 
@@ -217,7 +229,8 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
         Ok(!self.link.load::<ParkedRow>(statement).await?.is_empty())
     }
 
-    async fn park(&mut self, record: &Record, holds_key: bool, error: &str) -> QueryResult<()> {
+    async fn park(&mut self, record: &Record, parking: Parking<'_>) -> QueryResult<()> {
+        let Parking { holds_key, is_claimed, error } = parking;
         let binds = [
             Bind::Number(record.offset),
             Bind::OptionalBytes(record.key.as_ref().map(|key| key.to_vec())),
@@ -225,11 +238,21 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
             Bind::OptionalBytes(record.payload.clone()),
             Bind::Number(sent_at_ms(record)),
             Bind::Number(i64::from(holds_key)),
+            Bind::Number(i64::from(is_claimed)),
             Bind::Text(truncated_text(error).into()),
         ];
         let statement = Statement::new(&self.sql.park, self.binds(&record.partition, binds));
         self.link.execute(statement).await.map(drop)
     }
+}
+
+/// How a record is parked.
+struct Parking<'a> {
+    /// What follows of its key is parked, too.
+    holds_key: bool,
+    /// Nothing more is claimed when it is replayed.
+    is_claimed: bool,
+    error: &'a str,
 }
 
 /// Minus one stands for none: statements bind no optional number.

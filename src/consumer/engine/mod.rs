@@ -43,7 +43,7 @@ pub(crate) struct Engine {
     waiting: BinaryHeap<Reverse<WaitingQueue>>,
     /// Jobs that workers have, those of earlier assignments included.
     running: usize,
-    replays_failed: u64,
+    replays_ended: u64,
     groups: Groups,
     generations: u64,
     outage: Outage,
@@ -85,7 +85,7 @@ impl Engine {
             ready: VecDeque::new(),
             waiting: BinaryHeap::new(),
             running: 0,
-            replays_failed: 0,
+            replays_ended: 0,
             groups: Groups::default(),
             generations: 0,
             outage: Outage::default(),
@@ -208,9 +208,9 @@ impl Engine {
         }
     }
 
-    /// How many replays have failed. What was read of the table before the last one of them is stale: its release may have been there still.
-    pub(crate) fn replays_failed(&self) -> u64 {
-        self.replays_failed
+    /// How many replays have ended. What was read of the table before the last one of them is stale: its release may have been there still.
+    pub(crate) fn replays_ended(&self) -> u64 {
+        self.replays_ended
     }
 
     /// The partitions with parked records.

@@ -94,6 +94,7 @@ impl Engine {
                 Settled::Done
             }
             Outcome::Replayed { is_key_free } => {
+                self.replays_ended += 1;
                 if let (true, Work::Replay(Replay::Key(key))) = (is_key_free, &job.work)
                     && let Some(partition) = self.partitions.get_mut(&job.token.partition)
                 {
@@ -109,7 +110,7 @@ impl Engine {
             }
             Outcome::Failed(_) | Outcome::ConnectionLost(_) if matches!(job.work, Work::Replay(_)) => {
                 self.advance(&job.token);
-                self.replays_failed += 1;
+                self.replays_ended += 1;
                 Settled::ReplayFailed
             }
             Outcome::Conflict if matches!(job.work, Work::Replay(_)) => self.postpone(job, now),
@@ -184,7 +185,7 @@ impl Engine {
         let failures = queue.failures;
         let is_final = !error.is_retriable() || failures >= options.attempts_max;
         if queue.step == Step::Handle && is_final && options.on_failure != OnFailure::BlockKey {
-            queue.step = Step::GiveUp { reason: error.to_string().into() };
+            queue.step = Step::GiveUp { reason: error.to_string().into(), has_killed: false };
             self.ready_first(&job.token);
             return Settled::GivenUp { failures };
         }

@@ -28,7 +28,7 @@ pub struct RocketMqRecord {
     /// Its payload; `None` for a tombstone.
     pub payload: Option<Vec<u8>>,
     /// Its headers: the outbox's [own](crate::transport::header) first, then the others, by name if each is a property. The broker's properties, such
-    /// as the tag, are none.
+    /// as the tag, are none. Left out are those with U+0000 in their names, which PostgreSQL cannot hold.
     pub headers: Headers,
 }
 
@@ -40,11 +40,17 @@ impl RocketMqRecord {
         let plain = || properties.get(MessageConst::PROPERTY_SHARDING_KEY).map(|key| key.as_bytes().to_vec());
         let own = header::OWN.iter().filter_map(|name| Some((*name, properties.get(name)?.as_bytes())));
         let mut headers: Headers = own.collect();
+        // No database that parks the message may be unable to hold a name.
+        let mut add = |name: &str, value: &[u8]| {
+            if !name.contains('\0') {
+                headers.push(name, value);
+            }
+        };
         match properties.get(HEADERS).and_then(|all| Headers::from_json(all).ok()) {
-            Some(all) => all.iter().for_each(|(name, value)| headers.push(name, value)),
+            Some(all) => all.iter().for_each(|(name, value)| add(name, value)),
             None => {
                 let users = properties.iter().filter(|(name, _)| is_free(name));
-                users.for_each(|(name, value)| headers.push(*name, *value));
+                users.for_each(|(name, value)| add(name, value.as_bytes()));
             }
         }
         let payload = match properties.get(PAYLOAD) {
@@ -126,5 +132,14 @@ mod tests {
         let read = RocketMqRecord::read([("__SHARDINGKEY", "7"), ("KEYS", "x"), ("TAGS", "t")], b"text".to_vec());
         assert_eq!((read.key.as_deref(), read.headers.len()), (Some(&b"7"[..]), 0));
         assert!(!format!("{read:?}").contains("text"));
+    }
+
+    #[test]
+    fn a_header_whose_name_a_database_cannot_hold_is_left_out() {
+        let whole = Headers::from_iter([("a\0b", "1"), ("a", "2")]).to_json();
+        for properties in [[("a\0b", "1"), ("a", "2")], [(HEADERS, &whole), ("TAGS", "t")]] {
+            let read = RocketMqRecord::read(properties, Vec::new());
+            assert_eq!(read.headers.iter().collect::<Vec<_>>(), [("a", &b"2"[..])]);
+        }
     }
 }

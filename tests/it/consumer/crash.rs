@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use diesel_outbox::consumer::{HandlerError, OnFailure, Progress, Record};
+use diesel_outbox::inbox::InboxKey;
 
 use super::bed::{Bed, Broker, DEADLINE, On, Place, number, numbers, wait_until};
 use crate::faults::child::{ShopProcess, arm_failpoint};
@@ -17,8 +18,9 @@ struct Script {
     has_offsets: bool,
     /// The step at which it is killed, and at which hit of it.
     crash_at: Option<(String, usize)>,
-    /// The record that kills it.
+    /// The record that kills it, and whether as the inbox's key is looked for.
     poison: Option<i32>,
+    in_key: bool,
     /// The record that fails for good.
     refused: Option<i32>,
     /// Whether it goes on until nothing is released any more.
@@ -44,6 +46,7 @@ async fn a_consumers_process_ends_by_itself() {
         has_offsets: false,
         crash_at: None,
         poison: None,
+        in_key: false,
         refused: None,
         replays: false,
     };
@@ -52,13 +55,13 @@ async fn a_consumers_process_ends_by_itself() {
 }
 
 fn run(script: Script) {
-    let Script { place, has_offsets, crash_at, poison, refused, replays } = script;
+    let Script { place, has_offsets, crash_at, poison, in_key, refused, replays } = script;
     if let Some((step, nth_hit)) = crash_at {
         arm_failpoint(step, nth_hit, None);
     }
     let progress = if has_offsets { Progress::Offsets } else { Progress::Inbox };
     let handle = move |record: &Record| {
-        if poison == Some(number(record)) {
+        if poison == Some(number(record)) && !in_key {
             std::process::abort();
         }
         match refused == Some(number(record)) {
@@ -69,7 +72,11 @@ fn run(script: Script) {
     let consumer = match place.broker {
         Broker::Kafka => {
             let consumer = place.consumer().progress(progress).on_failure(OnFailure::ParkAlone).rows_max(40);
-            place.start(consumer, handle)
+            let key = move |record: &Record| match poison == Some(number(record)) {
+                true => std::process::abort(),
+                false => Some(InboxKey::of_text(number(record).to_string())),
+            };
+            place.start(if in_key { consumer.inbox_key(key) } else { consumer }, handle)
         }
         #[cfg(feature = "_test")]
         Broker::Rocketmq => {
@@ -97,7 +104,8 @@ pub(super) async fn dies_and_goes_on(place: &Place, step: &str, has_offsets: boo
     let nth_hit = if is_parking || step.contains("offsets") { 1 } else { 5 };
     let refused = is_parking.then_some(11);
     let crash_at = Some((step.to_owned(), nth_hit));
-    let script = Script { place: place.clone(), has_offsets, crash_at, poison: None, refused, replays: false };
+    let script =
+        Script { place: place.clone(), has_offsets, crash_at, poison: None, in_key: false, refused, replays: false };
     script.spawn().wait_until_killed().await;
     let next = Script { crash_at: None, ..script };
     assert!(next.spawn().wait_for_exit().await.success(), "at {step}");
@@ -151,19 +159,8 @@ at_each_step! {
 }
 
 /// It is found and parked; everything else is processed.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_record_that_kills_its_process_is_found() {
-    let Some(bed) = Bed::on_postgres(1).await else { return };
-    let place = &bed.place;
-    place.send(numbers(0..RECORDS));
-    let script = Script {
-        place: place.clone(),
-        has_offsets: false,
-        crash_at: None,
-        poison: Some(13),
-        refused: None,
-        replays: false,
-    };
+async fn the_record_that_kills_its_process_is_found(script: &Script) {
+    let place = &script.place;
     let mut deaths = 0;
     while !script.spawn().wait_for_exit().await.success() {
         deaths += 1;
@@ -178,6 +175,33 @@ async fn a_record_that_kills_its_process_is_found() {
     assert_eq!(numbers, (0..RECORDS).filter(|number| *number != 13).collect::<Vec<_>>());
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_that_kills_its_process_is_found() {
+    let Some(bed) = Bed::on_postgres(1).await else { return };
+    let place = bed.place.clone();
+    place.send(numbers(0..RECORDS));
+    let (poison, crash_at, refused) = (Some(13), None, None);
+    let script = Script { place, has_offsets: false, crash_at, poison, in_key: false, refused, replays: false };
+    the_record_that_kills_its_process_is_found(&script).await;
+}
+
+/// The function that looks for its key is not called to park it. A copy of it was processed by the time that somebody releases it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_whose_key_kills_its_process_is_found() {
+    let Some(bed) = Bed::on_postgres(1).await else { return };
+    let place = bed.place.clone();
+    place.send_without_ids((0..RECORDS).map(|number| (number, "a")));
+    let (poison, crash_at, refused) = (Some(13), None, None);
+    let script = Script { place, has_offsets: false, crash_at, poison, in_key: true, refused, replays: true };
+    the_record_that_kills_its_process_is_found(&script).await;
+    let mended = Script { poison: None, ..script };
+    mended.place.send_without_ids([(13, "b")]);
+    assert!(mended.spawn().wait_for_exit().await.success());
+    mended.place.release(13);
+    assert!(mended.spawn().wait_for_exit().await.success());
+    assert_eq!((mended.place.effects().len(), mended.place.parked().len()), (40, 0));
+}
+
 /// It stays parked: the next process does not begin with it again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_released_record_that_kills_its_process_is_not_replayed_again() {
@@ -189,6 +213,7 @@ async fn a_released_record_that_kills_its_process_is_not_replayed_again() {
         has_offsets: false,
         crash_at: None,
         poison,
+        in_key: false,
         refused,
         replays: true,
     };

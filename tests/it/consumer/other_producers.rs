@@ -1,7 +1,7 @@
 //! Records that no outbox sent.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use diesel_outbox::consumer::{HandlerError, Record};
 use diesel_outbox::inbox::InboxKey;
@@ -47,6 +47,38 @@ async fn a_record_whose_key_is_not_found_is_parked_and_others_go_on() {
     assert_eq!(parked.iter().map(|record| record.offset).collect::<Vec<_>>(), [1]);
     assert!(parked[0].error.contains("inbox_key"), "{}", parked[0].error);
     assert!(consumer.shutdown(DEADLINE).is_clean());
+}
+
+/// While the function is broken, copies are parked, and each of them unclaimed.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_parked_without_its_key_is_claimed_when_it_is_replayed() {
+    for on in [On::Postgres, On::Mariadb, On::Sqlite] {
+        let Some(bed) = Bed::open(on, 1).await else { continue };
+        let place = &bed.place;
+        place.send_without_ids([(7, "a"), (7, "b")]);
+        let (is_broken, calls) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicU32::new(0)));
+        let of_key = (Arc::clone(&is_broken), Arc::clone(&calls));
+        let consumer = place.consumer().attempts_max(1).inbox_key(move |record| {
+            let is_broken = of_key.0.load(Ordering::SeqCst);
+            of_key.1.fetch_add(1, Ordering::SeqCst);
+            assert!(!is_broken, "a defect of the application");
+            order(record)
+        });
+        let consumer = place.start(consumer, |_| Ok(()));
+        place.wait_until_consumed();
+        assert_eq!(place.parked().len(), 2, "on {on:?}");
+        let before = calls.load(Ordering::SeqCst);
+        place.release(0);
+        wait_until("its replay fails", || calls.load(Ordering::SeqCst) > before);
+        is_broken.store(false, Ordering::SeqCst);
+        place.release(0);
+        place.release(1);
+        wait_until("nothing is parked", || place.parked().is_empty());
+        place.send_without_ids([(7, "c")]);
+        place.wait_until_consumed();
+        assert_eq!(place.effects().len(), 1, "on {on:?}");
+        assert!(consumer.shutdown(DEADLINE).is_clean());
+    }
 }
 
 /// A row of an index has 2,704 bytes at most on PostgreSQL.

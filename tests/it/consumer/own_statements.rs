@@ -77,6 +77,23 @@ async fn a_record_is_parked_beside_one_of_the_same_offset() {
     }
 }
 
+/// As after a restore of the rows alone.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sequence_that_is_behind_loses_no_record() {
+    let Some(bed) = Bed::on_postgres(1).await else { return };
+    let place = &bed.place;
+    let consumer = place.start(place.consumer(), |_| Err::<(), _>(HandlerError::permanent("refused")));
+    place.send([(0, "a".to_owned()), (1, "b".to_owned())]);
+    place.wait_until_consumed();
+    place.run("ALTER TABLE outbox_parked ALTER id RESTART WITH 1");
+    place.send([(2, "c".to_owned())]);
+    place.wait_until_consumed();
+    let mut offsets: Vec<i64> = place.parked().iter().map(|parked| parked.offset).collect();
+    offsets.sort_unstable();
+    assert_eq!(offsets, [0, 1, 2]);
+    assert!(consumer.shutdown(DEADLINE).is_clean());
+}
+
 /// PostgreSQL refuses U+0000, which a payload may bring into an error's text.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_error_of_any_text_is_kept() {

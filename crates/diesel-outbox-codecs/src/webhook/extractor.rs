@@ -13,6 +13,9 @@ use super::secrets::Signed;
 use super::{WebhookRejection, WebhookSecrets};
 use crate::Decode as _;
 
+/// Marks a message without a payload.
+const TOMBSTONE: &str = "outbox-tombstone";
+
 /// A message that came as a request with a valid signature. An extractor, for routers whose state has [`WebhookSecrets`].
 ///
 /// The signature covers the message id and the body. The other headers are as safe as the connection: use `https`.
@@ -49,13 +52,14 @@ impl Webhook {
         &self.body
     }
 
-    /// The event in the payload, which the codec `Json` wrote.
+    /// The event in the payload, which the codec `Json` wrote. A tombstone is read as `null`.
     ///
     /// # Errors
     /// Returns an error if the payload is not such an event. As a [`WebhookRejection`], which `?` makes of it, it is answered by 422, and
     /// the sender keeps the message as a dead letter.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, CodecError> {
-        Json::decode(&self.body)
+        let is_tombstone = self.body.is_empty() && self.headers.contains_key(TOMBSTONE);
+        Json::decode(if is_tombstone { b"null" } else { &self.body })
     }
 
     fn header(&self, name: &str) -> Option<&str> {

@@ -28,15 +28,14 @@
 //!
 //! async fn placed(State(shop): State<Shop>, webhook: Webhook) -> Result<StatusCode, WebhookRejection> {
 //!     let answer = tokio::task::spawn_blocking(move || {
-//!         let Placed { order_id } = webhook.json()?;
 //!         let mut conn = shop.pool.get().map_err(WebhookRejection::failed)?;
-//!         webhook.once(&shop.inbox, &mut *conn, |conn| bill(conn, order_id))
+//!         webhook.once(&shop.inbox, &mut *conn, |conn| bill(conn, &webhook.json()?))
 //!     });
 //!     answer.await.map_err(WebhookRejection::failed)?
 //! }
 //!
-//! fn bill(conn: &mut SqliteConnection, order_id: i64) -> Result<usize, WebhookRejection> {
-//!     Ok(diesel::sql_query("INSERT INTO invoices VALUES (?)").bind::<BigInt, _>(order_id).execute(conn)?)
+//! fn bill(conn: &mut SqliteConnection, placed: &Placed) -> Result<usize, WebhookRejection> {
+//!     Ok(diesel::sql_query("INSERT INTO invoices VALUES (?)").bind::<BigInt, _>(placed.order_id).execute(conn)?)
 //! }
 //!
 //! # fn start(inbox: Inbox, pool: Pool<ConnectionManager<SqliteConnection>>) -> Result<(), Box<dyn std::error::Error>> {

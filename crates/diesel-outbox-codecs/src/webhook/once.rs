@@ -10,7 +10,8 @@ impl Webhook {
     /// that the sender forgets the message.
     ///
     /// In the handler `?` takes the errors of the database, the inbox and the codecs. For others there are
-    /// [`WebhookRejection::failed`] and [`WebhookRejection::refused`].
+    /// [`WebhookRejection::failed`] and [`WebhookRejection::refused`]. Decode the payload there, too: a copy of a handled message is
+    /// then answered by 204 even if the application can no longer decode it.
     ///
     /// ```
     /// use axum::http::StatusCode;
@@ -23,8 +24,8 @@ impl Webhook {
     /// struct Placed { order_id: i64 }
     ///
     /// fn bill(webhook: &Webhook, inbox: &Inbox, conn: &mut SqliteConnection) -> Result<StatusCode, WebhookRejection> {
-    ///     let placed: Placed = webhook.json()?;
     ///     webhook.once(inbox, conn, |conn| {
+    ///         let placed: Placed = webhook.json()?;
     ///         let insert = diesel::sql_query("INSERT INTO invoices VALUES (?)");
     ///         Ok(insert.bind::<BigInt, _>(placed.order_id).execute(conn)?)
     ///     })

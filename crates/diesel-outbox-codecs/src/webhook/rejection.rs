@@ -10,7 +10,7 @@ use crate::DecodeError;
 
 /// Why a request is refused, or its message was not handled.
 ///
-/// As a response it has the status below and no body: the sender is not told more. What is not a 401, which anybody can cause, is
+/// As a response it has the status below and no body: the sender is not told more. What only somebody who knows the secret can cause is
 /// logged as a warning.
 ///
 /// The library's HTTP transport tries again after each of them. After some refusals by 422 (`refusal_retries`) the message is a dead
@@ -112,7 +112,7 @@ impl From<diesel::result::Error> for WebhookRejection {
 impl IntoResponse for WebhookRejection {
     fn into_response(self) -> Response {
         let status = self.status();
-        if status != StatusCode::UNAUTHORIZED {
+        if !matches!(self, Self::Unsigned | Self::Forged | Self::Old | Self::Body(_)) {
             tracing::warn!(status = status.as_u16(), error = self.text(), "a webhook was not handled");
         }
         match self {
