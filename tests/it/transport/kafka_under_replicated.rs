@@ -145,6 +145,18 @@ impl Pair {
         topic
     }
 
+    /// Waits until every replica has the marks of the topic's transactions. A commit is answered before, and the coordinator has one
+    /// request for marks on its way to a broker at a time. One that waits for a dead replica holds back the marks of every other
+    /// topic, for as long as 30 s.
+    async fn wait_until_marked(&self, topic: &str) {
+        let is_marked = async {
+            while read(&self.first.bootstrap(), topic).is_empty() {
+                tokio::time::sleep(PACE).await;
+            }
+        };
+        tokio::time::timeout(TIMEOUT, is_marked).await.expect("what was committed can be read");
+    }
+
     /// Whether every replica of the topic is in sync.
     fn is_whole(&self, topic: &str) -> bool {
         let consumer: BaseConsumer = client(&self.first.bootstrap()).create().expect("a client");
@@ -186,14 +198,7 @@ async fn an_under_replicated_topic_blocks_no_other_and_recovers() {
         first.ends("with every replica").await;
     }
 
-    // A commit is answered before its marks are in the partitions, and the coordinator has one request for marks on its way to a broker
-    // at a time. One that waits for a dead replica holds back the marks of every other topic, for as long as 30 s.
-    let is_marked = async {
-        while read(&pair.first.bootstrap(), &fenced_starved).is_empty() {
-            tokio::time::sleep(PACE).await;
-        }
-    };
-    tokio::time::timeout(TIMEOUT, is_marked).await.expect("it can be read: its marks are on every replica");
+    pair.wait_until_marked(&fenced_starved).await;
     pair.second.kill9().expect("killed");
     let (load, mut sent) = (OutcomeRecorder::new(), 0);
     let [mut to_warm, mut to_fenced] = [Paced::new(&plain, &warm), Paced::new(&lane, &fenced)];

@@ -298,7 +298,7 @@ impl Audit {
             let reasons: Vec<&FaultWindow> = evidence.windows.iter().filter(concerns).collect();
             let lag_ms = reasons.iter().map(|window| lag_ms(window, copy.at_ms, evidence.windows)).min();
             match (reasons.iter().min_by_key(|window| window.rank()), lag_ms) {
-                (Some(window), Some(lag_ms)) if lag_ms <= LAG_MAX_MS => {
+                (Some(window), Some(lag_ms)) if lag_ms <= lag_max_ms(copy.topic, evidence.windows) => {
                     *self.duplicates.entry(window.name).or_default() += 1;
                     self.lag_ms = self.lag_ms.max(lag_ms);
                 }
@@ -322,6 +322,15 @@ impl Audit {
                 _ => {}
             }
         }
+    }
+}
+
+/// The longest lag of a copy on a topic. Where applications die all the time, an owner of a plain lane seldom lives for as long as it waits
+/// before its first send: there a copy need only come before the phase has recovered.
+fn lag_max_ms(topic: i16, windows: &[FaultWindow]) -> u64 {
+    match topic == ORDERED && windows.iter().any(FaultWindow::is_crash_of_application) {
+        true => u64::MAX,
+        false => LAG_MAX_MS,
     }
 }
 

@@ -62,7 +62,12 @@ impl FaultWindow {
     /// Whether nobody may have been there meanwhile to send again what it left behind: a server was down, or a further
     /// application had died at a step. Where these die all the time, several owners of a lane do in succession.
     pub(crate) fn holds_up_copies(&self) -> bool {
-        self.kind.is_some_and(|kind| kind.is_of_server() || kind == Kind::CrashApplication)
+        self.is_crash_of_application() || self.kind.is_some_and(Kind::is_of_server)
+    }
+
+    /// Whether an application died at a step.
+    pub(crate) fn is_crash_of_application(&self) -> bool {
+        self.kind == Some(Kind::CrashApplication)
     }
 
     /// Whether the database's clock was wrong between these times, or was corrected just before.

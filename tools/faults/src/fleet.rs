@@ -8,7 +8,7 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, ChildStdin};
@@ -38,6 +38,15 @@ struct ReceivedReports {
     ended: HashSet<u32>,
     transactions: Counts,
     metrics: Counts,
+}
+
+/// How a process ended that was told to die at a step.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Death {
+    /// By itself, at this time in milliseconds since 1970.
+    AtStep { at_ms: u64 },
+    /// It was told to end, and did not come to the step.
+    InOrder,
 }
 
 #[derive(Debug)]
@@ -166,11 +175,11 @@ impl Fleet {
         Ok(())
     }
 
-    /// When a process died at the step at which it was told to, in milliseconds since 1970; `None` until it has.
+    /// How a process ended that was told to die at a step; `None` until it has.
     ///
     /// # Errors
     /// Returns an error if something else ended it, like a panic.
-    pub(crate) fn died_at(&mut self, application: usize) -> Result<Option<u64>> {
+    pub(crate) fn death(&mut self, application: usize) -> Result<Option<Death>> {
         let running = self.running[application].as_mut().context("a process that is to die at a step is not there")?;
         let Some(status) = running.child.try_wait()? else { return Ok(None) };
         let received = lock(&self.received);
@@ -179,10 +188,14 @@ impl Fleet {
             // Its last report is still to be read.
             return Ok(None);
         }
-        let is_at_step = died_at.is_some() && status.signal() == Some(Signal::KILL.as_raw());
-        ensure!(is_at_step, "a process that was to die at a step ended elsewhere with {status}: see its log");
+        let death = match died_at {
+            Some(at_ms) if status.signal() == Some(Signal::KILL.as_raw()) => Death::AtStep { at_ms },
+            None if status.success() => Death::InOrder,
+            _ => bail!("a process that was to die at a step ended elsewhere with {status}: see its log"),
+        };
+        drop(received);
         self.running[application] = None;
-        Ok(died_at)
+        Ok(Some(death))
     }
 
     /// Tells an application to end, and waits for it.
@@ -199,7 +212,7 @@ impl Fleet {
     pub(crate) fn check(&mut self) -> Result<()> {
         for running in self.running.iter_mut().flatten().filter(|running| !running.ends) {
             if let Some(status) = running.child.try_wait()? {
-                anyhow::bail!("an application ended by itself with {status}: see its log");
+                bail!("an application ended by itself with {status}: see its log");
             }
         }
         Ok(())

@@ -191,6 +191,14 @@ fn deaths_of_further_applications_at_steps_do_not_count_for_a_copy() {
     assert_eq!(lag_ms(&kill, 8_000, &further(Kind::KillApplication)), 6_000, "of these there are few");
 }
 
+#[test]
+fn where_applications_die_all_the_time_plain_lanes_may_take_longer() {
+    let of = |kind| [FaultWindow::of(kind, Some(1), [3_000, 6_000])];
+    let lags = [PLAIN, ORDERED, AGED].map(|topic| lag_max_ms(topic, &of(Kind::CrashApplication)));
+    assert_eq!(lags, [LAG_MAX_MS, u64::MAX, LAG_MAX_MS]);
+    assert_eq!(lag_max_ms(ORDERED, &of(Kind::KillApplication)), LAG_MAX_MS);
+}
+
 /// A fault that begins after the row was settled is no reason.
 #[test]
 fn a_fault_that_explains_a_copy_begins_before_the_row_was_settled() {

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::{Action, FaultInjector, POLL_INTERVAL};
 use crate::app::now_ms;
-use crate::fleet::Fleet;
+use crate::fleet::{Death, Fleet};
 use crate::kills::LIFE_MS;
 use crate::recovery::RUNNING_MAX;
 use crate::schedule::{Fault, Kind};
@@ -45,6 +45,8 @@ pub(super) fn has_lived(fault: Fault, for_how_long: Option<Duration>) -> bool {
 fn provocation(step: &str) -> Option<Command> {
     match step {
         "consumer::parked" => Some(Command::FailHandlers { for_ms: millis(CRASH_MAX) }),
+        // Whoever ends hands all its lanes over.
+        "lane::releasing" | "lane::released" => Some(Command::End),
         "relay::failing" => Some(Command::FailSends { for_ms: millis(CRASH_MAX) }),
         _ => None,
     }
@@ -55,10 +57,10 @@ impl FaultInjector<'_> {
     pub(super) async fn crash(&mut self, fault: Fault, place: usize, fleet: &mut Fleet) -> Result<bool> {
         let process = fault.application.unwrap_or(0);
         let (step, _) = fault.step().context("a step of a process's work")?;
+        fleet.request_death(process, usize::try_from(fault.amount)?).await?;
         if let Some(command) = provocation(step) {
             fleet.send(process, command).await?;
         }
-        fleet.request_death(process, usize::try_from(fault.amount)?).await?;
         self.plan(Instant::now(), Action::AwaitDeath(fault, place, Instant::now() + CRASH_MAX));
         Ok(false)
     }
@@ -73,19 +75,27 @@ impl FaultInjector<'_> {
         fleet: &mut Fleet,
     ) -> Result<()> {
         let process = fault.application.unwrap_or(0);
-        if let Some(at_ms) = fleet.died_at(process)? {
-            let (_, name) = fault.step().context("a step of a process's work")?;
-            self.fault_log.began_at(place, at_ms);
-            self.fault_log.rename(place, name);
-        } else if Instant::now() >= until {
-            self.fault_log.began_at(place, now_ms());
-            fleet.kill(process).await?;
-            if fault.kind == Kind::CrashApplication {
-                self.fault_log.rename(place, Kind::KillApplication.name());
+        match fleet.death(process)? {
+            Some(Death::AtStep { at_ms }) => {
+                let (_, name) = fault.step().context("a step of a process's work")?;
+                self.fault_log.began_at(place, at_ms);
+                self.fault_log.rename(place, name);
             }
-        } else {
-            self.plan(Instant::now() + POLL_INTERVAL, Action::AwaitDeath(fault, place, until));
-            return Ok(());
+            Some(Death::InOrder) => {
+                self.fault_log.began_at(place, now_ms());
+                self.fault_log.rename(place, Kind::Restart.name());
+            }
+            None if Instant::now() >= until => {
+                self.fault_log.began_at(place, now_ms());
+                fleet.kill(process).await?;
+                if fault.kind == Kind::CrashApplication {
+                    self.fault_log.rename(place, Kind::KillApplication.name());
+                }
+            }
+            None => {
+                self.plan(Instant::now() + POLL_INTERVAL, Action::AwaitDeath(fault, place, until));
+                return Ok(());
+            }
         }
         self.plan(Instant::now() + Duration::from_millis(fault.for_ms), Action::End(fault, place));
         Ok(())
@@ -112,6 +122,6 @@ mod tests {
     #[test]
     fn provoked_steps_have_names_of_the_library() {
         let steps = RELAY_STEPS.iter().chain(&STEPS);
-        assert_eq!(steps.filter(|(step, _)| provocation(step).is_some()).count(), 2);
+        assert_eq!(steps.filter(|(step, _)| provocation(step).is_some()).count(), 4);
     }
 }
