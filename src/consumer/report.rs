@@ -68,9 +68,9 @@ fn log(options: &Options, job: &Job, outcome: &Outcome, settled: &Settled) {
             log_event!(RECORD_BLOCKS_KEY, consumer, %partition, offset, failures, ?wait, %error);
         }
         (Outcome::Failed(error), Settled::ReplayFailed) => log_event!(REPLAY_FAILED, consumer, %partition, %error),
-        (Outcome::Parked | Outcome::ParkedAlone, _) => {
-            // No attempt has failed that would have said so.
-            if let Step::GiveUp { reason: error, has_killed: true } = &job.step {
+        (Outcome::Parked | Outcome::ParkedAlone, _) if job.attempt == 1 => {
+            // It killed its process: no attempt has failed that would have said so.
+            if let Step::GiveUp { reason: error } = &job.step {
                 log_event!(RECORD_FAILED, consumer, %partition, offset, failures = 0, %error);
             }
         }

@@ -19,6 +19,9 @@ macro_rules! consumer_options {
         /// producer sent twice is processed once. Two topics need two keys: the inbox is the consumer's. `None` leaves the default: the
         /// place in the partition. Not called for what an outbox sent, which has a message id. If it panics, the attempt has failed.
         ///
+        /// Each record is claimed by its place, too, which costs a second entry. A record that is parked is claimed by this key when it is
+        /// replayed, so of two copies that were parked and released one is processed.
+        ///
         /// [`InboxKey`](crate::inbox::InboxKey) says what to make keys of, and what each costs.
         pub fn inbox_key(
             mut self,
@@ -33,7 +36,7 @@ macro_rules! consumer_options {
         /// once.
         ///
         /// # Errors
-        /// As for [`Outbox::migrate`](crate::Outbox::migrate); and if the inbox has no proper name.
+        /// As for [`Outbox::migrate`](crate::Outbox::migrate); and if the group or the inbox has no proper name.
         pub fn migrate<C>(&self, conn: &mut C) -> Result<Vec<String>, crate::consumer::error::ConsumerStartError>
         where
             C: diesel::connection::Connection,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The longest name of a consumer's group, in characters: what MariaDB's index of parked records takes beside topic and partition.
+/// The longest name of a consumer's group, in characters: that of MariaDB's columns.
 pub const CONSUMER_GROUP_CHARS_MAX: usize = 255;
 
 /// Attempts before a record has failed for good. With the default back-off they span eight and a half minutes, without jitter:

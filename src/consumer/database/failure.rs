@@ -5,6 +5,7 @@ use diesel::result::Error;
 use super::link::Link;
 use crate::consumer::engine::Outcome;
 use crate::consumer::error::HandlerError;
+use crate::consumer::identity::KeyNotFound;
 use crate::limits::{CONSUMER_CONNECTION_TIMEOUT, CONSUMER_PING_TIMEOUT};
 use crate::outbox::transaction::CommitError;
 use crate::store::sql::dialect::Dialect;
@@ -27,6 +28,12 @@ pub(super) enum Failure {
     Depth(u32),
     /// Another process has moved the offset.
     OffsetMoved,
+}
+
+impl From<KeyNotFound> for Failure {
+    fn from(_: KeyNotFound) -> Self {
+        Self::KeyNotFound
+    }
 }
 
 impl From<Error> for Failure {

@@ -9,7 +9,7 @@ use super::rows::ParkedRow;
 use super::transaction::Transactions;
 use crate::consumer::engine::{Outcome, Replay};
 use crate::consumer::error::HandlerError;
-use crate::consumer::identity::inbox_key;
+use crate::consumer::identity::key_of_application;
 use crate::consumer::record::{PartitionId, Record};
 use crate::limits::CONSUMER_CONNECTION_TIMEOUT;
 use crate::store::sql::dialect::{Bind, Dialect, Statement};
@@ -43,10 +43,10 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
 
     /// Processes one. If it fails, it stays where it is, with its error.
     async fn replay_row(&mut self, id: &PartitionId, row: ParkedRow) -> Result<Result<(), Outcome>, Failure> {
-        let (row_id, is_claimed) = (row.id, row.is_claimed);
+        let row_id = row.id;
         self.link.execute(Statement::new(&self.sql.unpark, [Bind::Number(row_id)])).await?;
         let handled = match row.into_record(id.clone()) {
-            Ok(record) => self.replay_record(&record, is_claimed).await,
+            Ok(record) => self.replay_record(&record).await,
             Err(error) => Err(Failure::Handler(HandlerError::permanent(error))),
         };
         let done = match handled {
@@ -68,13 +68,14 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
         Ok(Err(outcome))
     }
 
-    /// Claims what could not be claimed when it was parked: a copy of it may have been processed.
-    async fn replay_record(&mut self, record: &Record, is_claimed: bool) -> Result<(), Failure> {
-        if !is_claimed && self.options.progress.has_inbox() {
-            let key = inbox_key(record, self.options.inbox_key.as_ref()).ok_or(Failure::KeyNotFound)?;
-            if self.link.claim(key).await? == Claimed::Duplicate {
-                return Ok(());
-            }
+    /// Claims it under the application's key first: another copy of it may have been processed. One that the inbox would no longer know is
+    /// processed, as somebody asked for.
+    async fn replay_record(&mut self, record: &Record) -> Result<(), Failure> {
+        let hook = self.options.inbox_key.as_ref().filter(|_| self.options.progress.has_inbox());
+        if let Some(key) = key_of_application(record, hook)?
+            && self.link.claim(key).await? == Claimed::Duplicate
+        {
+            return Ok(());
         }
         self.handle(record, None).await
     }

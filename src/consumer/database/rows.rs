@@ -20,8 +20,6 @@ pub(super) struct ParkedRow {
     headers: String,
     payload: Option<Vec<u8>>,
     sent_at_ms: i64,
-    /// The inbox knows it.
-    pub(super) is_claimed: bool,
 }
 
 impl ParkedRow {
@@ -51,7 +49,6 @@ impl FromRow for ParkedRow {
             headers: DB::text(row, 3)?,
             payload: DB::bytes(row, 4)?,
             sent_at_ms: DB::number(row, 5)?,
-            is_claimed: DB::number(row, 6)? == 1,
         })
     }
 }

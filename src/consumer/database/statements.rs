@@ -6,9 +6,9 @@ statements! {
     /// `$1` is the consumer, `$2` the topic and `$3` the partition, wherever a statement has them.
     ConsumerSql
     @parked_row {
-        postgres: "id, record_offset, record_key, headers::text, payload, sent_at_ms, is_claimed";
-        mysql: "id, record_offset, record_key, CAST(headers AS char), payload, sent_at_ms, is_claimed";
-        sqlite: "id, record_offset, record_key, headers, payload, sent_at_ms, is_claimed";
+        postgres: "id, record_offset, record_key, headers::text, payload, sent_at_ms";
+        mysql: "id, record_offset, record_key, CAST(headers AS char), payload, sent_at_ms";
+        sqlite: "id, record_offset, record_key, headers, payload, sent_at_ms";
     }
     /// Begins at `$4`, unless the partition is there. It waits for the row's lock, so it comes after a read.
     add_offset {
@@ -37,17 +37,16 @@ statements! {
     /// was restored is behind, and the record would be lost.
     park {
         postgres: "INSERT INTO outbox_parked
-                (consumer, topic, partition_name, record_offset, record_key, headers, payload, sent_at_ms, holds_key, is_claimed, error)
-            VALUES ($1, $2, $3, $4, $5, $6::jsonb, $7, $8, $9, $10, $11)
+                (consumer, topic, partition_name, record_offset, record_key, headers, payload, sent_at_ms, holds_key, error)
+            VALUES ($1, $2, $3, $4, $5, $6::jsonb, $7, $8, $9, $10)
             ON CONFLICT (consumer, topic, partition_name, record_offset, sent_at_ms) DO NOTHING";
         mysql: "INSERT INTO outbox_parked
-                (consumer, topic, partition_name, record_offset, record_key, headers, payload, sent_at_ms, holds_key, is_claimed, error)
-            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
+                (consumer, topic, partition_name, record_offset, record_key, headers, payload, sent_at_ms, holds_key, error)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
             ON DUPLICATE KEY UPDATE id = id";
         sqlite: "INSERT INTO outbox_parked
-                (consumer, topic, partition_name, record_offset, record_key, headers, payload, sent_at_ms, parked_at, holds_key, is_claimed,
-                 error)
-            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER), ?9, ?10, ?11)
+                (consumer, topic, partition_name, record_offset, record_key, headers, payload, sent_at_ms, parked_at, holds_key, error)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER), ?9, ?10)
             ON CONFLICT (consumer, topic, partition_name, record_offset, sent_at_ms) DO NOTHING";
     }
     /// Whether the record at the offset `$4`, of the time `$5`, is there.

@@ -16,7 +16,7 @@ use super::statements::ConsumerSql;
 use crate::clock::millis;
 use crate::consumer::engine::{Job, Outcome, QueueKey, Replay, Step, Work};
 use crate::consumer::error::HandlerError;
-use crate::consumer::identity::{asks_application, inbox_key};
+use crate::consumer::identity::{asks_application, inbox_key, key_of_application};
 use crate::consumer::options::{OnFailure, Options};
 use crate::consumer::record::{PartitionId, Record};
 use crate::consumer::source::Position;
@@ -113,49 +113,40 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
     }
 
     async fn record(&mut self, job: &Job, record: &Record) -> Result<Outcome, Failure> {
-        let key = self.key(job, record)?;
         self.begin().await?;
-        if let Some(outcome) = self.claim(job, record, key).await? {
+        let claimed = self.claim(job, record).await?;
+        let settled = match claimed {
+            // The application's key decides.
+            Claimed::TooOld if asks_application(record, self.options.inbox_key.as_ref()) => None,
+            claimed => self.settled(record, claimed).await?,
+        };
+        if let Some(outcome) = settled {
             return self.end(outcome).await;
         }
         crash_point!(CONSUMER_CLAIMED);
-        let is_claimed = key.is_some() || !self.options.progress.has_inbox();
         let done = match &job.step {
-            Step::GiveUp { reason, .. } => {
+            Step::GiveUp { reason } => {
                 let holds_key = self.options.on_failure == OnFailure::Park && record.key.is_some();
-                self.park(record, Parking { holds_key, is_claimed, error: reason }).await?;
+                self.park(record, holds_key, reason).await?;
                 if holds_key { Outcome::Parked } else { Outcome::ParkedAlone }
             }
             Step::Handle if job.is_key_parked && self.is_key_parked(record).await? => {
-                let error = "an earlier record of its key is parked";
-                self.park(record, Parking { holds_key: true, is_claimed, error }).await?;
+                self.park(record, true, "an earlier record of its key is parked").await?;
                 Outcome::Parked
             }
-            Step::Handle => {
-                self.handle(record, Some(job.attempt)).await?;
-                Outcome::Handled
-            }
+            Step::Handle => match self.claim_for_application(record, claimed).await? {
+                Some(outcome) => outcome,
+                None => {
+                    self.handle(record, Some(job.attempt)).await?;
+                    Outcome::Handled
+                }
+            },
         };
         self.end(done).await
     }
 
-    /// What the inbox knows the record by. `None` without an inbox, or where the application's function cannot say it: such a record is
-    /// parked unclaimed, and claimed when it is replayed.
-    fn key(&self, job: &Job, record: &Record) -> Result<Option<InboxKey>, Failure> {
-        let hook = self.options.inbox_key.as_ref();
-        if !self.options.progress.has_inbox() {
-            return Ok(None);
-        }
-        match job.step {
-            // It may have been this function that ended the process.
-            Step::GiveUp { has_killed: true, .. } if asks_application(record, hook) => Ok(None),
-            Step::GiveUp { .. } => Ok(inbox_key(record, hook)),
-            Step::Handle => inbox_key(record, hook).ok_or(Failure::KeyNotFound).map(Some),
-        }
-    }
-
     /// Begins the transaction: whoever comes second waits here, and finds that it is done.
-    async fn claim(&mut self, job: &Job, record: &Record, key: Option<InboxKey>) -> Result<Option<Outcome>, Failure> {
+    async fn claim(&mut self, job: &Job, record: &Record) -> Result<Claimed, Failure> {
         let progress = self.options.progress;
         if progress.has_offsets() {
             let steps = [job.expected_next, record.offset + 1].map(Bind::Number);
@@ -164,16 +155,37 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
                 return Err(Failure::OffsetMoved);
             }
         }
-        let Some(key) = key else { return Ok(None) };
+        match progress.has_inbox() {
+            true => self.claim_key(inbox_key(record)).await,
+            false => Ok(Claimed::New),
+        }
+    }
+
+    /// Claims it under the application's key as well, before it is processed. Not before it is parked: the function may be what fails, or
+    /// ends the process, and the replay claims it.
+    async fn claim_for_application(&mut self, record: &Record, of_place: Claimed) -> Result<Option<Outcome>, Failure> {
+        let claimed = match key_of_application(record, self.options.inbox_key.as_ref())? {
+            Some(key) => self.claim_key(key).await?,
+            None => of_place,
+        };
+        self.settled(record, claimed).await
+    }
+
+    async fn claim_key(&mut self, key: InboxKey) -> Result<Claimed, Failure> {
         let claimed = self.link.claim(key).await;
         if claimed.is_err() && is_injected(InjectedBug::ClaimErrorSwallowed) {
             self.link.rollback().await?;
-            return Ok(self.link.begin().await.map(|()| None)?);
+            return Ok(self.link.begin().await.map(|()| Claimed::New)?);
         }
-        match claimed? {
+        Ok(claimed?)
+    }
+
+    /// The outcome of a record that is not to be processed.
+    async fn settled(&mut self, record: &Record, claimed: Claimed) -> Result<Option<Outcome>, Failure> {
+        match claimed {
             Claimed::New => Ok(None),
             // The offset says that nobody has processed it.
-            Claimed::TooOld if progress.has_offsets() => Ok(None),
+            Claimed::TooOld if self.options.progress.has_offsets() => Ok(None),
             Claimed::TooOld => self.park_too_old(record).await.map(Some),
             // Another process may have parked it, which this one does not know yet.
             Claimed::Duplicate => {
@@ -190,8 +202,7 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
         if self.link.load::<i64>(count).await?.pop().is_some_and(|rows| rows > 0) {
             return Ok(Outcome::Duplicate { is_key_parked: false });
         }
-        let error = "it is older than what the inbox keeps: it may have been processed";
-        self.park(record, Parking { holds_key: false, is_claimed: true, error }).await?;
+        self.park(record, false, "it is older than what the inbox keeps: it may have been processed").await?;
         Ok(Outcome::TooOld)
     }
 
@@ -229,8 +240,7 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
         Ok(!self.link.load::<ParkedRow>(statement).await?.is_empty())
     }
 
-    async fn park(&mut self, record: &Record, parking: Parking<'_>) -> QueryResult<()> {
-        let Parking { holds_key, is_claimed, error } = parking;
+    async fn park(&mut self, record: &Record, holds_key: bool, error: &str) -> QueryResult<()> {
         let binds = [
             Bind::Number(record.offset),
             Bind::OptionalBytes(record.key.as_ref().map(|key| key.to_vec())),
@@ -238,21 +248,11 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
             Bind::OptionalBytes(record.payload.clone()),
             Bind::Number(sent_at_ms(record)),
             Bind::Number(i64::from(holds_key)),
-            Bind::Number(i64::from(is_claimed)),
             Bind::Text(truncated_text(error).into()),
         ];
         let statement = Statement::new(&self.sql.park, self.binds(&record.partition, binds));
         self.link.execute(statement).await.map(drop)
     }
-}
-
-/// How a record is parked.
-struct Parking<'a> {
-    /// What follows of its key is parked, too.
-    holds_key: bool,
-    /// Nothing more is claimed when it is replayed.
-    is_claimed: bool,
-    error: &'a str,
 }
 
 /// Minus one stands for none: statements bind no optional number.

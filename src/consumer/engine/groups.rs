@@ -86,7 +86,7 @@ impl Engine {
                     continue;
                 }
                 if has_failed {
-                    queue.step = Step::GiveUp { reason: killed(kills), has_killed: true };
+                    queue.step = Step::GiveUp { reason: killed(kills) };
                 }
                 let needed = offset.filter(|_| queue.step == Step::Handle);
                 let needed = needed.map(|offset| partition.suspects.group_from(offset));

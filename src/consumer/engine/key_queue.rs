@@ -42,8 +42,6 @@ pub(crate) enum Step {
     /// It has failed for good, and is to be parked.
     GiveUp {
         reason: Arc<str>,
-        /// It ended the process, so nothing of the application's sees it.
-        has_killed: bool,
     },
 }
 

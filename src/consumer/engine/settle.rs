@@ -185,7 +185,7 @@ impl Engine {
         let failures = queue.failures;
         let is_final = !error.is_retriable() || failures >= options.attempts_max;
         if queue.step == Step::Handle && is_final && options.on_failure != OnFailure::BlockKey {
-            queue.step = Step::GiveUp { reason: error.to_string().into(), has_killed: false };
+            queue.step = Step::GiveUp { reason: error.to_string().into() };
             self.ready_first(&job.token);
             return Settled::GivenUp { failures };
         }

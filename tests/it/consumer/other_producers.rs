@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use diesel_outbox::consumer::{HandlerError, Record};
+use diesel_outbox::consumer::{HandlerError, Progress, Record};
 use diesel_outbox::inbox::InboxKey;
 use uuid::Uuid;
 
@@ -49,7 +49,7 @@ async fn a_record_whose_key_is_not_found_is_parked_and_others_go_on() {
     assert!(consumer.shutdown(DEADLINE).is_clean());
 }
 
-/// While the function is broken, copies are parked, and each of them unclaimed.
+/// While the function is broken, copies are parked.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_parked_without_its_key_is_claimed_when_it_is_replayed() {
     for on in [On::Postgres, On::Mariadb, On::Sqlite] {
@@ -77,6 +77,37 @@ async fn what_was_parked_without_its_key_is_claimed_when_it_is_replayed() {
         place.send_without_ids([(7, "c")]);
         place.wait_until_consumed();
         assert_eq!(place.effects().len(), 1, "on {on:?}");
+        assert!(consumer.shutdown(DEADLINE).is_clean());
+    }
+}
+
+/// An operator lets the consumer read them again, and the mended function finds their keys.
+#[tokio::test(flavor = "multi_thread")]
+async fn parked_copies_are_recognised_when_they_are_read_again_and_replayed_in_order() {
+    for on in [On::Postgres, On::Mariadb, On::Sqlite] {
+        let Some(bed) = Bed::open(on, 1).await else { continue };
+        let place = &bed.place;
+        let start = |is_broken: bool| {
+            let consumer = place.consumer().attempts_max(1).progress(Progress::InboxAndOffsets);
+            let consumer = consumer.inbox_key(move |record| {
+                assert!(!is_broken, "a defect of the application");
+                order(record)
+            });
+            place.start(consumer, |_| Ok(()))
+        };
+        place.send_without_ids([(0, "a"), (1, "a"), (0, "a")]);
+        let consumer = start(true);
+        place.wait_until_consumed();
+        assert!(consumer.shutdown(DEADLINE).is_clean());
+        place.run("UPDATE outbox_consumer_offsets SET next_offset = 0");
+        place.send_without_ids([(2, "b")]);
+        let consumer = start(false);
+        place.wait_until_consumed();
+        let numbers = || place.effects().iter().map(|effect| effect.number).collect::<Vec<_>>();
+        assert_eq!((numbers(), place.parked().len()), (vec![2], 3), "on {on:?}");
+        place.release(0);
+        wait_until("nothing is parked", || place.parked().is_empty());
+        assert_eq!(numbers(), [2, 0, 1], "on {on:?}");
         assert!(consumer.shutdown(DEADLINE).is_clean());
     }
 }

@@ -150,6 +150,13 @@ impl FaultLog {
         }
     }
 
+    /// It turned out to be another kind of fault.
+    pub(crate) fn becomes(&self, place: usize, kind: Kind) {
+        if let Some(window) = self.lock().get_mut(place) {
+            (window.name, window.kind, window.may_duplicate) = (kind.name(), Some(kind), kind.may_duplicate());
+        }
+    }
+
     /// Gives a fault a name that says more.
     pub(crate) fn rename(&self, place: usize, name: &'static str) {
         if let Some(window) = self.lock().get_mut(place) {
@@ -230,6 +237,20 @@ mod tests {
         assert!(fault_log.has_fault(1) && !fault_log.has_fault(0));
         fault_log.end(place);
         assert!(!fault_log.has_fault(1));
+    }
+
+    #[test]
+    fn a_death_begins_when_it_comes_and_an_orderly_end_explains_nothing() {
+        let fault_log = FaultLog::default();
+        let fault = Fault { kind: Kind::CrashApplication, application: Some(1), for_ms: 0, amount: 0 };
+        let place = fault_log.begin(fault, 0);
+        let died_at = fault_log.windows()[0].from_ms + 5_000;
+        fault_log.began_at(place, died_at);
+        let explains = |at_ms| fault_log.windows()[0].explains(at_ms, at_ms);
+        assert!(explains(died_at) && !explains(died_at - 1));
+        fault_log.becomes(place, Kind::Restart);
+        assert!(!explains(died_at) && !fault_log.windows()[0].is_crash_of_application());
+        assert_eq!(FaultLog::shares(&fault_log.windows(), &[Kind::Restart], 0), (1, 1));
     }
 
     #[test]

@@ -121,7 +121,11 @@ impl Fleet {
     /// SIGKILL; returns when it is gone.
     pub(crate) async fn kill(&mut self, application: usize) -> Result<()> {
         let Some(mut running) = self.running[application].take() else { return Ok(()) };
-        running.child.kill().await.context("kill an application")
+        // One that has just died by itself cannot be killed again.
+        match running.child.try_wait()? {
+            Some(_) => Ok(()),
+            None => running.child.kill().await.context("kill an application"),
+        }
     }
 
     /// SIGSTOP or SIGCONT.

@@ -54,7 +54,8 @@ pub(crate) fn failures(outcome: &RunResult, plan: &Plan) -> Vec<String> {
 /// The kills that did not come, and the steps at which none of them was.
 fn not_killed(outcome: &RunResult, plan: &Plan) -> Vec<String> {
     let planned: usize = plan.phases.iter().map(Vec::len).sum();
-    let (killed, _) = FaultLog::shares(&outcome.windows, &[Kind::CrashApplication], 0);
+    // One that was told to end may have done so before it came to a hand-over.
+    let (killed, _) = FaultLog::shares(&outcome.windows, &[Kind::CrashApplication, Kind::Restart], 0);
     let mut not_killed = Vec::new();
     if killed < planned {
         not_killed.push(format!("only {killed} of {planned} applications were killed"));

@@ -25,8 +25,6 @@ CREATE TABLE outbox_parked (
     parked_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     -- 1 if what follows of its key is parked after it, 0 if it was parked alone.
     holds_key bigint NOT NULL,
-    -- 1 if the inbox knows it, 0 if its key in the inbox was not found: then it is claimed when it is replayed.
-    is_claimed bigint NOT NULL DEFAULT 1,
     -- 1 once somebody has released it, until the consumer begins to process it.
     released bigint NOT NULL DEFAULT 0,
     -- How often it was released.

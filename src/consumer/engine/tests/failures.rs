@@ -31,7 +31,7 @@ fn a_record_that_failed_for_good_is_given_up_and_its_key_goes_on() {
     let second = harness.job();
     assert_eq!(harness.fail(&second), Settled::GivenUp { failures: 2 });
     let last = harness.job();
-    assert_eq!(last.step, Step::GiveUp { reason: "refused".into(), has_killed: false });
+    assert_eq!(last.step, Step::GiveUp { reason: "refused".into() });
     harness.complete(&last, Outcome::ParkedAlone);
     let next = harness.job();
     assert_eq!((offset(&next), next.is_key_parked, harness.next_offset()), (1, false, 1));
@@ -98,11 +98,7 @@ fn a_record_that_cannot_be_parked_is_tried_again() {
     harness.complete(&parking, Outcome::Postponed("no such table".to_owned()));
     assert!(harness.try_job().is_none());
     harness.advance(2);
-    assert_eq!(
-        harness.job().step,
-        Step::GiveUp { reason: "refused".into(), has_killed: false },
-        "for the first reason"
-    );
+    assert_eq!(harness.job().step, Step::GiveUp { reason: "refused".into() }, "for the first reason");
 }
 
 #[test]

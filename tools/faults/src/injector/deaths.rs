@@ -83,7 +83,7 @@ impl FaultInjector<'_> {
             }
             Some(Death::InOrder) => {
                 self.fault_log.began_at(place, now_ms());
-                self.fault_log.rename(place, Kind::Restart.name());
+                self.fault_log.becomes(place, Kind::Restart);
             }
             None if Instant::now() >= until => {
                 self.fault_log.began_at(place, now_ms());
