@@ -51,6 +51,17 @@ pub const CONSUMER_BUSY_POLL_TIMEOUT: Duration = Duration::from_millis(2);
 /// Records taken from the client before the loop looks at anything else.
 pub const CONSUMER_POLL_RECORDS_MAX: usize = 500;
 
+/// How many records Kafka's client reads ahead of a partition, unless `queued.min.messages` says so: as many as a consumer has in memory.
+/// With the client's 100,000 a partition that is paused and resumed reads them again and again.
+pub const CONSUMER_READ_AHEAD: usize = 2_000;
+
+/// How long Kafka's client waits before it reads on, once it has read that far ahead, unless `fetch.queue.backoff.ms` says so. With the
+/// client's second a fast handler waits for it.
+pub const CONSUMER_READ_AHEAD_WAIT: Duration = Duration::from_millis(10);
+
+/// The longest that the loop waits for the answers to requests which only wake Kafka's client. A broker nearby answers sooner.
+pub const CONSUMER_WAKE_TIMEOUT: Duration = Duration::from_millis(2);
+
 /// How long a request to the broker may take that the loop waits for.
 pub const CONSUMER_BROKER_TIMEOUT: Duration = Duration::from_secs(5);
 

@@ -3,6 +3,7 @@
 use rdkafka::ClientConfig;
 use rdkafka::config::RDKafkaLogLevel;
 
+use crate::limits::{CONSUMER_READ_AHEAD, CONSUMER_READ_AHEAD_WAIT};
 use crate::transport::{KafkaConfig, KafkaConfigError, Secrets};
 
 /// Settings of producers alone, which a configuration that is shared with a relay has.
@@ -49,6 +50,9 @@ const COMMITS: &str = "an offset is committed once the transaction of each recor
 pub(super) fn client(config: &KafkaConfig, group: &str) -> Result<ClientConfig, KafkaConfigError> {
     config.refuse_settings_without_their_feature(cfg!(feature = "kafka-ssl"))?;
     let mut client = ClientConfig::new();
+    client
+        .set("queued.min.messages", CONSUMER_READ_AHEAD.to_string())
+        .set("fetch.queue.backoff.ms", CONSUMER_READ_AHEAD_WAIT.as_millis().to_string());
     for (name, value) in config.settings() {
         if let Some((name, reason)) = OWNED.iter().find(|(owned, _)| *owned == name) {
             return Err(KafkaConfigError::Refused { name, value: value.to_owned(), reason });
@@ -85,7 +89,9 @@ mod tests {
     #[test]
     fn a_relays_configuration_fits() {
         let config = config().set("compression.type", "lz4").set("session.timeout.ms", "10000");
+        let config = config.set("queued.min.messages", "7");
         let client = client(&config, "billing").expect("it fits");
+        assert_eq!((client.get("queued.min.messages"), client.get("fetch.queue.backoff.ms")), (Some("7"), Some("10")));
         assert_eq!(client.get("session.timeout.ms"), Some("10000"));
         assert_eq!((client.get("acks"), client.get("compression.type")), (None, None));
         assert_eq!((client.get("enable.auto.commit"), client.get("group.id")), (Some("false"), Some("billing")));

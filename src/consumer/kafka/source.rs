@@ -19,6 +19,7 @@ use crate::consumer::report;
 use crate::consumer::source::{Position, RevocationListener, Source, SourceError};
 use crate::limits::{
     CONSUMER_BROKER_TIMEOUT, CONSUMER_BUSY_POLL_TIMEOUT, CONSUMER_COMMIT_INTERVAL, CONSUMER_LAG_TIMEOUT,
+    CONSUMER_WAKE_TIMEOUT,
 };
 use crate::transport::Secrets;
 
@@ -63,6 +64,17 @@ impl KafkaSource {
                 let topic = known.cloned().unwrap_or_else(|| rdkafka::Message::topic(&message).into());
                 Ok(Some(partitions::record(&message, topic)))
             }
+        }
+    }
+
+    /// Wakes the client's threads of these partitions. One sleeps for up to a second while all its partitions are paused, and a resume does
+    /// not wake it. A request does; its answer is of no use.
+    fn wake(&self, ids: &[PartitionId]) {
+        let until = Instant::now() + CONSUMER_WAKE_TIMEOUT;
+        for partition in ids.iter().map(KafkaPartition::from_id) {
+            let left = until.saturating_duration_since(Instant::now());
+            // At least one, however slow the others were.
+            drop(self.consumer.fetch_watermarks(&partition.topic, partition.number, left));
         }
     }
 
@@ -147,7 +159,9 @@ impl Source for KafkaSource {
     }
 
     fn resume(&mut self, ids: &[PartitionId]) -> Result<(), SourceError> {
-        self.consumer.resume(&partitions::plain_list(ids)).map_err(|error| self.failed(&error))
+        self.consumer.resume(&partitions::plain_list(ids)).map_err(|error| self.failed(&error))?;
+        self.wake(ids);
+        Ok(())
     }
 
     fn commit(&mut self, commits: &[Commit]) -> Result<(), SourceError> {

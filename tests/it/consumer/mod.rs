@@ -5,6 +5,7 @@ pub(crate) mod bed;
 mod conformance;
 pub(crate) mod crash;
 mod failures;
+mod flow;
 mod group_member;
 mod mishaps;
 mod offsets;
