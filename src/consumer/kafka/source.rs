@@ -73,7 +73,6 @@ impl KafkaSource {
         let until = Instant::now() + CONSUMER_WAKE_TIMEOUT;
         for partition in ids.iter().map(KafkaPartition::from_id) {
             let left = until.saturating_duration_since(Instant::now());
-            // At least one, however slow the others were.
             drop(self.consumer.fetch_watermarks(&partition.topic, partition.number, left));
         }
     }

@@ -30,7 +30,8 @@ async fn a_broker_that_is_away_loses_nothing() {
     place.wait_until_consumed();
     place.assert_once_in_order(100);
     for consumer in consumers {
-        assert!(consumer.shutdown(DEADLINE).is_clean());
+        let report = consumer.shutdown(DEADLINE);
+        assert!(report.is_clean(), "{report:?}");
     }
 }
 
