@@ -12,6 +12,7 @@ pub use self::deaths::Deaths;
 pub(crate) use self::deaths::join;
 pub(crate) use self::faults::{BROKER_AWAY, CACHE_AWAY, Fault, Planned, plan};
 pub use self::ratios::ratios;
+pub use self::refused::REFUSAL;
 pub(crate) use self::refused::Refused;
 pub use self::run::{Settings, run};
 pub use self::side_by_side::side_by_side;

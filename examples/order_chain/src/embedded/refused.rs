@@ -10,7 +10,7 @@ type Kafka = MockCluster<'static, DefaultProducerContext>;
 /// Others ask the broker meanwhile, too. They ask again.
 const TIMES: usize = 50;
 /// The client does not repeat what is answered so, and the consumer gives up at once.
-const REFUSAL: RDKafkaRespErr = RDKafkaRespErr::RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED;
+pub const REFUSAL: RDKafkaRespErr = RDKafkaRespErr::RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED;
 /// To commit offsets, and to look whether they are committed.
 const REQUESTS: [RDKafkaApiKey; 2] = [RDKafkaApiKey::OffsetCommit, RDKafkaApiKey::OffsetFetch];
 

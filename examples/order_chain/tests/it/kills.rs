@@ -4,18 +4,17 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use order_chain::domain::ORDERS;
+use order_chain::embedded::REFUSAL;
 use order_chain::embedded::world::Consumer;
 use order_chain::load::client::Ask;
 use order_chain::steps::Steps;
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
-use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
+use rdkafka::types::RDKafkaApiKey;
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 
 use super::bed::{Bed, UNITS, wait_until, watched};
 
 const WITHIN: Duration = Duration::from_secs(20);
-/// The client does not repeat what is answered so.
-const REFUSAL: RDKafkaRespErr = RDKafkaRespErr::RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED;
 
 fn client(bed: &Bed) -> BaseConsumer {
     let mut config = ClientConfig::new();
