@@ -91,6 +91,43 @@ impl FullTopic<'_> {
         }
     }
 
+    /// Reads from the beginning with another group what `group` has handled: copies, for its inbox knows them.
+    pub(crate) async fn read_again(self, group: &str, workers: usize) -> Result<(Leg, CpuShare)> {
+        let mut conn = database::connect(&self.env.postgres).await?;
+        let copies = database::count(&mut conn, "SELECT count(*) AS count FROM outbox_inbox").await?.unsigned_abs();
+        self.recorder.reset();
+        let kafka = KafkaConfig::new(&self.env.kafka);
+        let consumer = KafkaConsumer::new(kafka, format!("{group}-again")).topic(self.name).workers(workers);
+        let handled = || self.recorder.count(metrics::CONSUMED);
+        let consumer = consumer.inbox(Inbox::builder(group).build()?);
+        let consumer =
+            consumer.start_async(self.pool(workers)?, handle(Handler::Order)).context("start the consumer")?;
+        let measured = self.measure_from_the_first(copies, handled).await;
+        let report = block_in_place(|| consumer.shutdown(GRACE));
+        ensure!(report.is_clean(), "the consumer did not end in order: {report:?}");
+        measured
+    }
+
+    /// Counts from the first record on: there are too few for a warm-up.
+    async fn measure_from_the_first(self, records: u64, count: impl Fn() -> u64) -> Result<(Leg, CpuShare)> {
+        application::until(|| (count() > 0).then_some(()), START_MAX).await.context("wait for the first record")?;
+        let (cpu, started, before) = (CpuMeter::start(self.env.root)?, Instant::now(), count());
+        while count() < records {
+            ensure!(started.elapsed() < START_MAX, "{} of {records} copies were recognised", count());
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let (elapsed, cpu) = (started.elapsed(), cpu.stop()?);
+        let records = records - before;
+        let records_per_second = records as f64 / elapsed.as_secs_f64();
+        Ok((Leg { records_per_second, cpu_us_per_record: cpu.own_us / records as f64, records }, cpu))
+    }
+
+    /// A connection for each worker, and one for the loop.
+    fn pool(self, workers: usize) -> Result<Pool<AsyncPgConnection>> {
+        let manager = AsyncDieselConnectionManager::<AsyncPgConnection>::new(self.env.postgres.as_str());
+        Ok(Pool::builder(manager).max_size(workers + 1).build()?)
+    }
+
     async fn empty(self, consumer: &KafkaConsumer, inbox: &Inbox) -> Result<()> {
         let mut conn = database::connect(&self.env.postgres).await?;
         consumer.migrate_async(&mut conn).await?;
@@ -129,11 +166,7 @@ impl FullTopic<'_> {
         (progress, handler): (Progress, Handler),
     ) -> Result<(Leg, CpuShare)> {
         self.recorder.reset();
-        let manager = AsyncDieselConnectionManager::<AsyncPgConnection>::new(self.env.postgres.as_str());
-        // One for each worker, and one for the loop.
-        let pool = Pool::builder(manager).max_size(workers + 1).build()?;
-        let handle = async move |conn: &mut AsyncPgConnection, record: &Record| handler.run(conn, record).await;
-        let consumer = consumer.start_async(pool, handle).context("start the consumer")?;
+        let consumer = consumer.start_async(self.pool(workers)?, handle(handler)).context("start the consumer")?;
         let handled = || self.recorder.count(metrics::CONSUMED);
         let measured = self.measure(handled).await;
         let report = block_in_place(|| consumer.shutdown(GRACE));
@@ -177,6 +210,10 @@ impl FullTopic<'_> {
         ensure!(counted == rows, "{query}: {rows}; {counted} records were handled");
         Ok(())
     }
+}
+
+fn handle(handler: Handler) -> impl AsyncFn(&mut AsyncPgConnection, &Record) -> Result<(), HandlerError> + Send + Sync {
+    async move |conn: &mut AsyncPgConnection, record: &Record| handler.run(conn, record).await
 }
 
 /// A client at the beginning of one partition. It commits what is stored once a second, as the library's consumer does: with a request

@@ -100,6 +100,7 @@ async fn figures(plan: &Plan, env: &BenchEnv, recorder: &Recorder, leg_log: &mut
         Row::Inbox => rows::inbox::run(plan, env, leg_log).await,
         Row::InboxLarge => rows::inbox::run_large(plan, env, leg_log).await,
         Row::Consumer => rows::consumer::run(plan, env, recorder, leg_log).await,
+        Row::ConsumerCopies => rows::consumer::run_copies(plan, env, recorder, leg_log).await,
         Row::ConsumerKeys => rows::consumer::run_keys(plan, env, recorder, leg_log).await,
         Row::Verify => rows::verify::run(plan, env, leg_log).await,
         Row::Memory => rows::memory::run(plan, env, leg_log).await,

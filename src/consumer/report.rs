@@ -32,7 +32,8 @@ pub(crate) fn completed(options: &Options, job: &Job, outcome: &Outcome, settled
         Some(name) => {
             let [consumer, topic] = labels();
             let labels = [consumer, topic, ("outcome", name.to_owned())];
-            ::metrics::counter!(metrics::CONSUMED, &labels).increment(1);
+            let copies_ahead = if let Settled::Copies(ahead) = settled { *ahead as u64 } else { 0 };
+            ::metrics::counter!(metrics::CONSUMED, &labels).increment(1 + copies_ahead);
             ::metrics::histogram!(metrics::CONSUME, &labels).record(took.as_secs_f64());
         }
         None if matches!(outcome, Outcome::Failed(_)) => {

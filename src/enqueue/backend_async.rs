@@ -1,9 +1,11 @@
+use std::collections::HashSet;
 use std::future::Future;
 
 use diesel::result::QueryResult;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 use diesel::sql_types::Text;
 use diesel_async::{AsyncConnectionCore, RunQueryDsl};
+use uuid::Uuid;
 
 use super::statement::still_there::StillThere;
 use super::statement::{Dialect, Inserted, Insertion};
@@ -45,6 +47,13 @@ pub trait AsyncOutboxBackend<C>: Dialect {
         keys: ClaimedKeys<'a>,
     ) -> impl Future<Output = QueryResult<ClaimAnswer>> + Send + 'a;
 
+    /// Which of these messages have entries, without a claim.
+    #[doc(hidden)]
+    fn find_keys_async<'a>(
+        conn: &'a mut C,
+        keys: ClaimedKeys<'a>,
+    ) -> impl Future<Output = QueryResult<HashSet<Uuid>>> + Send + 'a;
+
     /// Runs a statement; returns the number of its rows.
     #[doc(hidden)]
     fn execute_text_async<'a>(conn: &'a mut C, sql: &'a str) -> impl Future<Output = QueryResult<usize>> + Send + 'a;
@@ -80,6 +89,11 @@ where
     async fn claim_keys_async<'a>(conn: &'a mut C, keys: ClaimedKeys<'a>) -> QueryResult<ClaimAnswer> {
         use crate::inbox::statement::postgres::{Insert, answer};
         Ok(answer(Insert::new(keys).load(conn).await?))
+    }
+
+    async fn find_keys_async<'a>(conn: &'a mut C, keys: ClaimedKeys<'a>) -> QueryResult<HashSet<Uuid>> {
+        use crate::inbox::statement::postgres::Find;
+        Ok(Find::new(keys).load(conn).await?.into_iter().collect())
     }
 
     async fn execute_text_async<'a>(conn: &'a mut C, sql: &'a str) -> QueryResult<usize> {
@@ -125,6 +139,11 @@ where
         Ok(answer(Select(keys).load(conn).await?))
     }
 
+    async fn find_keys_async<'a>(conn: &'a mut C, keys: ClaimedKeys<'a>) -> QueryResult<HashSet<Uuid>> {
+        use crate::inbox::statement::{mysql::Find, uuids};
+        Ok(uuids(Find(keys).load(conn).await?))
+    }
+
     async fn execute_text_async<'a>(conn: &'a mut C, sql: &'a str) -> QueryResult<usize> {
         diesel::sql_query(sql).execute(conn).await
     }
@@ -153,6 +172,11 @@ where
         use crate::inbox::statement::sqlite::{Insert, Start, answer};
         let inserted = Insert(keys).load(conn).await?;
         Ok(answer(inserted, Start(keys.start).load(conn).await?))
+    }
+
+    async fn find_keys_async<'a>(conn: &'a mut C, keys: ClaimedKeys<'a>) -> QueryResult<HashSet<Uuid>> {
+        use crate::inbox::statement::{sqlite::Find, uuids};
+        Ok(uuids(Find(keys).load(conn).await?))
     }
 
     async fn execute_text_async<'a>(conn: &'a mut C, sql: &'a str) -> QueryResult<usize> {

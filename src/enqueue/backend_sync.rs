@@ -1,8 +1,11 @@
+use std::collections::HashSet;
+
 use diesel::RunQueryDsl;
 use diesel::connection::LoadConnection;
 use diesel::result::QueryResult;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 use diesel::sql_types::Text;
+use uuid::Uuid;
 
 use super::statement::still_there::StillThere;
 use super::statement::{Dialect, Inserted, Insertion};
@@ -33,6 +36,10 @@ pub trait OutboxBackend<C>: Dialect {
     /// Claims messages for a consumer.
     #[doc(hidden)]
     fn claim_keys(conn: &mut C, keys: ClaimedKeys<'_>) -> QueryResult<ClaimAnswer>;
+
+    /// Which of these messages have entries, without a claim.
+    #[doc(hidden)]
+    fn find_keys(conn: &mut C, keys: ClaimedKeys<'_>) -> QueryResult<HashSet<Uuid>>;
 
     /// Runs a statement; returns the number of its rows.
     #[doc(hidden)]
@@ -71,6 +78,11 @@ where
         Ok(answer(Insert::new(keys).load(conn)?))
     }
 
+    fn find_keys(conn: &mut C, keys: ClaimedKeys<'_>) -> QueryResult<HashSet<Uuid>> {
+        use crate::inbox::statement::postgres::Find;
+        Ok(Find::new(keys).load(conn)?.into_iter().collect())
+    }
+
     fn execute_text(conn: &mut C, sql: &str) -> QueryResult<usize> {
         diesel::sql_query(sql).execute(conn)
     }
@@ -107,6 +119,11 @@ where
         Ok(answer(Select(keys).load(conn)?))
     }
 
+    fn find_keys(conn: &mut C, keys: ClaimedKeys<'_>) -> QueryResult<HashSet<Uuid>> {
+        use crate::inbox::statement::{mysql::Find, uuids};
+        Ok(uuids(Find(keys).load(conn)?))
+    }
+
     fn execute_text(conn: &mut C, sql: &str) -> QueryResult<usize> {
         diesel::sql_query(sql).execute(conn)
     }
@@ -135,6 +152,11 @@ where
         use crate::inbox::statement::sqlite::{Insert, Start, answer};
         let inserted = Insert(keys).load(conn)?;
         Ok(answer(inserted, Start(keys.start).load(conn)?))
+    }
+
+    fn find_keys(conn: &mut C, keys: ClaimedKeys<'_>) -> QueryResult<HashSet<Uuid>> {
+        use crate::inbox::statement::{sqlite::Find, uuids};
+        Ok(uuids(Find(keys).load(conn)?))
     }
 
     fn execute_text(conn: &mut C, sql: &str) -> QueryResult<usize> {

@@ -35,6 +35,12 @@ mod asynchronous;
 mod builder;
 pub(crate) mod claims;
 mod error;
+#[cfg(all(
+    any(feature = "kafka", feature = "rocketmq"),
+    any(feature = "postgres", feature = "mysql", feature = "sqlite"),
+    any(feature = "r2d2", feature = "deadpool", feature = "bb8", feature = "mobc")
+))]
+mod find;
 mod key;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 mod migrate;

@@ -70,7 +70,8 @@ impl Inbox {
         }
     }
 
-    /// The outcome of each key, in the caller's order. A key that is there twice is new once.
+    /// The outcome of each key, in the caller's order. A key that is there twice is new once. What has an entry was handled, however old it
+    /// is.
     pub(super) fn outcomes(&self, wanted: &Wanted, mut answer: ClaimAnswer) -> Result<Vec<Claim>, InboxError> {
         if wanted.keys.is_empty() {
             return Ok(Vec::new());
@@ -78,11 +79,14 @@ impl Inbox {
         let start = || InboxError::StartMissing { table: self.inner.start.clone() };
         let kept_from_ms = answer.kept_from_ms.ok_or_else(start)?;
         let outcome = |key: &InboxKey| {
+            if !answer.new.remove(key.as_uuid()) {
+                return Ok(Claim::Duplicate);
+            }
             if key.age_ms() < kept_from_ms {
                 let kept_from = SystemTime::UNIX_EPOCH + Duration::from_millis(kept_from_ms.unsigned_abs());
                 return Err(InboxError::TooOld { consumer: self.inner.consumer.clone(), key: *key, kept_from });
             }
-            Ok(if answer.new.remove(key.as_uuid()) { Claim::New } else { Claim::Duplicate })
+            Ok(Claim::New)
         };
         wanted.keys.iter().map(outcome).collect()
     }

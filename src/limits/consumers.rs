@@ -51,6 +51,12 @@ pub const CONSUMER_BUSY_POLL_TIMEOUT: Duration = Duration::from_millis(2);
 /// Records taken from the client before the loop looks at anything else.
 pub const CONSUMER_POLL_RECORDS_MAX: usize = 500;
 
+/// Records looked up by one read where copies follow one another, at first: such a read takes about as long as one transaction.
+pub const CONSUMER_LOOK_AHEAD_MIN: usize = 16;
+
+/// The same, if most of those before were copies: the records that one poll of the loop adds.
+pub const CONSUMER_LOOK_AHEAD_MAX: usize = 500;
+
 /// How many records Kafka's client reads ahead of a partition, unless `queued.min.messages` says so: as many as a consumer has in memory.
 /// With the client's 100,000 a partition that is paused and resumed reads them again and again.
 pub const CONSUMER_READ_AHEAD: usize = 2_000;

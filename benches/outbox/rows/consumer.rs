@@ -78,6 +78,37 @@ pub(crate) async fn run_keys(
     Ok(figures)
 }
 
+/// Copies, recognised by a consumer that reads again what was handled.
+pub(crate) async fn run_copies(
+    plan: &Plan,
+    env: &BenchEnv,
+    recorder: &Recorder,
+    leg_log: &mut LegLog,
+) -> Result<Vec<Figure>> {
+    let (records, duration) = (plan.messages(RECORDS), plan.duration(10.0));
+    let topic = FullTopic { name: "consumed-again", partitions: PARTITIONS, records, duration, env, recorder };
+    broker::make_topics(&env.kafka, &[topic.name]).await?;
+    block_in_place(|| broker::fill(&env.kafka, topic.name, records, |_| None))?;
+    let (mut times, mut rates) = (Vec::new(), [Vec::new(), Vec::new()]);
+    for round in 0..plan.rounds(3) {
+        let group = format!("{}-{round}", topic.name);
+        let (handled, cpu) = topic.read(orders(Progress::Inbox), &group).await?;
+        leg_log.leg("inbox", cpu, &handled)?;
+        let (copies, cpu) = topic.read_again(&group, PARTITIONS as usize).await?;
+        leg_log.leg("copies", cpu, &copies)?;
+        times.push(copies.records_per_second / handled.records_per_second);
+        rates[0].push(handled.records_per_second);
+        rates[1].push(copies.records_per_second);
+    }
+    broker::delete_topic(&env.kafka, topic.name).await?;
+    let [handled, copies] = rates;
+    Ok(vec![
+        Figure::new("consumer, copies by handled records", "", times, Target::AtLeast(5.0)),
+        absolute("handled, before copies", handled),
+        absolute("copies", copies),
+    ])
+}
+
 fn absolute(name: &str, rates: Vec<f64>) -> Figure {
     Figure::new(format!("consumer, {name}"), "msg/s", rates, Target::None)
 }

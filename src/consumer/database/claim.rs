@@ -60,7 +60,8 @@ where
     }
 }
 
-fn claimed(claim: Result<Claim, InboxError>) -> Result<Claimed, Error> {
+/// Its outcome: whatever it is, the transaction goes on.
+pub(super) fn claimed(claim: Result<Claim, InboxError>) -> Result<Claimed, Error> {
     match claim {
         Ok(Claim::New) => Ok(Claimed::New),
         Ok(Claim::Duplicate) => Ok(Claimed::Duplicate),

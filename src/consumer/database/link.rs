@@ -1,12 +1,16 @@
 //! A connection in one transaction, sync or async. Each transaction is written once, over this.
 
+use std::collections::HashSet;
 use std::error::Error;
 use std::future::Future;
 use std::time::Duration;
 
 use diesel::QueryResult;
+use uuid::Uuid;
 
 use super::claim::Claimed;
+#[cfg(all(feature = "postgres", any(feature = "deadpool", feature = "bb8", feature = "mobc")))]
+use super::pipeline::Pipeline;
 use crate::consumer::error::HandlerError;
 use crate::consumer::record::Record;
 use crate::hook::Depth;
@@ -32,6 +36,12 @@ pub(super) trait Link<DB: Dialect> {
     fn depth(&mut self) -> QueryResult<Depth>;
 
     async fn begin(&mut self) -> QueryResult<()>;
+
+    /// What sends BEGIN and the statements behind it together, if the connection can.
+    #[cfg(all(feature = "postgres", any(feature = "deadpool", feature = "bb8", feature = "mobc")))]
+    fn pipeline(&mut self) -> Option<Pipeline<'_>> {
+        None
+    }
 
     /// Commits, if the database keeps what the transaction did.
     async fn commit(&mut self) -> Result<(), CommitError>;
@@ -61,6 +71,9 @@ pub(super) trait Link<DB: Dialect> {
 
     /// Claims a message for this consumer.
     async fn claim(&mut self, key: InboxKey) -> QueryResult<Claimed>;
+
+    /// Which of these messages have entries that are committed.
+    async fn find(&mut self, keys: &[InboxKey]) -> QueryResult<HashSet<Uuid>>;
 
     /// Removes old entries of the inbox. Returns whether there are more.
     async fn prune(&mut self) -> QueryResult<bool>;

@@ -3,6 +3,7 @@
 //! A worker is a thread here, too, and waits for its futures on it. **Rejected:** tasks. Their futures must be `Send`, which an async
 //! closure cannot promise (rust-lang/rust#100013), and a handler that computes for long would delay every other one.
 
+use std::collections::HashSet;
 use std::error::Error;
 use std::future::Future;
 use std::sync::Arc;
@@ -11,9 +12,12 @@ use std::time::Duration;
 use diesel::QueryResult;
 use diesel_async::{AsyncConnection, RunQueryDsl as _, SimpleAsyncConnection as _, TransactionManager as _};
 use tokio::time::timeout;
+use uuid::Uuid;
 
 use super::claim::{Claimed, ConsumerBackend, claim_async};
 use super::link::Link;
+#[cfg(feature = "postgres")]
+use super::pipeline::Pipeline;
 use super::transaction::{Transactions, sql};
 use crate::consumer::error::HandlerError;
 use crate::consumer::options::Options;
@@ -116,6 +120,12 @@ where
         begin_checked_async(self.connection()?).await
     }
 
+    #[cfg(feature = "postgres")]
+    fn pipeline(&mut self) -> Option<Pipeline<'_>> {
+        let Self { handle, inbox, .. } = self;
+        Pipeline::of(handle.as_mut()?.connection(), inbox.as_ref())
+    }
+
     async fn commit(&mut self) -> Result<(), CommitError> {
         commit_checked_async(self.connection()?).await
     }
@@ -141,6 +151,13 @@ where
         let Self { handle, inbox, .. } = self;
         let handle = handle.as_mut().ok_or(diesel::result::Error::BrokenTransactionManager)?;
         claim_async(inbox.as_ref(), handle.connection(), key).await
+    }
+
+    async fn find(&mut self, keys: &[InboxKey]) -> QueryResult<HashSet<Uuid>> {
+        let Self { handle, inbox, .. } = self;
+        let handle = handle.as_mut().ok_or(diesel::result::Error::BrokenTransactionManager)?;
+        let Some(inbox) = inbox else { return Ok(HashSet::new()) };
+        inbox.find_async(handle.connection(), keys).await
     }
 
     async fn prune(&mut self) -> QueryResult<bool> {

@@ -1,5 +1,6 @@
 //! Connections of Diesel itself, from r2d2. Nothing is awaited: each future is ready at once.
 
+use std::collections::HashSet;
 use std::error::Error;
 use std::future::Future;
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use diesel::RunQueryDsl as _;
 use diesel::connection::{Connection, LoadConnection, TransactionManager};
 use diesel::r2d2::{ConnectionManager, Pool, PooledConnection, R2D2Connection};
 use futures_util::FutureExt as _;
+use uuid::Uuid;
 
 use super::claim::{Claimed, ConsumerBackend, claim};
 use super::link::Link;
@@ -119,6 +121,12 @@ where
         let Self { connection, inbox, .. } = self;
         let connection = connection.as_deref_mut().ok_or(diesel::result::Error::BrokenTransactionManager)?;
         claim(inbox.as_ref(), connection, key)
+    }
+
+    async fn find(&mut self, keys: &[InboxKey]) -> QueryResult<HashSet<Uuid>> {
+        let Self { connection, inbox, .. } = self;
+        let connection = connection.as_deref_mut().ok_or(diesel::result::Error::BrokenTransactionManager)?;
+        inbox.as_ref().map_or(Ok(HashSet::new()), |inbox| inbox.find(connection, keys))
     }
 
     async fn prune(&mut self) -> QueryResult<bool> {

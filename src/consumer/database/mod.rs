@@ -1,6 +1,7 @@
 //! A consumer's transactions: the claim or the offset first, then the handler, then COMMIT.
 
 mod claim;
+mod copies;
 mod failure;
 mod link;
 #[cfg(any(feature = "deadpool", feature = "bb8", feature = "mobc"))]
@@ -9,6 +10,8 @@ mod link_async;
 mod link_sync;
 mod lookups;
 pub(crate) mod parked_statements;
+#[cfg(all(feature = "postgres", any(feature = "deadpool", feature = "bb8", feature = "mobc")))]
+mod pipeline;
 mod replay;
 mod rows;
 mod statements;

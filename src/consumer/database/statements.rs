@@ -33,6 +33,17 @@ statements! {
         sqlite: "UPDATE outbox_consumer_offsets SET next_offset = ?5
             WHERE consumer = ?1 AND topic = ?2 AND partition_name = ?3 AND next_offset = ?4";
     }
+    /// The same, sent together with BEGIN: it fails unless the transaction is flagged.
+    #[cfg_attr(
+        not(all(feature = "postgres", any(feature = "deadpool", feature = "bb8", feature = "mobc"))),
+        expect(dead_code, reason = "only diesel-async's connections of PostgreSQL send them together")
+    )]
+    move_offset_flagged {
+        postgres: "UPDATE outbox_consumer_offsets SET next_offset = CASE
+                WHEN current_setting('outbox.transaction_1', true) = 'open' THEN $5
+                ELSE ('outbox: the transaction is lost ' || current_setting('server_version'))::bigint END
+            WHERE consumer = $1 AND topic = $2 AND partition_name = $3 AND next_offset = $4";
+    }
     /// Parks a record, unless it is there: somebody has moved the offset back. Of the primary key a conflict is an error: a sequence that
     /// was restored is behind, and the record would be lost.
     park {
@@ -125,5 +136,25 @@ statements! {
         postgres: "UPDATE outbox_parked SET error = $2 WHERE id = $1";
         mysql: "UPDATE outbox_parked SET error = ?2 WHERE id = ?1";
         sqlite: "UPDATE outbox_parked SET error = ?2 WHERE id = ?1";
+    }
+}
+
+#[cfg(all(test, feature = "postgres"))]
+mod tests {
+    use super::*;
+    use crate::naming::TableNames;
+    use crate::store::sql::dialect::Dialect;
+    use crate::store::sql::text::{INJECTED_BUGS, SqlRenderer};
+
+    #[test]
+    fn both_texts_that_move_an_offset_compare_it() {
+        let names = TableNames::default();
+        let renderer = SqlRenderer { syntax: diesel::pg::Pg::SYNTAX, names: &names, fragments: Vec::new() };
+        let sql = ConsumerSql::new(&renderer);
+        for (name, text) in [("move_offset", &sql.move_offset), ("move_offset_flagged", &sql.move_offset_flagged)] {
+            let bug = INJECTED_BUGS.iter().find(|(of, ..)| *of == name);
+            let (_, _, [right, _]) = bug.expect("the fault harness injects a bug");
+            assert!(text.first().sql.contains(right), "{name}");
+        }
     }
 }

@@ -14,7 +14,7 @@ use super::link::Link;
 use super::rows::ParkedRow;
 use super::statements::ConsumerSql;
 use crate::clock::millis;
-use crate::consumer::engine::{Job, Outcome, QueueKey, Replay, Step, Work};
+use crate::consumer::engine::{Copies, Job, Outcome, QueueKey, Replay, Step, Work};
 use crate::consumer::error::HandlerError;
 use crate::consumer::identity::{asks_application, inbox_key, key_of_application};
 use crate::consumer::options::{OnFailure, Options};
@@ -57,8 +57,7 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
 
     /// Consumer, topic and partition, and more.
     pub(super) fn binds(&self, id: &PartitionId, more: impl IntoIterator<Item = BindOf<DB>>) -> Vec<BindOf<DB>> {
-        let texts = [&self.options.consumer, &id.topic, &id.name];
-        texts.into_iter().map(Bind::text).chain(more).collect()
+        binds::<DB>(&self.options, id, more)
     }
 
     async fn job(&mut self, job: &Job) -> Outcome {
@@ -74,7 +73,7 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
             Err(failure) => self.fail(failure).await,
         };
         self.end_span(&outcome);
-        outcome
+        self.with_copies_ahead(job, outcome).await
     }
 
     /// Ends the span of the handler that ran, if one did.
@@ -105,16 +104,20 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
 
     /// Begins a transaction, not a savepoint in one that somebody left open.
     pub(super) async fn begin(&mut self) -> Result<(), Failure> {
+        self.check_free()?;
+        Ok(self.link.begin().await?)
+    }
+
+    fn check_free(&mut self) -> Result<(), Failure> {
         let at = self.link.depth()?;
         if at.depth != at.committed_depth() {
             return Err(Error::AlreadyInTransaction.into());
         }
-        Ok(self.link.begin().await?)
+        Ok(())
     }
 
     async fn record(&mut self, job: &Job, record: &Record) -> Result<Outcome, Failure> {
-        self.begin().await?;
-        let claimed = self.claim(job, record).await?;
+        let claimed = self.begin_and_claim(job, record).await?;
         let settled = match claimed {
             // The application's key decides.
             Claimed::TooOld if asks_application(record, self.options.inbox_key.as_ref()) => None,
@@ -146,19 +149,41 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
     }
 
     /// Begins the transaction: whoever comes second waits here, and finds that it is done.
-    async fn claim(&mut self, job: &Job, record: &Record) -> Result<Claimed, Failure> {
+    async fn begin_and_claim(&mut self, job: &Job, record: &Record) -> Result<Claimed, Failure> {
         let progress = self.options.progress;
-        if progress.has_offsets() {
-            let steps = [job.expected_next, record.offset + 1].map(Bind::Number);
-            let statement = Statement::new(&self.sql.move_offset, self.binds(&record.partition, steps));
-            if self.link.execute(statement).await? == 0 {
+        let steps = progress.has_offsets().then_some([job.expected_next, record.offset + 1]);
+        let key = progress.has_inbox().then(|| inbox_key(record));
+        self.check_free()?;
+        #[cfg(all(feature = "postgres", any(feature = "deadpool", feature = "bb8", feature = "mobc")))]
+        if let Some(pipeline) = self.link.pipeline() {
+            let binds =
+                |steps: [i64; 2]| binds::<diesel::pg::Pg>(&self.options, &record.partition, steps.map(Bind::Number));
+            let move_offset = steps.map(|steps| Statement::new(&self.sql.move_offset_flagged, binds(steps)));
+            return match pipeline.begin(move_offset, key).await {
+                Err(_) if key.is_some() && is_injected(InjectedBug::ClaimErrorSwallowed) => {
+                    self.begin_unclaimed().await
+                }
+                begun => begun?.ok_or(Failure::OffsetMoved),
+            };
+        }
+        self.link.begin().await?;
+        if let Some(steps) = steps {
+            let binds = self.binds(&record.partition, steps.map(Bind::Number));
+            if self.link.execute(Statement::new(&self.sql.move_offset, binds)).await? == 0 {
                 return Err(Failure::OffsetMoved);
             }
         }
-        match progress.has_inbox() {
-            true => self.claim_key(inbox_key(record)).await,
-            false => Ok(Claimed::New),
+        match key {
+            Some(key) => self.claim_key(key).await,
+            None => Ok(Claimed::New),
         }
+    }
+
+    /// The mistake of whoever takes an error of the claim for a new message.
+    async fn begin_unclaimed(&mut self) -> Result<Claimed, Failure> {
+        self.link.rollback().await?;
+        self.link.begin().await?;
+        Ok(Claimed::New)
     }
 
     /// Claims it under the application's key as well, before it is processed. Not before it is parked: the function may be what fails, or
@@ -174,8 +199,7 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
     async fn claim_key(&mut self, key: InboxKey) -> Result<Claimed, Failure> {
         let claimed = self.link.claim(key).await;
         if claimed.is_err() && is_injected(InjectedBug::ClaimErrorSwallowed) {
-            self.link.rollback().await?;
-            return Ok(self.link.begin().await.map(|()| Claimed::New)?);
+            return self.begin_unclaimed().await;
         }
         Ok(claimed?)
     }
@@ -190,7 +214,7 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
             // Another process may have parked it, which this one does not know yet.
             Claimed::Duplicate => {
                 let is_key_parked = self.options.on_failure == OnFailure::Park && self.is_key_parked(record).await?;
-                Ok(Some(Outcome::Duplicate { is_key_parked }))
+                Ok(Some(Outcome::Duplicate { is_key_parked, ahead: Copies::default() }))
             }
         }
     }
@@ -200,7 +224,7 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
         let place = [record.offset, sent_at_ms(record)].map(Bind::Number);
         let count = Statement::new(&self.sql.is_parked, self.binds(&record.partition, place));
         if self.link.load::<i64>(count).await?.pop().is_some_and(|rows| rows > 0) {
-            return Ok(Outcome::Duplicate { is_key_parked: false });
+            return Ok(Outcome::Duplicate { is_key_parked: false, ahead: Copies::default() });
         }
         self.park(record, false, "it is older than what the inbox keeps: it may have been processed").await?;
         Ok(Outcome::TooOld)
@@ -253,6 +277,16 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
         let statement = Statement::new(&self.sql.park, self.binds(&record.partition, binds));
         self.link.execute(statement).await.map(drop)
     }
+}
+
+/// Consumer, topic and partition, and more.
+fn binds<DB: Dialect>(
+    options: &Options,
+    id: &PartitionId,
+    more: impl IntoIterator<Item = BindOf<DB>>,
+) -> Vec<BindOf<DB>> {
+    let texts = [&options.consumer, &id.topic, &id.name];
+    texts.into_iter().map(Bind::text).chain(more).collect()
 }
 
 /// Minus one stands for none: statements bind no optional number.

@@ -1,9 +1,11 @@
 //! Which record runs when, and how far each partition is done: without a broker, a database or a clock.
 
 mod bounds;
+mod copies;
 mod groups;
 mod isolation;
 mod key_queue;
+mod look_ahead;
 mod note;
 mod outage;
 mod outcome;
@@ -21,6 +23,7 @@ use std::hash::BuildHasher as _;
 use std::sync::Arc;
 use std::time::Instant;
 
+pub(crate) use self::copies::Copies;
 pub(crate) use self::key_queue::{QueueKey, Replay, Step, Work};
 pub(crate) use self::note::{Group, Note};
 pub(crate) use self::outcome::{Commit, Job, Mark, Next, Outcome, OwnedGroup, Settled, Token};
@@ -298,10 +301,14 @@ impl Engine {
             Work::Replay(_) => true,
         };
         partition.running += 1;
+        // With offsets in the database, each copy has to move them.
+        let is_new = step == Step::Handle && matches!(work, Work::Record(_));
+        let looks_ahead = is_new && !self.options.progress.has_offsets();
+        let ahead = if looks_ahead { partition.look_ahead(&token.queue) } else { Vec::new() };
         self.running += 1;
         self.groups.begin();
         let outages = self.outage.count();
-        Next::Job(Box::new(Job { token, work, step, attempt, expected_next, is_key_parked, outages }))
+        Next::Job(Box::new(Job { token, work, step, attempt, expected_next, is_key_parked, outages, ahead }))
     }
 
     /// Lets a queue wait.

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::copies::Copies;
 use super::key_queue::{QueueKey, Step, Work};
 use super::note::{Group, Note};
 use crate::consumer::error::HandlerError;
-use crate::consumer::record::PartitionId;
+use crate::consumer::record::{PartitionId, Record};
 
 /// Which queue of which assignment a job is of.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +32,8 @@ pub(crate) struct Job {
     pub(crate) is_key_parked: bool,
     /// How often the database had been away when it began.
     pub(crate) outages: u64,
+    /// Records to look up if this one is a copy.
+    pub(crate) ahead: Vec<Arc<Record>>,
 }
 
 /// What a worker may do now.
@@ -46,8 +49,8 @@ pub(crate) enum Next {
 pub(crate) enum Outcome {
     /// The handler ran, and its transaction is committed.
     Handled,
-    /// The inbox had the message already; with whether its key has parked records.
-    Duplicate { is_key_parked: bool },
+    /// The inbox had the message already; with whether its key has parked records, and the copies among the records to look up.
+    Duplicate { is_key_parked: bool, ahead: Copies },
     /// The inbox keeps no ids of that age, so nobody knows whether it was processed: it is parked alone.
     TooOld,
     /// The record is in the table of parked records, with what follows of its key.
@@ -76,6 +79,8 @@ pub(crate) enum Settled {
     /// The assignment is over: nothing changed.
     Late,
     Done,
+    /// It was a copy, as were so many of those behind it.
+    Copies(usize),
     Retried {
         failures: u32,
         wait: Duration,

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::copies::CopyRun;
 use super::key_queue::{KeyQueue, QueueKey, QueueState, Replay, Work};
 use super::note::Note;
 use super::suspects::Suspects;
@@ -59,6 +60,7 @@ pub(super) struct Partition {
     /// The last record that was in memory when the trial's time was over.
     trial_end: Option<i64>,
     pub(super) suspects: Suspects,
+    pub(super) copies: CopyRun,
     /// Records left to run in groups, if they do.
     pub(super) isolated_left: Option<usize>,
 }
@@ -88,6 +90,7 @@ impl Partition {
             trial_left: trial_rows,
             trial_end: None,
             suspects,
+            copies: CopyRun::new(),
             isolated_left: is_suspicious.then_some(trial_rows),
         }
     }

@@ -46,6 +46,7 @@ impl Engine {
     fn release(&mut self, job: &Job, outcome: &Outcome) -> bool {
         let Some(partition) = self.assigned_mut(&job.token.partition, job.token.generation) else { return false };
         partition.running = partition.running.saturating_sub(1);
+        partition.end_look_ahead(job, outcome);
         if let Some(offset) = survived(job, outcome) {
             partition.suspects.survive(offset);
         }
@@ -88,10 +89,12 @@ impl Engine {
                 }
                 self.done(job)
             }
-            Outcome::Duplicate { is_key_parked } => {
+            Outcome::Duplicate { is_key_parked, ahead } => {
                 self.note_parked(job, *is_key_parked || job.is_key_parked);
                 self.advance(&job.token);
-                Settled::Done
+                let Some(partition) = self.partitions.get_mut(&job.token.partition) else { return Settled::Late };
+                partition.copies.note(true);
+                Settled::Copies(partition.pass_over(ahead))
             }
             Outcome::Replayed { is_key_free } => {
                 self.replays_ended += 1;
@@ -130,6 +133,7 @@ impl Engine {
         self.advance(&job.token);
         if let (Work::Record(_), Some(partition)) = (&job.work, self.partitions.get_mut(&job.token.partition)) {
             partition.survive();
+            partition.copies.note(false);
         }
         Settled::Done
     }

@@ -9,3 +9,9 @@ pub(crate) mod mysql;
 pub(crate) mod postgres;
 #[cfg(feature = "sqlite")]
 pub(crate) mod sqlite;
+
+/// Keys that are kept as bytes.
+#[cfg(any(feature = "mysql", feature = "sqlite"))]
+pub(crate) fn uuids(bytes: Vec<Vec<u8>>) -> std::collections::HashSet<uuid::Uuid> {
+    bytes.into_iter().filter_map(|bytes| uuid::Uuid::from_slice(&bytes).ok()).collect()
+}

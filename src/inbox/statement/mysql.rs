@@ -2,9 +2,10 @@ use diesel::mysql::Mysql;
 use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
 use diesel::result::QueryResult;
 use diesel::sql_types::{BigInt, Binary, Nullable};
-use uuid::Uuid;
 
+use super::uuids;
 use crate::enqueue::{GUARD_BEGIN, GUARD_END};
+use crate::inbox::InboxKey;
 use crate::inbox::claims::{ClaimAnswer, ClaimedKeys};
 
 /// The inbox's start, and a key that the claim has inserted; one row without a key if there is none.
@@ -58,13 +59,36 @@ impl QueryFragment<Mysql> for Select<'_> {
         out.push_sql(" i ON i.consumer = ");
         out.push_bind_param::<BigInt, _>(&self.0.consumer)?;
         out.push_sql(" AND i.copies = 0 AND i.message_id IN (");
-        for (index, key) in self.0.keys.iter().enumerate() {
-            out.push_sql(if index > 0 { ", " } else { "" });
-            out.push_bind_param::<Binary, [u8]>(key.as_uuid().as_bytes())?;
-        }
+        walk_keys(self.0.keys, &mut out)?;
         out.push_sql(")");
         Ok(())
     }
+}
+
+/// Which of these keys have entries, without a claim. It reads what is committed, whatever the connection's isolation level is, and passes
+/// over what another transaction writes.
+pub(crate) struct Find<'a>(pub(crate) ClaimedKeys<'a>);
+
+impl QueryFragment<Mysql> for Find<'_> {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Mysql>) -> QueryResult<()> {
+        cache_single(&self.0, &mut out);
+        out.push_sql("SELECT message_id FROM ");
+        out.push_sql(self.0.entries);
+        out.push_sql(" WHERE consumer = ");
+        out.push_bind_param::<BigInt, _>(&self.0.consumer)?;
+        out.push_sql(" AND message_id IN (");
+        walk_keys(self.0.keys, &mut out)?;
+        out.push_sql(") FOR UPDATE SKIP LOCKED");
+        Ok(())
+    }
+}
+
+fn walk_keys<'b>(keys: &'b [InboxKey], out: &mut AstPass<'_, 'b, Mysql>) -> QueryResult<()> {
+    for (index, key) in keys.iter().enumerate() {
+        out.push_sql(if index > 0 { ", " } else { "" });
+        out.push_bind_param::<Binary, [u8]>(key.as_uuid().as_bytes())?;
+    }
+    Ok(())
 }
 
 /// Each number of keys is a text of its own, and the server limits the prepared statements of all connections.
@@ -84,9 +108,20 @@ impl QueryId for Select<'_> {
     const HAS_STATIC_QUERY_ID: bool = false;
 }
 
+impl QueryId for Find<'_> {
+    type QueryId = ();
+    const HAS_STATIC_QUERY_ID: bool = false;
+}
+
 impl<C> diesel::RunQueryDsl<C> for Insert<'_> {}
 
 impl<C> diesel::RunQueryDsl<C> for Select<'_> {}
+
+impl<C> diesel::RunQueryDsl<C> for Find<'_> {}
+
+impl Query for Find<'_> {
+    type SqlType = Binary;
+}
 
 impl Query for Select<'_> {
     type SqlType = (BigInt, Nullable<Binary>);
@@ -95,6 +130,6 @@ impl Query for Select<'_> {
 pub(crate) fn answer(rows: Vec<Row>) -> ClaimAnswer {
     ClaimAnswer {
         kept_from_ms: rows.iter().map(|(kept_from, _)| *kept_from).max(),
-        new: rows.into_iter().filter_map(|(_, id)| Uuid::from_slice(&id?).ok()).collect(),
+        new: uuids(rows.into_iter().filter_map(|(_, id)| id).collect()),
     }
 }

@@ -2,8 +2,8 @@ use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
 use diesel::result::QueryResult;
 use diesel::sql_types::{BigInt, Binary};
 use diesel::sqlite::Sqlite;
-use uuid::Uuid;
 
+use super::uuids;
 use crate::inbox::claims::{ClaimAnswer, ClaimedKeys};
 
 /// Inserts what is not there, and returns what it inserted. It begins to write, so it waits for other writers, and no prune comes before
@@ -31,6 +31,26 @@ impl QueryFragment<Sqlite> for Insert<'_> {
     }
 }
 
+/// Which of these keys have entries, without a claim.
+pub(crate) struct Find<'a>(pub(crate) ClaimedKeys<'a>);
+
+impl QueryFragment<Sqlite> for Find<'_> {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Sqlite>) -> QueryResult<()> {
+        out.unsafe_to_cache_prepared();
+        out.push_sql("SELECT message_id FROM ");
+        out.push_sql(self.0.entries);
+        out.push_sql(" WHERE consumer = ");
+        out.push_bind_param::<BigInt, _>(&self.0.consumer)?;
+        out.push_sql(" AND message_id IN (");
+        for (index, key) in self.0.keys.iter().enumerate() {
+            out.push_sql(if index > 0 { ", " } else { "" });
+            out.push_bind_param::<Binary, [u8]>(key.as_uuid().as_bytes())?;
+        }
+        out.push_sql(")");
+        Ok(())
+    }
+}
+
 /// Reads the inbox's start.
 pub(crate) struct Start<'a>(pub(crate) &'a str);
 
@@ -47,6 +67,11 @@ impl QueryId for Insert<'_> {
     const HAS_STATIC_QUERY_ID: bool = false;
 }
 
+impl QueryId for Find<'_> {
+    type QueryId = ();
+    const HAS_STATIC_QUERY_ID: bool = false;
+}
+
 impl QueryId for Start<'_> {
     type QueryId = ();
     const HAS_STATIC_QUERY_ID: bool = false;
@@ -54,9 +79,15 @@ impl QueryId for Start<'_> {
 
 impl<C> diesel::RunQueryDsl<C> for Insert<'_> {}
 
+impl<C> diesel::RunQueryDsl<C> for Find<'_> {}
+
 impl<C> diesel::RunQueryDsl<C> for Start<'_> {}
 
 impl Query for Insert<'_> {
+    type SqlType = Binary;
+}
+
+impl Query for Find<'_> {
     type SqlType = Binary;
 }
 
@@ -65,8 +96,5 @@ impl Query for Start<'_> {
 }
 
 pub(crate) fn answer(inserted: Vec<Vec<u8>>, kept_from: Vec<i64>) -> ClaimAnswer {
-    ClaimAnswer {
-        kept_from_ms: kept_from.into_iter().max(),
-        new: inserted.into_iter().filter_map(|id| Uuid::from_slice(&id).ok()).collect(),
-    }
+    ClaimAnswer { kept_from_ms: kept_from.into_iter().max(), new: uuids(inserted) }
 }

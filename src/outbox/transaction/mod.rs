@@ -8,6 +8,8 @@
 mod begin;
 #[cfg(feature = "async")]
 mod begin_async;
+#[cfg(all(feature = "async", feature = "postgres"))]
+mod begin_together;
 mod buffered;
 mod checked_commit;
 #[cfg(feature = "async")]
@@ -24,7 +26,7 @@ mod run_async;
 mod run_sync;
 
 #[cfg(all(feature = "async", feature = "postgres"))]
-pub(crate) use begin::Begin;
+pub(crate) use begin_together::BeginTogether;
 pub(crate) use checked_commit::{CommitError, begin_checked, commit_checked};
 #[cfg(feature = "async")]
 pub(crate) use checked_commit_async::{begin_checked_async, commit_checked_async};

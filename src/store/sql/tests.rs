@@ -69,8 +69,8 @@ fn no_fragment_is_left_unreplaced() {
 #[test]
 fn injected_bugs_find_their_text() {
     let Sql { claims, live, dead_letters, .. } = statements("postgres", Placeholders::Dollar);
-    // `move_offset` is a statement of consumers: the fault harness has it.
-    for (name, _, [right, _]) in INJECTED_BUGS.iter().filter(|(name, ..)| *name != "move_offset") {
+    // Those that move offsets are of consumers, and have a test there.
+    for (name, _, [right, _]) in INJECTED_BUGS.iter().filter(|(name, ..)| !name.starts_with("move_offset")) {
         let text = match *name {
             "claim" => &claims.claim,
             "dead_letter" => &live.dead_letter,

@@ -136,6 +136,7 @@ pub(crate) const INJECTED_BUGS: &[(&str, InjectedBug, [&str; 2])] = &[
     ("settle", InjectedBug::SettleById, [" AND m.message_id = k.message_id", ""]),
     ("settle_waiting", InjectedBug::SettleById, [" AND m.message_id = k.message_id", ""]),
     ("move_offset", InjectedBug::OffsetNotCompared, ["next_offset = $4", "$4 IS NOT NULL"]),
+    ("move_offset_flagged", InjectedBug::OffsetNotCompared, ["next_offset = $4", "$4 IS NOT NULL"]),
     ("redrive", InjectedBug::RedriveLosesRow, ["to_lane < 0", "false"]),
 ];
 

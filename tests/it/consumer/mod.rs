@@ -3,6 +3,7 @@
 mod asynchronous;
 pub(crate) mod bed;
 mod conformance;
+mod copies;
 pub(crate) mod crash;
 mod failures;
 mod flow;

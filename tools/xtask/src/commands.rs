@@ -3,8 +3,9 @@
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::LazyLock;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,9 +17,13 @@ use xtask::stop::Stop;
 /// How long a program may take to end once asked to.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// The root of the workspace.
+/// The root of the workspace: of the one that Cargo runs us in. Two clones that share a target folder share this program.
 pub(crate) fn workspace() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap_or(Path::new("/"))
+    static ROOT: LazyLock<PathBuf> = LazyLock::new(|| {
+        let package = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+        Path::new(&package).ancestors().nth(2).unwrap_or(Path::new("/")).to_owned()
+    });
+    &ROOT
 }
 
 /// The Cargo that started us, run in the root of the workspace.

@@ -228,7 +228,7 @@ fn duplicates_are_not_what_was_survived() {
     mark_group(&mut harness);
     for _ in 0..2 {
         let job = harness.job();
-        harness.complete(&job, Outcome::Duplicate { is_key_parked: false });
+        harness.complete(&job, Outcome::Duplicate { is_key_parked: false, ahead: Copies::default() });
     }
     let job = harness.job();
     assert!(harness.commits().is_empty(), "the group still has its mark");

@@ -1,3 +1,4 @@
+mod copies;
 mod failures;
 mod isolation;
 mod keys;

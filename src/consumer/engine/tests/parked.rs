@@ -40,7 +40,7 @@ fn a_duplicate_tells_that_its_key_is_parked() {
     harness.add(0, "a");
     harness.add(1, "a");
     let job = harness.job();
-    harness.complete(&job, Outcome::Duplicate { is_key_parked: true });
+    harness.complete(&job, Outcome::Duplicate { is_key_parked: true, ahead: Copies::default() });
     assert!(harness.job().is_key_parked, "an earlier owner has parked it");
 }
 

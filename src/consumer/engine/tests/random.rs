@@ -87,7 +87,11 @@ fn outcome(random: &mut fastrand::Rng, job: &Job, ledger: &mut Ledger) -> Outcom
         0 => Outcome::Failed(HandlerError::retriable("refused")),
         1 => Outcome::Conflict,
         2 if random.u8(0..4) == 0 => Outcome::DatabaseAway("away".to_owned()),
-        _ if ledger.effects.contains_key(&offset(job)) => Outcome::Duplicate { is_key_parked: false },
+        _ if ledger.effects.contains_key(&offset(job)) => {
+            let offsets = job.ahead.iter().map(|record| record.offset);
+            let offsets = offsets.filter(|offset| ledger.effects.contains_key(offset)).collect();
+            Outcome::Duplicate { is_key_parked: false, ahead: Copies { offsets, parked_keys: HashSet::new() } }
+        }
         _ => {
             *ledger.effects.entry(offset(job)).or_default() += 1;
             ledger.order.entry(key_of(offset(job))).or_default().push(offset(job));

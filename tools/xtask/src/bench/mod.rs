@@ -34,7 +34,7 @@ pub(crate) struct Bench {
     #[arg(long)]
     rounds: Option<u32>,
     /// Messages of a backlog; by default 300,000 in drain, debezium and relays, 1,000,000 in drain-million and claim (ten times as
-    /// many in its history), 20,000,000 in inbox-large, 10,000,000 in verify, 200,000 in ordered, consumer and consumer-keys, 100,000 in
+    /// many in its history), 20,000,000 in inbox-large, 10,000,000 in verify, 200,000 in ordered and the consumers, 100,000 in
     /// blocked. Other rows have no backlog, or, like memory, http and rocketmq, a fixed one
     #[arg(long)]
     messages: Option<u64>,

@@ -63,6 +63,8 @@ pub(crate) enum Row {
     InboxLarge,
     /// Records processed by a consumer, against a loop by hand: with offsets in the database, with the inbox, with both
     Consumer,
+    /// Copies that a consumer recognises, which reads again what was handled
+    ConsumerCopies,
     /// Records of 64 keys in one partition, whose handler waits for 5 ms: 64 at a time, against one
     ConsumerKeys,
     /// A history of ten million messages compared with its topic: memory, and time against reading both; takes ten minutes and some GB
@@ -134,6 +136,7 @@ impl Row {
             Self::Claim,
             Self::InboxLarge,
             Self::Consumer,
+            Self::ConsumerCopies,
             Self::ConsumerKeys,
             Self::Verify,
         ];
