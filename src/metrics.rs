@@ -152,7 +152,7 @@ metrics! {
     DEAD_LETTER_CALLBACKS_LOST = "outbox_dead_letter_callbacks_lost_total", Counter, Count, [reason], "Dead-letter callbacks that were lost, by `reason`: queue_full, panicked, shutdown.";
     DEAD_LETTER_ALERTS = "outbox_dead_letter_alerts_total", Counter, Count, [], "Times that a relay of this process dead-lettered more messages within a window than its alert allows.";
     TASK_PANICKED = "outbox_task_panicked_total", Counter, Count, [task], "Tasks of the relay that panicked and were restarted, by `task`; the log has the panic.";
-    CALL_PANICKED = "outbox_call_panicked_total", Counter, Count, [call], "Panics in code that the relay calls but does not own, by `call`: retry_policy, clock, partition, transport, outage, store, outcome, settler, consumer_handler, consumer_loop, consumer_worker, on_error. The relay continued without the result; the log has the panic.";
+    CALL_PANICKED = "outbox_call_panicked_total", Counter, Count, [call], "Panics in code that the relay calls but does not own, by `call`: retry_policy, clock, partition, transport, outage, store, outcome, settler, consumer_handler, consumer_loop, consumer_worker, inbox_key, on_error, on_span. The relay continued without the result; the log has the panic.";
     BREAKER_OPEN = "outbox_breaker_open", Gauge, Count, [transport], "1 while the transport counts as down, else 0, by `transport`.";
     TOPIC_BACKED_OFF = "outbox_topic_backed_off", Gauge, Count, [topic, transport], "1 while the broker refuses the topic, else 0, by `topic`.";
     TOPIC_PAUSED = "outbox_topic_paused", Gauge, Count, [topic, transport], "1 while the topic is paused, else 0, by `topic`.";
@@ -160,9 +160,9 @@ metrics! {
     LANES_OWNED = "outbox_lanes_owned", Gauge, Count, [topic, transport], "Lanes of an ordered topic that this node owns, by `topic`.";
     LANES_ASLEEP = "outbox_lanes_asleep", Gauge, Count, [topic, transport], "1 while this node leaves the topic's lanes to others because its broker or database fails, else 0, by `topic`.";
     LANE_LOST = "outbox_lane_lost_total", Counter, Count, [topic, transport], "Lanes whose lease expired, by `topic`: a duplicate may follow.";
-    LANE_FENCED = "outbox_lane_fenced_total", Counter, Count, [topic, transport], "Lanes of a fenced topic that this node fenced, by `topic`.";
+    LANE_FENCE_ACQUIRED = "outbox_lane_fence_acquired_total", Counter, Count, [topic, transport], "Lanes of a fenced topic that this node fenced, by `topic`.";
     LANE_FENCE_FAILED = "outbox_lane_fence_failed_total", Counter, Count, [topic, transport], "Failed attempts to fence a lane of a fenced topic, by `topic`.";
-    LANE_FENCED_OUT = "outbox_lane_fenced_out_total", Counter, Count, [topic, transport], "Lanes that somebody else fenced while this node sent from them, by `topic`.";
+    LANE_FENCE_LOST = "outbox_lane_fence_lost_total", Counter, Count, [topic, transport], "Lanes that somebody else fenced while this node sent from them, by `topic`.";
     LANE_LATE = "outbox_lane_late_total", Counter, Count, [topic, transport], "Rows of an ordered topic that became visible after a later row of their key was sent, by `topic`.";
     LANE_READ_FAILED = "outbox_lane_read_failed_total", Counter, Count, [], "Failed reads of lanes.";
     LANE_BALANCE_FAILED = "outbox_lane_balance_failed_total", Counter, Count, [], "Failed attempts to read, renew or take lanes.";

@@ -1,4 +1,4 @@
-//! A topic and how the outbox treats it. The defaults are in `limits/messages.rs`.
+//! A topic and how the outbox treats it. The defaults are in `limits/topics.rs`.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -44,7 +44,7 @@ pub(crate) enum Row {
 }
 
 impl Row {
-    const ALL: [(&str, Self); 30] = [
+    const ALL: [(&str, Self); 31] = [
         ("business", Self::Business),
         ("history", Self::History),
         ("traces", Self::Traces),

@@ -17,7 +17,7 @@ pub struct ParkedPage {
     pub next: Option<i64>,
 }
 
-/// Records that consumers have parked or dead-lettered, in the table that the migration `0000consumer01_progress` creates.
+/// Records that consumers have parked, in the table that the migration `0000consumer01_progress` creates.
 impl Admin {
     /// A page of parked records: at most `records_max` after the row `after`, of all consumers or of one.
     ///

@@ -7,7 +7,7 @@ use super::record::Record;
 use crate::inbox::{Inbox, InboxKey};
 use crate::limits::{
     CONSUMER_ATTEMPTS_MAX, CONSUMER_BYTES_MAX, CONSUMER_COMMIT_INTERVAL, CONSUMER_CRASHES_MAX,
-    CONSUMER_GROUP_CHARS_MAX, CONSUMER_REBALANCE_WAIT, CONSUMER_ROWS_MAX, CONSUMER_WORKERS,
+    CONSUMER_GROUP_CHARS_MAX, CONSUMER_REBALANCE_WAIT, CONSUMER_RECORDS_MAX, CONSUMER_WORKERS,
 };
 use crate::naming::TableNames;
 use crate::retry::{Exponential, RetryPolicy};
@@ -116,7 +116,7 @@ pub(crate) struct Options {
     pub(crate) attempts_max: u32,
     pub(crate) crashes_max: u32,
     pub(crate) workers: usize,
-    pub(crate) rows_max: usize,
+    pub(crate) records_max: usize,
     pub(crate) bytes_max: usize,
     pub(crate) keyless_in_parallel: bool,
     /// Whether the loop removes old entries of the inbox.
@@ -142,7 +142,7 @@ impl Options {
             attempts_max: CONSUMER_ATTEMPTS_MAX,
             crashes_max: CONSUMER_CRASHES_MAX,
             workers: CONSUMER_WORKERS,
-            rows_max: CONSUMER_ROWS_MAX,
+            records_max: CONSUMER_RECORDS_MAX,
             bytes_max: CONSUMER_BYTES_MAX,
             keyless_in_parallel: false,
             prunes: true,

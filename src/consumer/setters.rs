@@ -94,8 +94,8 @@ macro_rules! consumer_options {
         }
 
         /// Records in memory; 2,000 by default. Beyond, partitions are paused, each with one record at least.
-        pub fn rows_max(mut self, rows: usize) -> Self {
-            self.options.rows_max = rows.max(1);
+        pub fn records_max(mut self, rows: usize) -> Self {
+            self.options.records_max = rows.max(1);
             self
         }
 

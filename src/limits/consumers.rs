@@ -18,7 +18,7 @@ pub const CONSUMER_CRASHES_MAX: u32 = 3;
 pub const CONSUMER_UNCLEAN_ENDS_MAX: u32 = 2;
 
 /// Records of such a group. Each group costs a commit, and so does each record of the one that killed the process. The sum is least near the
-/// square root of [`CONSUMER_ROWS_MAX`].
+/// square root of [`CONSUMER_RECORDS_MAX`].
 pub const CONSUMER_SUSPECTS_MAX: i64 = 32;
 
 /// Groups of earlier owners that are noted with an offset. A note has 4,096 bytes at most (`offset.metadata.max.bytes`), and a group 40.
@@ -28,7 +28,7 @@ pub const CONSUMER_SUSPECTED_GROUPS_MAX: usize = 16;
 pub const CONSUMER_WORKERS: usize = 8;
 
 /// Records in memory: a second's work of fast handlers, so that a fetch never delays them.
-pub const CONSUMER_ROWS_MAX: usize = 2_000;
+pub const CONSUMER_RECORDS_MAX: usize = 2_000;
 
 /// Bytes of the records in memory.
 pub const CONSUMER_BYTES_MAX: usize = 64 << 20;

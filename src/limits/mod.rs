@@ -20,6 +20,7 @@ mod retention;
 mod rocketmq;
 mod setters;
 mod stores;
+mod topics;
 
 pub use self::admin::*;
 pub use self::consumers::*;
@@ -33,3 +34,4 @@ pub use self::relay::*;
 pub use self::retention::*;
 pub use self::rocketmq::*;
 pub use self::stores::*;
+pub use self::topics::*;

@@ -65,7 +65,7 @@ pub struct NotCommitted {
     reason: &'static str,
 }
 
-/// The receipt of a committed message. From [`PendingReceipt::committed`].
+/// The receipt of a message that has committed, as far as the commit hook saw. From [`PendingReceipt::committed`].
 #[derive(Debug)]
 pub struct DeliveryReceipt {
     handle: Handle,

@@ -105,6 +105,26 @@ fn limits_are_defined_in_one_module() {
 }
 
 #[test]
+fn the_metric_of_panics_lists_every_call() {
+    let help = diesel_outbox::metrics::ALL.iter().find(|metric| metric.name == "outbox_call_panicked_total");
+    let help = help.expect("the metric").help;
+    let listed: Vec<&str> =
+        help.split(':').nth(1).expect("a list").split(". ").next().expect("a sentence").split(", ").collect();
+    let sources = rust(&workspace());
+    let texts = sources.iter().filter(|source| source.path.starts_with("src/")).map(|source| &source.text);
+    let calls = texts.flat_map(|text| text.split("catch_panic").skip(1)).filter_map(|call| {
+        let (name, rest) = call.trim_start_matches("_async").strip_prefix("(\"")?.split_once('"')?;
+        (name != "test" && rest.starts_with(',')).then_some(name)
+    });
+    let mut calls: Vec<&str> = calls.collect();
+    calls.sort_unstable();
+    calls.dedup();
+    assert!(calls.len() > 10, "{calls:?}");
+    let missing: Vec<_> = calls.iter().filter(|call| !listed.iter().any(|of| of.trim() == **call)).collect();
+    assert!(missing.is_empty(), "{missing:?} are not in {listed:?}");
+}
+
+#[test]
 fn log_events_are_those_of_the_table() {
     assert_no_violations(&logged::check(&workspace()));
 }

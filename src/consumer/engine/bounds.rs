@@ -16,7 +16,7 @@ pub(crate) struct Flow {
 
 /// What each partition may have in memory.
 struct Share {
-    rows_max: usize,
+    records_max: usize,
     bytes_max: usize,
     /// All partitions together are full: one had filled up before others were opened.
     is_all_used: bool,
@@ -26,7 +26,7 @@ impl Share {
     /// Whether a partition has as much, or a part of it. One record of each is always read: the others may wait for a failed one.
     fn is_used_by(&self, partition: &Partition, divisor: usize) -> bool {
         (self.is_all_used && partition.rows > 0)
-            || partition.rows >= self.rows_max.div_ceil(divisor)
+            || partition.rows >= self.records_max.div_ceil(divisor)
             || partition.bytes >= self.bytes_max.div_ceil(divisor)
             || partition.watermark.len() >= CONSUMER_FINISHED_MAX / divisor
     }
@@ -35,13 +35,13 @@ impl Share {
 impl Engine {
     fn share(&self) -> Share {
         let partitions = self.partitions.len().max(1);
-        let (rows_max, bytes_max) = (self.options.rows_max, self.options.bytes_max);
+        let (records_max, bytes_max) = (self.options.records_max, self.options.bytes_max);
         let of = |max: usize| (max / partitions).max(1);
         let bytes: usize = self.partitions.values().map(|partition| partition.bytes).sum();
         Share {
-            rows_max: of(rows_max),
+            records_max: of(records_max),
             bytes_max: of(bytes_max),
-            is_all_used: self.rows() >= rows_max || bytes >= bytes_max,
+            is_all_used: self.rows() >= records_max || bytes >= bytes_max,
         }
     }
 

@@ -105,7 +105,7 @@ impl Engine {
         }
         self.generations += 1;
         let origin = Origin { generation: self.generations, writer: self.writer, opened_at: now };
-        let partition = Partition::new(origin, opening, self.options.rows_max);
+        let partition = Partition::new(origin, opening, self.options.records_max);
         self.partitions.insert(id, partition);
     }
 

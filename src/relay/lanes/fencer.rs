@@ -125,7 +125,7 @@ impl PendingFences {
         match fenced {
             Ok(by) => {
                 crash_point!(LANE_FENCED);
-                lanes.topic.counter(metrics::LANE_FENCED).increment(1);
+                lanes.topic.counter(metrics::LANE_FENCE_ACQUIRED).increment(1);
                 lanes.with_lane(ownership, |lane| lane.fence(by));
             }
             Err(error) => {

@@ -52,7 +52,7 @@ impl InFlightRow {
         let Some(sequence) = &self.sequence else { return };
         sequence.fail();
         if class == Some(FailureClass::Fenced) && self.lanes.lose(self.ownership, now) {
-            self.lanes.topic.counter(metrics::LANE_FENCED_OUT).increment(1);
+            self.lanes.topic.counter(metrics::LANE_FENCE_LOST).increment(1);
             log_event!(LANE_FENCED_OUT, topic = %self.lanes.name(), lane = self.ownership.lane());
             return;
         }

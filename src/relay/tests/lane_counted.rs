@@ -139,7 +139,7 @@ fn lanes_that_could_not_be_fenced_are_counted_and_those_that_were() {
         world.until("each is fenced", || held(&relay) == 4 && is_fenced()).await;
     });
     assert_eq!(counts.of(metrics::LANE_FENCE_FAILED), [("topic=payments transport=default", 4)]);
-    assert_eq!(counts.of(metrics::LANE_FENCED), [("topic=payments transport=default", 4)]);
+    assert_eq!(counts.of(metrics::LANE_FENCE_ACQUIRED), [("topic=payments transport=default", 4)]);
 }
 
 #[test]
@@ -154,5 +154,5 @@ fn a_lane_that_somebody_else_fenced_is_counted() {
         world.commit_keyed("a");
         world.drained().await;
     });
-    assert_eq!(counts.of(metrics::LANE_FENCED_OUT), [("topic=payments transport=default", 1)]);
+    assert_eq!(counts.of(metrics::LANE_FENCE_LOST), [("topic=payments transport=default", 1)]);
 }

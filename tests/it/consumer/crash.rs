@@ -71,7 +71,7 @@ fn run(script: Script) {
     };
     let consumer = match place.broker {
         Broker::Kafka => {
-            let consumer = place.consumer().progress(progress).on_failure(OnFailure::ParkAlone).rows_max(40);
+            let consumer = place.consumer().progress(progress).on_failure(OnFailure::ParkAlone).records_max(40);
             let key = move |record: &Record| match poison == Some(number(record)) {
                 true => std::process::abort(),
                 false => Some(InboxKey::of_text(number(record).to_string())),
@@ -81,7 +81,7 @@ fn run(script: Script) {
         #[cfg(feature = "_test")]
         Broker::Rocketmq => {
             let consumer = super::rocketmq::consumer(&place).progress(progress);
-            place.start(consumer.on_failure(OnFailure::ParkAlone).rows_max(40), handle)
+            place.start(consumer.on_failure(OnFailure::ParkAlone).records_max(40), handle)
         }
     };
     place.wait_until_consumed();

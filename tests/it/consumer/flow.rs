@@ -9,7 +9,7 @@ async fn a_partition_that_is_paused_and_resumed_reads_on_at_once() {
     let Some(bed) = Bed::on_postgres(1).await else { return };
     let place = &bed.place;
     place.send(numbers(0..RECORDS));
-    let consumer = place.start(place.consumer().rows_max(20), |_| Ok(()));
+    let consumer = place.start(place.consumer().records_max(20), |_| Ok(()));
     place.wait_until_consumed();
     place.assert_once_in_order(RECORDS);
     assert!(consumer.shutdown(DEADLINE).is_clean());

@@ -78,7 +78,7 @@ async fn memory_is_bounded_and_nothing_is_left_out() {
     let Some(bed) = Bed::on_postgres(2).await else { return };
     let place = &bed.place;
     place.send(numbers(0..500));
-    let consumer = place.start(place.consumer().rows_max(20).workers(4), |_| Ok(()));
+    let consumer = place.start(place.consumer().records_max(20).workers(4), |_| Ok(()));
     let most = std::cell::Cell::new(0);
     wait_until("all effects", || {
         most.set(most.get().max(consumer.status().unprocessed));

@@ -92,7 +92,7 @@ async fn records_that_go_while_it_runs_stop_nothing() {
     let gate = Gate::default();
     let of_handler = gate.clone();
     // One record in memory, so that the client has not fetched what is sent meanwhile.
-    let consumer = place.start(place.consumer().rows_max(1), move |_| {
+    let consumer = place.start(place.consumer().records_max(1), move |_| {
         of_handler.wait();
         Ok(())
     });

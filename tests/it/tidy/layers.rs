@@ -29,6 +29,7 @@ pub(super) const LAYERS: &[Layer] = &[
             "limits::retention",
             "limits::rocketmq",
             "limits::stores",
+            "limits::topics",
             "limits",
             "limits::setters",
             "limits::configured",

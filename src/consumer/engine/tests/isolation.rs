@@ -220,7 +220,7 @@ fn a_group_that_was_taken_away_while_it_ran_lets_nothing_run_beside_it() {
 
 #[test]
 fn duplicates_are_not_what_was_survived() {
-    let mut harness = Harness::new(|options| options.rows_max = 1);
+    let mut harness = Harness::new(|options| options.records_max = 1);
     harness.open(unclean(2));
     for number in 0..3 {
         harness.add(number, "a");
@@ -239,7 +239,7 @@ fn duplicates_are_not_what_was_survived() {
 
 #[test]
 fn a_group_ends_before_records_run_in_parallel_again() {
-    let mut harness = Harness::new(|options| options.rows_max = 1);
+    let mut harness = Harness::new(|options| options.records_max = 1);
     harness.open(unclean(2));
     for (number, key) in [(0, "a"), (1, "b"), (2, "c")] {
         harness.add(number, key);

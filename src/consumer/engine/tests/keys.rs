@@ -72,7 +72,7 @@ fn a_closing_partition_hands_out_nothing_and_takes_nothing() {
 
 #[test]
 fn a_full_partition_is_paused_until_half_is_free() {
-    let mut harness = Harness::new(|options| options.rows_max = 4);
+    let mut harness = Harness::new(|options| options.records_max = 4);
     for offset in 0..4 {
         harness.add(offset, &offset.to_string());
     }
@@ -95,7 +95,7 @@ fn large_records_pause_a_partition_as_well() {
 
 #[test]
 fn partitions_share_the_bound() {
-    let mut harness = Harness::new(|options| options.rows_max = 4);
+    let mut harness = Harness::new(|options| options.records_max = 4);
     harness.engine.open(partition("1"), Opening::default(), harness.now);
     harness.add(0, "a");
     harness.add(1, "b");
@@ -104,7 +104,7 @@ fn partitions_share_the_bound() {
 
 #[test]
 fn what_one_partition_had_before_others_came_counts_for_all() {
-    let mut harness = Harness::new(|options| options.rows_max = 4);
+    let mut harness = Harness::new(|options| options.records_max = 4);
     for offset in 0..4 {
         harness.add(offset, &offset.to_string());
     }

@@ -30,7 +30,7 @@ fn run(random: &mut fastrand::Rng, progress: Progress, seed: u64) {
     let mut harness = Harness::new(|options| {
         options.progress = progress;
         options.attempts_max = u32::MAX;
-        options.rows_max = 16;
+        options.records_max = 16;
     });
     let (mut ledger, mut committed, mut read) = (Ledger::default(), 0, 0);
     let mut running: Vec<Box<Job>> = Vec::new();

@@ -68,7 +68,7 @@ fn with_blocked_keys_it_stays_where_it_is_for_every_later_owner() {
     let mut harness = Harness::new(|options| {
         options.crashes_max = 2;
         options.on_failure = OnFailure::BlockKey;
-        options.rows_max = 1;
+        options.records_max = 1;
     });
     harness.open(suspected(0, 2));
     harness.add(0, "a");
@@ -92,7 +92,7 @@ fn with_blocked_keys_it_stays_where_it_is_for_every_later_owner() {
 fn a_blocked_record_does_not_keep_the_others_in_groups() {
     let mut harness = Harness::new(|options| {
         options.on_failure = OnFailure::BlockKey;
-        options.rows_max = 1;
+        options.records_max = 1;
     });
     // It was found in a group of which others were not read yet.
     let suspects = vec![Group { first: 0, rows: 4, starts: 0 }];
@@ -110,7 +110,7 @@ fn a_blocked_record_does_not_keep_the_others_in_groups() {
 
 #[test]
 fn a_record_that_was_survived_is_no_suspect_and_the_others_run_in_parallel_again() {
-    let mut harness = Harness::new(|options| options.rows_max = 1);
+    let mut harness = Harness::new(|options| options.records_max = 1);
     harness.open(suspected(0, 1));
     harness.add(0, "a");
     harness.add(1, "b");

@@ -34,7 +34,7 @@ async fn memory_is_bounded_and_nothing_is_left_out() {
     let Some(bed) = bed(On::Postgres) else { return };
     let place = &bed.place;
     place.send(numbers(0..1_000));
-    let consumer = place.start(consumer(place).rows_max(20).workers(4), |_| Ok(()));
+    let consumer = place.start(consumer(place).records_max(20).workers(4), |_| Ok(()));
     let most = std::cell::Cell::new(0);
     wait_until("all effects", || {
         most.set(most.get().max(consumer.status().unprocessed));

@@ -85,7 +85,7 @@ fn start(config: &Config, group: Group, failing: &Failing) -> Result<RunningCons
     let settings = KafkaConfig::new(&config.bootstrap)
         .set("session.timeout.ms", SESSION_MS.to_string())
         .set("heartbeat.interval.ms", "500");
-    let consumer = KafkaConsumer::new(settings, group.name(&config.run)).workers(WORKERS).rows_max(ROWS_MAX).progress(
+    let consumer = KafkaConsumer::new(settings, group.name(&config.run)).workers(WORKERS).records_max(ROWS_MAX).progress(
         match group {
             Group::Inbox => Progress::Inbox,
             Group::Offsets => Progress::Offsets,

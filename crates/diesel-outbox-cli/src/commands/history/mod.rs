@@ -1,13 +1,13 @@
 //! Sent messages, of topics that keep them.
 
 mod list;
-mod send_again;
+mod resend;
 mod show;
 
 use clap::Subcommand;
 
 use self::list::ListArgs;
-use self::send_again::SendAgainArgs;
+use self::resend::ResendArgs;
 use self::show::ShowArgs;
 use crate::error::Error;
 use crate::exit::Exit;
@@ -20,7 +20,7 @@ pub(crate) enum HistoryCommand {
     /// Show one with its payload
     Show(ShowArgs),
     /// Send messages again that no consumer has confirmed
-    SendAgain(SendAgainArgs),
+    Resend(ResendArgs),
 }
 
 impl HistoryCommand {
@@ -28,7 +28,7 @@ impl HistoryCommand {
         match self {
             Self::List(args) => args.run(session).await,
             Self::Show(args) => args.run(session).await,
-            Self::SendAgain(args) => args.run(session).await,
+            Self::Resend(args) => args.run(session).await,
         }
     }
 }

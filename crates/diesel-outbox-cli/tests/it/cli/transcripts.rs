@@ -144,11 +144,11 @@ async fn acting(kind: Kind) {
         run("dead purge --topic orders");
         run("dead purge --topic orders --yes");
         run("dead purge --all --yes");
-        run(&format!("history send-again {} --dry-run", id(planted.sent)));
-        run(&format!("history send-again {} {}", id(planted.late), id(planted.sent)));
+        run(&format!("history resend {} --dry-run", id(planted.sent)));
+        run(&format!("history resend {} {}", id(planted.late), id(planted.sent)));
         shop.sent(&order("8")).await;
-        run("history send-again --topic orders --older-than 0s --dry-run");
-        run("history send-again --topic orders --older-than 0s");
+        run("history resend --topic orders --older-than 0s --dry-run");
+        run("history resend --topic orders --older-than 0s");
         run("audit --by alice --limit 3");
         run("audit --by alice --action redrive_all");
         run("audit --by bob");

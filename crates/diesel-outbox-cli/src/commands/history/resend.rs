@@ -17,7 +17,7 @@ const COUNTED_MAX: usize = 100_000;
 /// Which messages are sent again.
 #[derive(Debug, Clone, Args)]
 #[command(group(ArgGroup::new("which").required(true).args(["ids", "topic"])))]
-pub(crate) struct SendAgainArgs {
+pub(crate) struct ResendArgs {
     /// The message ids
     #[arg(value_name = "ID")]
     ids: Vec<MessageId>,
@@ -34,7 +34,7 @@ pub(crate) struct SendAgainArgs {
     batch: usize,
 }
 
-impl SendAgainArgs {
+impl ResendArgs {
     pub(super) async fn run(&self, session: &Session) -> Result<Exit, Error> {
         match &self.topic {
             Some(topic) => self.resend_all(topic, session).await,
