@@ -63,7 +63,7 @@ fn main() -> Result<(), Failure> {
     is_address_known.store(true, Ordering::SeqCst);
     parked.release(&mut *pool.get()?, waiting[0].id)?;
     until("the fourth is billed", || Ok(invoices(&pool)?.len() == 40))?;
-    let report = consumer.shutdown(TIMEOUT);
+    let report = consumer.shutdown_blocking(TIMEOUT);
     assert!(report.is_clean(), "{report:?}");
 
     let mut billed = invoices(&pool)?;

@@ -103,7 +103,7 @@ impl FullTopic<'_> {
         let consumer =
             consumer.start_async(self.pool(workers)?, handle(Handler::Order)).context("start the consumer")?;
         let measured = self.measure_from_the_first(copies, handled).await;
-        let report = block_in_place(|| consumer.shutdown(GRACE));
+        let report = block_in_place(|| consumer.shutdown_blocking(GRACE));
         ensure!(report.is_clean(), "the consumer did not end in order: {report:?}");
         measured
     }
@@ -169,7 +169,7 @@ impl FullTopic<'_> {
         let consumer = consumer.start_async(self.pool(workers)?, handle(handler)).context("start the consumer")?;
         let handled = || self.recorder.count(metrics::CONSUMED);
         let measured = self.measure(handled).await;
-        let report = block_in_place(|| consumer.shutdown(GRACE));
+        let report = block_in_place(|| consumer.shutdown_blocking(GRACE));
         let (leg, cpu) = measured?;
         ensure!(report.is_clean(), "the consumer did not end in order: {report:?}");
         let failed = self.recorder.count(metrics::CONSUME_FAILED);

@@ -1,4 +1,5 @@
 use std::fmt;
+use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -11,14 +12,14 @@ use super::source::MakeSource;
 use super::status::{ConsumerReport, ConsumerStatus};
 use super::worker::{MakeWorker, work};
 use crate::events::log_event;
-use crate::limits::{CONSUMER_CLOSE_TIMEOUT, SHUTDOWN_GRACE_MAX};
+use crate::limits::{CONSUMER_CLOSE_TIMEOUT, SHUTDOWN_GRACE, SHUTDOWN_GRACE_MAX};
 use crate::panic_guard::catch_panic;
 
 /// A running consumer, on threads of its own.
 ///
-/// End it with [`shutdown`](Self::shutdown). If it is dropped, it ends in the background, and its threads may outlive it for a
-/// while.
-#[must_use = "a dropped consumer ends: keep it, and end it with `shutdown`"]
+/// End it with [`shutdown`](Self::shutdown), [`shutdown_blocking`](Self::shutdown_blocking) or [`run_until`](Self::run_until). If it is
+/// dropped, it ends in the background, and its threads may outlive it for a while.
+#[must_use = "a dropped consumer ends: keep it, and end it with `shutdown` or `run_until`"]
 pub struct RunningConsumer {
     shared: Arc<Shared>,
     ended: Mutex<mpsc::Receiver<ConsumerReport>>,
@@ -71,26 +72,54 @@ impl RunningConsumer {
         })
     }
 
-    /// Ends it: begins no more handlers, waits for those that run, commits, and leaves the group. Blocks for `grace`, and a few
+    /// Runs until `stop` ends, then shuts down with a grace of 20 s. On tokio.
+    ///
+    /// # Cancel safety
+    /// Cancelling it is like dropping the consumer.
+    pub async fn run_until<T>(self, stop: impl Future<Output = T>) -> ConsumerReport {
+        stop.await;
+        self.shutdown(SHUTDOWN_GRACE).await
+    }
+
+    /// Ends it: begins no more handlers, waits for those that run, commits, and leaves the group. It takes `grace` at most, and a few
     /// seconds more if the broker does not answer.
-    pub fn shutdown(self, grace: Duration) -> ConsumerReport {
+    ///
+    /// # Panics
+    /// Outside of tokio: without a runtime, call [`shutdown_blocking`](Self::shutdown_blocking).
+    ///
+    /// # Cancel safety
+    /// Once it was polled, the consumer ends as if it was waited for.
+    pub async fn shutdown(self, grace: Duration) -> ConsumerReport {
+        let shared = Arc::clone(&self.shared);
+        let ended = tokio::task::spawn_blocking(move || self.shutdown_blocking(grace)).await;
+        // Only a runtime that ends does not run it.
+        ended.unwrap_or_else(|_| unfinished(&shared))
+    }
+
+    /// Like [`shutdown`](Self::shutdown), but blocks the calling thread, and needs no runtime.
+    pub fn shutdown_blocking(self, grace: Duration) -> ConsumerReport {
         let grace = grace.min(SHUTDOWN_GRACE_MAX);
         self.shared.stop(grace);
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         match ended.recv_timeout(grace + CONSUMER_CLOSE_TIMEOUT) {
             Ok(report) => report,
             Err(_) => {
-                let report = self.shared.with(|engine| ConsumerReport {
-                    unprocessed: engine.rows(),
-                    running: engine.running(),
-                    uncommitted: engine.ids().len(),
-                    in_time: false,
-                });
+                let report = unfinished(&self.shared);
                 log_event!(CONSUMER_ENDED_EARLY, consumer = &*self.shared.options.consumer, ?report);
                 report
             }
         }
     }
+}
+
+/// The report of a consumer that has not ended yet.
+fn unfinished(shared: &Shared) -> ConsumerReport {
+    shared.with(|engine| ConsumerReport {
+        unprocessed: engine.rows(),
+        running: engine.running(),
+        uncommitted: engine.ids().len(),
+        in_time: false,
+    })
 }
 
 /// Lets the workers end with the loop, even if that panics.
@@ -213,7 +242,7 @@ mod tests {
         let ended = consumer.ended.lock().expect("no panic").recv_timeout(Duration::from_secs(60));
         assert_eq!(ended, Err(mpsc::RecvTimeoutError::Disconnected), "it ended without a report");
         assert!(consumer.status().has_panicked);
-        let report = consumer.shutdown(Duration::from_secs(60));
+        let report = consumer.shutdown_blocking(Duration::from_secs(60));
         assert!(!report.is_clean(), "{report:?}");
     }
 }

@@ -87,8 +87,11 @@ where
     }
 
     async fn claim_keys_async<'a>(conn: &'a mut C, keys: ClaimedKeys<'a>) -> QueryResult<ClaimAnswer> {
-        use crate::inbox::statement::postgres::{Insert, answer};
-        Ok(answer(Insert::new(keys).load(conn).await?))
+        use crate::inbox::statement::postgres::{Insert, InsertRecent, answer};
+        match InsertRecent::new(keys) {
+            Some(recent) => Ok(recent.answer(&recent.load::<i64>(conn).await?)),
+            None => Ok(answer(Insert::new(keys).load(conn).await?)),
+        }
     }
 
     async fn find_keys_async<'a>(conn: &'a mut C, keys: ClaimedKeys<'a>) -> QueryResult<HashSet<Uuid>> {

@@ -74,8 +74,11 @@ where
     }
 
     fn claim_keys(conn: &mut C, keys: ClaimedKeys<'_>) -> QueryResult<ClaimAnswer> {
-        use crate::inbox::statement::postgres::{Insert, answer};
-        Ok(answer(Insert::new(keys).load(conn)?))
+        use crate::inbox::statement::postgres::{Insert, InsertRecent, answer};
+        match InsertRecent::new(keys) {
+            Some(recent) => Ok(recent.answer(&recent.load::<i64>(conn)?)),
+            None => Ok(answer(Insert::new(keys).load(conn)?)),
+        }
     }
 
     fn find_keys(conn: &mut C, keys: ClaimedKeys<'_>) -> QueryResult<HashSet<Uuid>> {

@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
 
 use super::{Inbox, Inner};
 use crate::lane::fnv1a;
@@ -93,7 +94,17 @@ impl InboxBuilder {
         }
         let (entries, start) = (tables.inbox(), tables.qualified("inbox_start"));
         let number = number_of(&consumer);
-        Ok(Inbox { inner: Arc::new(Inner { consumer, number, keep_days, tables, entries, start }) })
+        Ok(Inbox {
+            inner: Arc::new(Inner {
+                consumer,
+                number,
+                keep_days,
+                tables,
+                entries,
+                start,
+                seen_start_ms: AtomicI64::new(i64::MAX),
+            }),
+        })
     }
 }
 

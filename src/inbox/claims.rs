@@ -17,6 +17,12 @@ pub struct ClaimedKeys<'a> {
     pub(crate) consumer: i64,
     /// Ascending, and each once: two claims that lock the same keys in different orders would deadlock.
     pub(crate) keys: &'a [InboxKey],
+    /// The last start of the inbox that this process has seen; beyond all times if none.
+    #[cfg_attr(
+        not(feature = "postgres"),
+        expect(dead_code, reason = "only PostgreSQL has a shorter claim for recent keys")
+    )]
+    pub(crate) seen_start_ms: i64,
     /// The depth of a transaction that was begun with a flag, if the claim is to fail without it. Only a claim of a single key can.
     #[cfg_attr(
         not(feature = "postgres"),

@@ -61,6 +61,7 @@ pub use error::InboxError;
 pub use key::InboxKey;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
 
 use crate::naming::TableNames;
 
@@ -83,6 +84,8 @@ struct Inner {
     entries: String,
     /// Where its start is, with the schema.
     start: String,
+    /// The last start that a claim has seen; beyond all times before the first one.
+    seen_start_ms: AtomicI64,
 }
 
 impl Inbox {

@@ -115,8 +115,8 @@ impl Inbox {
     ///
     /// # Errors
     /// Returns [`InboxError::TooOld`] if the message is older than what is kept, and [`InboxError::NotInTransaction`] outside a
-    /// transaction. Return an error from the closure, so that the transaction rolls back. If you commit a message that is too old all the
-    /// same, its copies count as duplicates.
+    /// transaction. Return an error from the closure, so that the transaction rolls back: the claim of a message that is too old may have
+    /// written its entry.
     ///
     /// On PostgreSQL in REPEATABLE READ or SERIALIZABLE, a claim that waited for another one fails (40001) where it would find a duplicate in
     /// READ COMMITTED. On MySQL a deadlock rolls back the whole transaction. [`InboxError::is_retriable`] is true for both: run the whole

@@ -1,5 +1,6 @@
 //! From keys to statements, and from answers to outcomes.
 
+use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use super::claims::{ClaimAnswer, ClaimedKeys};
@@ -49,7 +50,15 @@ impl Inbox {
 
     pub(super) fn claimed_keys<'a>(&'a self, keys: &'a [InboxKey]) -> ClaimedKeys<'a> {
         let inner = &self.inner;
-        ClaimedKeys { entries: &inner.entries, start: &inner.start, consumer: inner.number, keys, flagged: None }
+        let seen_start_ms = inner.seen_start_ms.load(Ordering::Relaxed);
+        ClaimedKeys {
+            entries: &inner.entries,
+            start: &inner.start,
+            consumer: inner.number,
+            keys,
+            seen_start_ms,
+            flagged: None,
+        }
     }
 
     /// The database's error, or what it says of the transaction.
@@ -70,23 +79,22 @@ impl Inbox {
         }
     }
 
-    /// The outcome of each key, in the caller's order. A key that is there twice is new once. What has an entry was handled, however old it
-    /// is.
+    /// The outcome of each key, in the caller's order. A key that is there twice is new once.
     pub(super) fn outcomes(&self, wanted: &Wanted, mut answer: ClaimAnswer) -> Result<Vec<Claim>, InboxError> {
         if wanted.keys.is_empty() {
             return Ok(Vec::new());
         }
         let start = || InboxError::StartMissing { table: self.inner.start.clone() };
         let kept_from_ms = answer.kept_from_ms.ok_or_else(start)?;
+        if kept_from_ms > i64::MIN {
+            self.inner.seen_start_ms.store(kept_from_ms, Ordering::Relaxed);
+        }
         let outcome = |key: &InboxKey| {
-            if !answer.new.remove(key.as_uuid()) {
-                return Ok(Claim::Duplicate);
-            }
             if key.age_ms() < kept_from_ms {
                 let kept_from = SystemTime::UNIX_EPOCH + Duration::from_millis(kept_from_ms.unsigned_abs());
                 return Err(InboxError::TooOld { consumer: self.inner.consumer.clone(), key: *key, kept_from });
             }
-            Ok(Claim::New)
+            Ok(if answer.new.remove(key.as_uuid()) { Claim::New } else { Claim::Duplicate })
         };
         wanted.keys.iter().map(outcome).collect()
     }

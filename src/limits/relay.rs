@@ -10,7 +10,7 @@ pub const SEND_BATCH_ROWS_MAX: usize = 100;
 /// instant.
 pub const SHUTDOWN_GRACE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The grace of [`Relay::run_until`](crate::relay::Relay::run_until): below the 30 s that orchestrators give a process, and above the
+/// The grace of [`Relay::run_until`](crate::relay::Relay::run_until), and of a consumer's: below the 30 s that orchestrators give a process, and above the
 /// time in which a healthy broker takes all messages that may be in flight.
 pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(20);
 

@@ -50,6 +50,8 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
     async fn parked_keys(&mut self, job: &Job) -> QueryResult<HashSet<Arc<[u8]>>> {
         let read = Statement::new(&self.sql.parked_keys, self.binds(&job.token.partition, []));
         let keys = self.link.load::<ParkedKey>(read).await?;
-        Ok(keys.into_iter().filter_map(|key| key.0).collect())
+        let looked_up: HashSet<&[u8]> = job.ahead.iter().filter_map(|record| record.key()).collect();
+        let keys = keys.into_iter().filter_map(|key| key.0);
+        Ok(keys.filter(|key: &Arc<[u8]>| looked_up.contains(&**key)).collect())
     }
 }

@@ -189,11 +189,24 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
     /// Claims it under the application's key as well, before it is processed. Not before it is parked: the function may be what fails, or
     /// ends the process, and the replay claims it.
     async fn claim_for_application(&mut self, record: &Record, of_place: Claimed) -> Result<Option<Outcome>, Failure> {
-        let claimed = match key_of_application(record, self.options.inbox_key.as_ref())? {
-            Some(key) => self.claim_key(key).await?,
-            None => of_place,
+        let Some(key) = key_of_application(record, self.options.inbox_key.as_ref())? else {
+            return self.settled(record, of_place).await;
         };
-        self.settled(record, claimed).await
+        match self.claim_key(key).await? {
+            Claimed::TooOld if !self.options.progress.has_offsets() => self.refuse_as_too_old(record).await.map(Some),
+            claimed => self.settled(record, claimed).await,
+        }
+    }
+
+    /// Parks a record whose key of the application is too old, under its place alone. The claim may have written the key, and with the key
+    /// kept, the record's replay would take it for its own copy.
+    async fn refuse_as_too_old(&mut self, record: &Record) -> Result<Outcome, Failure> {
+        self.link.rollback().await?;
+        self.link.begin().await?;
+        match self.claim_key(inbox_key(record)).await? {
+            Claimed::New | Claimed::TooOld => self.park_too_old(record).await,
+            Claimed::Duplicate => Ok(Outcome::Duplicate { is_key_parked: false, ahead: Copies::default() }),
+        }
     }
 
     async fn claim_key(&mut self, key: InboxKey) -> Result<Claimed, Failure> {

@@ -10,7 +10,7 @@ use crate::limits::{CONSUMER_LOOK_AHEAD_MAX, CONSUMER_LOOK_AHEAD_MIN};
 pub(crate) struct Copies {
     /// Those of the records that are copies.
     pub(crate) offsets: HashSet<i64>,
-    /// The partition's keys with parked records, if there are copies.
+    /// Their keys that have parked records, if there are copies.
     pub(crate) parked_keys: HashSet<Arc<[u8]>>,
 }
 

@@ -42,7 +42,7 @@ use crate::transport::{KafkaConfig, Secrets};
 ///     Ok::<_, HandlerError>(())
 /// })?;
 /// // .. until the process is told to end
-/// assert!(consumer.shutdown(Duration::from_secs(10)).is_clean());
+/// assert!(consumer.shutdown_blocking(Duration::from_secs(10)).is_clean());
 /// # }
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```

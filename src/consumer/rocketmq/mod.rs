@@ -45,7 +45,7 @@ use crate::transport::{Requests, RocketMqConfig};
 ///     Ok::<_, HandlerError>(())
 /// })?;
 /// // .. until the process is told to end
-/// assert!(consumer.shutdown(Duration::from_secs(10)).is_clean());
+/// assert!(consumer.shutdown_blocking(Duration::from_secs(10)).is_clean());
 /// # }
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```

@@ -30,7 +30,7 @@ async fn processes(start: impl AsyncFn(&Place) -> RunningConsumer) {
     seen.sort_unstable();
     assert_eq!(seen, (0..30).filter(|number| *number != 7).collect::<Vec<_>>());
     assert_eq!(place.parked().len(), 1, "{:?}", place.parked());
-    let report = tokio::task::spawn_blocking(move || consumer.shutdown(DEADLINE)).await.expect("ended");
+    let report = consumer.shutdown(DEADLINE).await;
     assert!(report.is_clean(), "{report:?}");
 }
 
@@ -73,7 +73,7 @@ async fn a_connection_that_rests_in_mobc_is_used_again() {
         }
     }
     assert_eq!(place.effects().len(), 39);
-    let report = tokio::task::spawn_blocking(move || consumer.shutdown(DEADLINE)).await.expect("ended");
+    let report = consumer.shutdown(DEADLINE).await;
     assert!(report.is_clean(), "{report:?}");
 }
 
@@ -97,7 +97,7 @@ async fn an_error_that_the_handler_ignores_is_found() {
     let parked = place.parked();
     assert!(parked.len() == 1 && parked[0].error.contains("one of its statements had failed"), "{parked:?}");
     assert_eq!(place.effects().len(), 9);
-    let report = tokio::task::spawn_blocking(move || consumer.shutdown(DEADLINE)).await.expect("ended");
+    let report = consumer.shutdown(DEADLINE).await;
     assert!(report.is_clean(), "{report:?}");
 }
 

@@ -32,9 +32,8 @@ async fn process(bed: &Bed, start: impl Fn(&Place, Gate) -> RunningConsumer) {
     place.send_copies(copies);
     tokio::task::block_in_place(|| wait_until("all are in memory", || consumer.status().unprocessed == all));
     gate.open();
-    tokio::task::spawn_blocking(until_consumed).await.expect("consumed");
+    let report = consumer.run_until(tokio::task::spawn_blocking(until_consumed)).await;
     place.assert_once_in_order(COPIES + 3);
-    let report = tokio::task::spawn_blocking(move || consumer.shutdown(DEADLINE)).await.expect("ended");
     assert!(report.is_clean(), "{report:?}");
 }
 
@@ -113,30 +112,44 @@ async fn few_of_many_copies_are_claimed_on_sqlite() {
 async fn a_key_that_another_process_parked_is_known_behind_its_copies() {
     let Some(bed) = Bed::on_postgres(1).await else { return };
     let place = &bed.place;
-    let key = |number: i32| if number < 5 { "first" } else { "parked" }.to_owned();
-    place.send([(0, key(0))]);
-    let consumer = place.start(place.consumer().on_failure(OnFailure::Park), |_| Ok(()));
-    place.wait_until_consumed();
+    // The second copy's look-up passes over all of the third key, so no worker claims one of them.
+    let key = |number: i32| ["first", "second", "parked"][number.min(2) as usize].to_owned();
+    let gate = Gate::default();
+    let of_handler = gate.clone();
+    let consumer = place.consumer().on_failure(OnFailure::Park).workers(1);
+    let consumer = place.start(consumer, move |_| {
+        of_handler.wait();
+        Ok(())
+    });
+    place.send([(100, "gate".to_owned())]);
+    wait_until("it runs", || consumer.status().running == 1);
     let ids: Vec<MessageId> = (0..12).map(|_| MessageId::new()).collect();
+    park(place, &ids);
+    place.send_copies((0..12).map(|number| (ids[number as usize], number, key(number))));
+    wait_until("all are in memory", || consumer.status().unprocessed == 13);
+    gate.open();
+    place.wait_until_consumed();
+    place.send([(12, key(12))]);
+    place.wait_until_consumed();
+    assert_eq!((place.effects().len(), place.parked().len()), (1, 2), "{:?}", place.parked());
+    assert!(consumer.shutdown(DEADLINE).await.is_clean());
+}
+
+/// Claims the messages, and parks a record of the key `parked`, as the consumer does.
+fn park(place: &Place, ids: &[MessageId]) {
     let inbox = Inbox::builder(place.group()).build().expect("build");
     let mut conn = PgConnection::establish(&place.database_url).expect("connect");
     let parked = conn.transaction(|conn| {
-        let claims = inbox.claim_many(conn, &ids)?;
+        let claims = inbox.claim_many(conn, ids)?;
         assert!(claims.iter().all(|claim| *claim == Claim::New));
         let sql = format!(
             "INSERT INTO outbox_parked
-                 (consumer, topic, partition_name, record_offset, record_key, headers, sent_at_ms, holds_key, error)
-             VALUES ('{}', '{}', '0', 11, 'parked', '[]', 0, 1, 'of this test')",
+                 (consumer, topic, partition_name, record_offset, record_key, headers, payload, sent_at_ms, holds_key, error)
+             VALUES ('{}', '{}', '0', 12, 'parked', '[]', '11', 0, 1, 'of this test')",
             place.group(),
             place.topic
         );
         Ok::<_, InboxError>(diesel::sql_query(sql).execute(conn)?)
     });
     assert_eq!(parked.expect("parked"), 1);
-    // The first two have another key: only the look-up sees that this one is parked.
-    place.send_copies((0..12).map(|number| (ids[number as usize], number, key(number))));
-    place.send([(12, key(12))]);
-    place.wait_until_consumed();
-    assert_eq!((place.effects().len(), place.parked().len()), (1, 2), "{:?}", place.parked());
-    assert!(consumer.shutdown(DEADLINE).is_clean());
 }

@@ -88,7 +88,7 @@ fn run(script: Script) {
     if replays {
         wait_until("nothing is released", || place.count("SELECT count(*) FROM outbox_parked WHERE released = 1") == 0);
     }
-    assert!(consumer.shutdown(DEADLINE).is_clean());
+    assert!(consumer.shutdown_blocking(DEADLINE).is_clean());
 }
 
 /// Kills a process at a step, and lets another one go on.

@@ -47,7 +47,7 @@ async fn a_failed_attempt_leaves_nothing_and_the_next_one_is_told() {
     place.wait_until_consumed();
     place.assert_once_in_order(12);
     assert_eq!((attempts.load(Ordering::SeqCst), errors.load(Ordering::SeqCst)), (3, 2));
-    assert!(consumer.shutdown(DEADLINE).is_clean());
+    assert!(consumer.shutdown_blocking(DEADLINE).is_clean());
 }
 
 /// A record fails for good and is parked, with what follows of its key. After the release all go in order.
@@ -64,7 +64,7 @@ async fn parked_records_are_replayed_in_order(on: On, progress: Progress) {
     assert_eq!(parked.iter().map(|parked| parked.offset).collect::<Vec<_>>(), [2, 4, 6, 8, 10]);
     assert!(parked[0].error.contains("the address is unknown") && parked[0].holds_key, "{parked:?}");
     // Another process knows it from the table.
-    assert!(consumer.shutdown(DEADLINE).is_clean());
+    assert!(consumer.shutdown_blocking(DEADLINE).is_clean());
     let consumer = place.start(place.consumer().progress(progress), failing(&is_broken));
     place.send([(12, "a".to_owned())]);
     wait_until("what follows is parked as well", || place.parked().len() == 6);
@@ -80,7 +80,7 @@ async fn parked_records_are_replayed_in_order(on: On, progress: Progress) {
     place.send([(13, "a".to_owned())]);
     place.wait_until_consumed();
     place.assert_once_in_order(14);
-    assert!(consumer.shutdown(DEADLINE).is_clean());
+    assert!(consumer.shutdown_blocking(DEADLINE).is_clean());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -120,7 +120,7 @@ async fn a_replay_beside_new_records_keeps_the_order() {
     wait_until("all effects", || place.effects().len() >= 80);
     place.wait_until_consumed();
     place.assert_once_in_order(80);
-    assert!(consumer.shutdown(DEADLINE).is_clean());
+    assert!(consumer.shutdown_blocking(DEADLINE).is_clean());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -138,7 +138,7 @@ async fn a_record_parked_alone_leaves_its_key_free_and_can_be_released() {
     place.release(2);
     wait_until("it is replayed", || place.parked().is_empty());
     assert_eq!(of_key(place, "a"), [0, 4, 6, 8, 10, 2]);
-    assert!(consumer.shutdown(DEADLINE).is_clean());
+    assert!(consumer.shutdown_blocking(DEADLINE).is_clean());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -154,7 +154,7 @@ async fn a_held_key_waits_until_its_record_succeeds() {
     place.wait_until_consumed();
     place.assert_once_in_order(12);
     assert!(place.parked().is_empty());
-    assert!(consumer.shutdown(DEADLINE).is_clean());
+    assert!(consumer.shutdown_blocking(DEADLINE).is_clean());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -169,7 +169,7 @@ async fn a_handler_that_panics_has_failed() {
     place.wait_until_consumed();
     assert_eq!(of_key(place, "b"), [1, 5, 7, 9, 11]);
     assert!(place.parked()[0].error.contains("panicked"), "{:?}", place.parked());
-    assert!(consumer.shutdown(DEADLINE).is_clean());
+    assert!(consumer.shutdown_blocking(DEADLINE).is_clean());
 }
 
 /// A policy that asks how the consumer is, and is slow.
@@ -201,5 +201,5 @@ async fn a_retry_policy_may_ask_the_consumer() {
     place.wait_until_consumed();
     place.assert_once_in_order(12);
     let consumer = running.lock().expect("no panic").take().expect("it runs");
-    assert!(consumer.shutdown(DEADLINE).is_clean());
+    assert!(consumer.shutdown_blocking(DEADLINE).is_clean());
 }

@@ -12,5 +12,5 @@ async fn a_partition_that_is_paused_and_resumed_reads_on_at_once() {
     let consumer = place.start(place.consumer().records_max(20), |_| Ok(()));
     place.wait_until_consumed();
     place.assert_once_in_order(RECORDS);
-    assert!(consumer.shutdown(DEADLINE).is_clean());
+    assert!(consumer.shutdown_blocking(DEADLINE).is_clean());
 }

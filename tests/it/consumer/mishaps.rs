@@ -25,7 +25,7 @@ async fn is_an_attempt(on: On, act: fn() -> Act, says: &str) {
     let numbers: Vec<i32> = place.effects().iter().map(|effect| effect.number).collect();
     assert_eq!(numbers, [0, 1, 2, 4, 5, 6, 7], "what it wrote is gone, and nothing else");
     assert_eq!(attempts.load(Ordering::SeqCst), 2);
-    assert!(consumer.shutdown(DEADLINE).is_clean());
+    assert!(consumer.shutdown_blocking(DEADLINE).is_clean());
 }
 
 macro_rules! mishaps {
@@ -66,5 +66,5 @@ async fn a_handler_that_commits_is_told_so() {
     place.wait_until_consumed();
     place.assert_once_in_order(5);
     assert_eq!((attempts.load(Ordering::SeqCst), place.parked().len()), (1, 0));
-    assert!(consumer.shutdown(DEADLINE).is_clean());
+    assert!(consumer.shutdown_blocking(DEADLINE).is_clean());
 }

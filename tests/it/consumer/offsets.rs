@@ -16,7 +16,7 @@ async fn the_database_says_where_to_go_on(on: On) {
     place.send(numbers(0..40));
     let consumer = place.start(place.consumer().progress(Progress::Offsets), |_| Ok(()));
     place.wait_until_consumed();
-    assert!(consumer.shutdown(DEADLINE).is_clean());
+    assert!(consumer.shutdown_blocking(DEADLINE).is_clean());
     // The broker has forgotten what the group committed.
     let group: BaseConsumer = client(&place.bootstrap).set("group.id", place.group()).create().expect("a consumer");
     let mut first = TopicPartitionList::new();
@@ -29,7 +29,7 @@ async fn the_database_says_where_to_go_on(on: On) {
     place.wait_until_consumed();
     place.assert_once_in_order(60);
     assert_eq!(place.count("SELECT CAST(sum(next_offset) AS decimal(20)) = 60 FROM outbox_consumer_offsets").min(1), 1);
-    assert!(consumer.shutdown(DEADLINE).is_clean());
+    assert!(consumer.shutdown_blocking(DEADLINE).is_clean());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -68,7 +68,7 @@ async fn a_process_that_lost_its_partition_writes_nothing() {
     place.wait_until_consumed();
     place.assert_once_in_order(10);
     assert_eq!(attempts.load(Ordering::SeqCst), 1, "the second attempt did not come to its handler");
-    assert!(consumer.shutdown(DEADLINE).is_clean());
+    assert!(consumer.shutdown_blocking(DEADLINE).is_clean());
 }
 
 /// The tables are missing at first: nothing is processed, and nothing is lost.
@@ -82,5 +82,5 @@ async fn it_waits_for_its_tables() {
     place.run("ALTER TABLE elsewhere RENAME TO outbox_consumer_offsets");
     wait_until("all effects", || place.effects().len() == 5);
     place.wait_until_consumed();
-    assert!(consumer.shutdown(DEADLINE).is_clean());
+    assert!(consumer.shutdown_blocking(DEADLINE).is_clean());
 }

@@ -21,14 +21,14 @@ pub(super) fn each_message_has_one_effect(place: &Place, start: impl Fn(&Place) 
     let consumer = start(place);
     place.wait_until_consumed();
     place.assert_once_in_order(60);
-    let report = consumer.shutdown(DEADLINE);
+    let report = consumer.shutdown_blocking(DEADLINE);
     assert!(report.is_clean(), "{report:?}");
     // A group that has forgotten its offsets reads everything again.
     place.send(numbers(60..70));
     let again = start(place);
     place.wait_until_consumed();
     place.assert_once_in_order(70);
-    assert!(again.shutdown(DEADLINE).is_clean());
+    assert!(again.shutdown_blocking(DEADLINE).is_clean());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -70,7 +70,7 @@ async fn keys_of_one_partition_run_at_the_same_time_and_each_in_order() {
     });
     place.wait_until_consumed();
     place.assert_once_in_order(60);
-    assert!(consumer.shutdown(DEADLINE).is_clean());
+    assert!(consumer.shutdown_blocking(DEADLINE).is_clean());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -88,7 +88,7 @@ async fn memory_is_bounded_and_nothing_is_left_out() {
     place.assert_once_in_order(500);
     // One more of each partition, if one was full before the others came.
     assert!(most.get() <= 22, "{most:?} records were in memory");
-    assert!(consumer.shutdown(DEADLINE).is_clean());
+    assert!(consumer.shutdown_blocking(DEADLINE).is_clean());
 }
 
 /// A shutdown waits for the handler that runs, commits what it did, and reports what it leaves.
@@ -107,7 +107,7 @@ pub(super) fn a_shutdown_commits<C: AnyConsumer>(place: &Place, consumer: impl F
         Ok(())
     });
     wait_until("a handler runs", || running.status().running == 1);
-    let ending = std::thread::spawn(move || running.shutdown(DEADLINE));
+    let ending = std::thread::spawn(move || running.shutdown_blocking(DEADLINE));
     gate.open();
     let report = ending.join().expect("no panic");
     assert!(report.is_clean(), "{report:?}");
@@ -116,7 +116,7 @@ pub(super) fn a_shutdown_commits<C: AnyConsumer>(place: &Place, consumer: impl F
     let next = place.start(consumer(place), |_| Ok(()));
     place.wait_until_consumed();
     place.assert_once_in_order(5);
-    assert!(next.shutdown(DEADLINE).is_clean());
+    assert!(next.shutdown_blocking(DEADLINE).is_clean());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -131,14 +131,14 @@ async fn a_handler_that_outlasts_the_grace_is_reported_and_not_waited_for() {
         Ok(())
     });
     wait_until("a handler runs", || consumer.status().running == 1);
-    let report = consumer.shutdown(Duration::from_millis(100));
+    let report = consumer.shutdown_blocking(Duration::from_millis(100));
     assert!(!report.in_time && report.running == 1, "{report:?}");
     gate.open();
     place.wait_for_effects(1);
     let next = place.start(place.consumer(), |_| Ok(()));
     place.wait_until_consumed();
     place.assert_once_in_order(1);
-    assert!(next.shutdown(DEADLINE).is_clean());
+    assert!(next.shutdown_blocking(DEADLINE).is_clean());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -153,5 +153,5 @@ async fn a_new_consumer_may_begin_at_the_end() {
     place.wait_until_consumed();
     let numbers: Vec<i32> = place.effects().iter().map(|effect| effect.number).collect();
     assert_eq!(numbers, [5, 6, 7]);
-    assert!(consumer.shutdown(DEADLINE).is_clean());
+    assert!(consumer.shutdown_blocking(DEADLINE).is_clean());
 }

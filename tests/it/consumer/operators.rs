@@ -95,7 +95,7 @@ async fn operators_release_and_discard(on: On) {
     place.send([(12, "b".to_owned())]);
     place.wait_until_consumed();
     assert_eq!(of_key(place, "b"), [1, 3, 5, 9, 11, 12], "the key goes on");
-    assert!(consumer.shutdown(DEADLINE).is_clean());
+    assert!(consumer.shutdown_blocking(DEADLINE).is_clean());
 
     assert_refused_and_recorded(&admin, of_b, &known[0]).await;
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::UNIX_EPOCH;
 
 use diesel_outbox::consumer::{HandlerError, Progress, Record};
 use diesel_outbox::inbox::InboxKey;
@@ -25,7 +26,7 @@ async fn what_a_producer_sent_twice_is_recognised_by_the_application_s_key() {
         let consumer = place.start(place.consumer().inbox_key(order), |_| Ok(()));
         place.wait_until_consumed();
         place.assert_once_in_order(3);
-        assert!(consumer.shutdown(DEADLINE).is_clean());
+        assert!(consumer.shutdown_blocking(DEADLINE).is_clean());
     }
 }
 
@@ -46,7 +47,7 @@ async fn a_record_whose_key_is_not_found_is_parked_and_others_go_on() {
     let parked = place.parked();
     assert_eq!(parked.iter().map(|record| record.offset).collect::<Vec<_>>(), [1]);
     assert!(parked[0].error.contains("inbox_key"), "{}", parked[0].error);
-    assert!(consumer.shutdown(DEADLINE).is_clean());
+    assert!(consumer.shutdown_blocking(DEADLINE).is_clean());
 }
 
 /// While the function is broken, copies are parked.
@@ -77,7 +78,7 @@ async fn what_was_parked_without_its_key_is_claimed_when_it_is_replayed() {
         place.send_without_ids([(7, "c")]);
         place.wait_until_consumed();
         assert_eq!(place.effects().len(), 1, "on {on:?}");
-        assert!(consumer.shutdown(DEADLINE).is_clean());
+        assert!(consumer.shutdown_blocking(DEADLINE).is_clean());
     }
 }
 
@@ -98,7 +99,7 @@ async fn parked_copies_are_recognised_when_they_are_read_again_and_replayed_in_o
         place.send_without_ids([(0, "a"), (1, "a"), (0, "a")]);
         let consumer = start(true);
         place.wait_until_consumed();
-        assert!(consumer.shutdown(DEADLINE).is_clean());
+        assert!(consumer.shutdown_blocking(DEADLINE).is_clean());
         place.run("UPDATE outbox_consumer_offsets SET next_offset = 0");
         place.send_without_ids([(2, "b")]);
         let consumer = start(false);
@@ -108,7 +109,27 @@ async fn parked_copies_are_recognised_when_they_are_read_again_and_replayed_in_o
         place.release(0);
         wait_until("nothing is parked", || place.parked().is_empty());
         assert_eq!(numbers(), [2, 0, 1], "on {on:?}");
-        assert!(consumer.shutdown(DEADLINE).is_clean());
+        assert!(consumer.shutdown_blocking(DEADLINE).is_clean());
+    }
+}
+
+/// The claim may have written the key, which the replay must not take for a copy.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_whose_key_is_too_old_is_parked_and_processed_when_it_is_released() {
+    for on in [On::Postgres, On::Mariadb, On::Sqlite] {
+        let Some(bed) = Bed::open(on, 1).await else { continue };
+        let place = &bed.place;
+        place.prune();
+        place.send_without_ids([(0, "k")]);
+        let old = |record: &Record| Some(InboxKey::of_text(number(record).to_string()).dated(UNIX_EPOCH));
+        let consumer = place.start(place.consumer().inbox_key(old), |_| Ok(()));
+        place.wait_until_consumed();
+        let parked = place.parked();
+        assert!(place.effects().is_empty() && parked[0].error.contains("older"), "on {on:?}: {parked:?}");
+        place.release(0);
+        wait_until("nothing is parked", || place.parked().is_empty());
+        place.assert_once_in_order(1);
+        assert!(consumer.shutdown(DEADLINE).await.is_clean());
     }
 }
 
@@ -140,6 +161,6 @@ async fn records_of_a_long_key_are_parked_and_replayed_in_order() {
         place.release(2);
         wait_until("nothing is parked", || place.parked().is_empty());
         place.assert_once_in_order(3);
-        assert!(consumer.shutdown(DEADLINE).is_clean());
+        assert!(consumer.shutdown_blocking(DEADLINE).is_clean());
     }
 }

@@ -48,7 +48,7 @@ async fn a_database_that_is_away_spends_no_attempt() {
     place.wait_until_consumed();
     place.assert_once_in_order(100);
     assert_eq!((failures.load(Ordering::SeqCst), place.parked().len()), (0, 0));
-    assert!(consumer.shutdown(DEADLINE).is_clean());
+    assert!(consumer.shutdown_blocking(DEADLINE).is_clean());
 }
 
 /// Nothing is to be processed, so only the loop itself can find that the database is back.
@@ -63,7 +63,7 @@ async fn an_outage_ends_without_a_record() {
     wait_until("it knows that the database is away", || consumer.status().is_database_away);
     server.start_again().expect("start again");
     wait_until("it knows that the database is back", || !consumer.status().is_database_away);
-    assert!(consumer.shutdown(DEADLINE).is_clean());
+    assert!(consumer.shutdown_blocking(DEADLINE).is_clean());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -78,7 +78,7 @@ async fn a_broker_that_is_away_loses_nothing() {
     place.send(numbers(50..100));
     place.wait_until_consumed();
     place.assert_once_in_order(100);
-    assert!(consumer.shutdown(DEADLINE).is_clean());
+    assert!(consumer.shutdown_blocking(DEADLINE).is_clean());
 }
 
 /// A broker that never comes back holds up no shutdown for longer than the grace and a bound.
@@ -91,6 +91,6 @@ async fn a_shutdown_ends_without_a_broker() {
     place.wait_for_effects(5);
     broker.kill9().expect("kill -9");
     let began = std::time::Instant::now();
-    let report = consumer.shutdown(std::time::Duration::from_secs(1));
+    let report = consumer.shutdown_blocking(std::time::Duration::from_secs(1));
     assert!(began.elapsed() < std::time::Duration::from_secs(20), "{:?}: {report:?}", began.elapsed());
 }

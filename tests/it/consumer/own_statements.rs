@@ -48,7 +48,7 @@ async fn they_only_wait_if_they_fail() {
         let tried = place.count(&format!("SELECT last_value FROM tries_{table}"));
         assert!(tried > times, "{table} was tried {tried} times");
     }
-    assert!(consumer.shutdown(DEADLINE).is_clean());
+    assert!(consumer.shutdown_blocking(DEADLINE).is_clean());
 }
 
 /// A record of an earlier topic of the same name was parked at the same offset.
@@ -73,7 +73,7 @@ async fn a_record_is_parked_beside_one_of_the_same_offset() {
         place.wait_until_consumed();
         let parked = place.parked();
         assert_eq!(parked.iter().map(|parked| parked.offset).collect::<Vec<_>>(), [2, 2], "{parked:?}");
-        assert!(consumer.shutdown(DEADLINE).is_clean());
+        assert!(consumer.shutdown_blocking(DEADLINE).is_clean());
     }
 }
 
@@ -91,7 +91,7 @@ async fn a_sequence_that_is_behind_loses_no_record() {
     let mut offsets: Vec<i64> = place.parked().iter().map(|parked| parked.offset).collect();
     offsets.sort_unstable();
     assert_eq!(offsets, [0, 1, 2]);
-    assert!(consumer.shutdown(DEADLINE).is_clean());
+    assert!(consumer.shutdown_blocking(DEADLINE).is_clean());
 }
 
 /// PostgreSQL refuses U+0000, which a payload may bring into an error's text.
@@ -114,7 +114,7 @@ async fn an_error_of_any_text_is_kept() {
         assert_eq!(place.parked()[0].error, "unknown  name, 0", "on {on:?}");
         place.release(0);
         wait_until("it is replayed", || place.parked()[0].error == "unknown  name, 1");
-        assert!(consumer.shutdown(DEADLINE).is_clean());
+        assert!(consumer.shutdown_blocking(DEADLINE).is_clean());
         assert_eq!((place.parked()[0].is_released, calls.load(Ordering::SeqCst)), (false, 2), "on {on:?}");
     }
 }
@@ -135,12 +135,12 @@ async fn an_offset_that_is_moved_back_past_a_parked_record_stops_nothing() {
         place.send(numbers(0..3));
         let consumer = start();
         place.wait_until_consumed();
-        assert!(consumer.shutdown(DEADLINE).is_clean());
+        assert!(consumer.shutdown_blocking(DEADLINE).is_clean());
         place.run("UPDATE outbox_consumer_offsets SET next_offset = 0");
         place.send(numbers(3..4));
         let consumer = start();
         place.wait_until_consumed();
-        assert!(consumer.shutdown(DEADLINE).is_clean());
+        assert!(consumer.shutdown_blocking(DEADLINE).is_clean());
         let offsets: Vec<i64> = place.parked().iter().map(|parked| parked.offset).collect();
         assert_eq!((place.effects().len(), offsets), (5, vec![1]), "0 and 2 twice, 3 once, on {on:?}");
     }
@@ -165,7 +165,7 @@ async fn a_locked_table_does_not_stop_the_loop() {
     place.wait_for_effects(29);
     place.wait_until_consumed();
     locked.batch_execute("ROLLBACK").expect("unlock");
-    assert!(consumer.shutdown(DEADLINE).is_clean());
+    assert!(consumer.shutdown_blocking(DEADLINE).is_clean());
 }
 
 /// A process that lost the partition still has its row locked. Whoever takes over reads it, and only the first record waits.
@@ -178,7 +178,7 @@ async fn a_partition_is_opened_although_its_offset_is_locked() {
         place.send(numbers(0..5));
         let consumer = place.start(offsets(), |_| Ok(()));
         place.wait_until_consumed();
-        assert!(consumer.shutdown(DEADLINE).is_clean());
+        assert!(consumer.shutdown_blocking(DEADLINE).is_clean());
         let lock = "UPDATE outbox_consumer_offsets SET next_offset = next_offset";
         let mut zombie: Box<dyn diesel::connection::SimpleConnection> = match on {
             On::Postgres => Box::new(PgConnection::establish(&place.database_url).expect("connect")),
@@ -193,6 +193,6 @@ async fn a_partition_is_opened_although_its_offset_is_locked() {
         zombie.batch_execute("ROLLBACK").expect("unlock");
         place.wait_until_consumed();
         place.assert_once_in_order(10);
-        assert!(consumer.shutdown(DEADLINE).is_clean());
+        assert!(consumer.shutdown_blocking(DEADLINE).is_clean());
     }
 }

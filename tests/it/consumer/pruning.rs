@@ -14,11 +14,11 @@ async fn old_entries_are_removed(on: On) {
     place.send(numbers(0..5));
     let consumer = place.start(place.consumer().without_pruning(), |_| Ok(()));
     place.wait_until_consumed();
-    assert!(consumer.shutdown(DEADLINE).is_clean());
+    assert!(consumer.shutdown_blocking(DEADLINE).is_clean());
     assert_eq!(entries(), 6, "it was told not to");
     let consumer = place.start(place.consumer(), |_| Ok(()));
     wait_until("the old one is removed", || entries() == 5);
-    assert!(consumer.shutdown(DEADLINE).is_clean());
+    assert!(consumer.shutdown_blocking(DEADLINE).is_clean());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -40,7 +40,7 @@ async fn below_the_partition_it_goes_on_from_the_oldest_record() {
     let seen: Vec<i32> = place.effects().iter().map(|effect| effect.number).collect();
     assert_eq!(seen, (8..20).collect::<Vec<_>>());
     assert_eq!(place.count("SELECT next_offset FROM outbox_consumer_offsets"), 20);
-    assert!(consumer.shutdown(DEADLINE).is_clean());
+    assert!(consumer.shutdown_blocking(DEADLINE).is_clean());
 }
 
 /// Without an inbox nobody knows what of the topic was processed.
@@ -61,7 +61,7 @@ async fn beyond_the_end_it_waits_for_a_person() {
     store_offset(place, 0);
     place.wait_until_consumed();
     place.assert_once_in_order(10);
-    assert!(consumer.shutdown(DEADLINE).is_clean());
+    assert!(consumer.shutdown_blocking(DEADLINE).is_clean());
 }
 
 /// The inbox recognises what was processed.
@@ -73,14 +73,14 @@ async fn beyond_the_end_an_inbox_lets_it_begin_anew() {
     let both = || place.consumer().progress(Progress::InboxAndOffsets);
     let consumer = place.start(both(), |_| Ok(()));
     place.wait_until_consumed();
-    assert!(consumer.shutdown(DEADLINE).is_clean());
+    assert!(consumer.shutdown_blocking(DEADLINE).is_clean());
     store_offset(place, 1_000);
     place.send(numbers(10..20));
     let consumer = place.start(both(), |_| Ok(()));
     place.wait_until_consumed();
     place.assert_once_in_order(20);
     assert_eq!(place.count("SELECT next_offset FROM outbox_consumer_offsets"), 20);
-    assert!(consumer.shutdown(DEADLINE).is_clean());
+    assert!(consumer.shutdown_blocking(DEADLINE).is_clean());
 }
 
 /// Records are removed while the consumer is behind them: the client refuses to read on, and the partition is opened again.
@@ -103,5 +103,5 @@ async fn records_that_go_while_it_runs_stop_nothing() {
     place.wait_until_consumed();
     let seen: Vec<i32> = place.effects().iter().map(|effect| effect.number).collect();
     assert!((290..300).all(|number| seen.contains(&number)), "{seen:?}");
-    assert!(consumer.shutdown(DEADLINE).is_clean());
+    assert!(consumer.shutdown_blocking(DEADLINE).is_clean());
 }

@@ -19,7 +19,7 @@ pub(super) fn each_record_has_one_effect_while_members_come_and_go(
     place.send(numbers(100..200));
     wait_until("both read", || first.status().partitions == 2 && second.status().partitions == 2);
     place.send(numbers(200..300));
-    let left = first.shutdown(DEADLINE);
+    let left = first.shutdown_blocking(DEADLINE);
     assert!(left.is_clean(), "{left:?}");
     place.send(numbers(300..400));
     wait_until("the second reads all", || second.status().partitions == 4);
@@ -28,7 +28,7 @@ pub(super) fn each_record_has_one_effect_while_members_come_and_go(
     place.wait_until_consumed();
     place.assert_once_in_order(500);
     for consumer in [second, third] {
-        let report = consumer.shutdown(DEADLINE);
+        let report = consumer.shutdown_blocking(DEADLINE);
         assert!(report.is_clean(), "{report:?}");
     }
 }
@@ -64,7 +64,7 @@ pub(super) fn what_a_dropped_consumer_read_is_read_on(place: &Place, start: impl
     let second = start(place);
     place.wait_until_consumed();
     place.assert_once_in_order(40);
-    assert!(second.shutdown(DEADLINE).is_clean());
+    assert!(second.shutdown_blocking(DEADLINE).is_clean());
 }
 
 /// A consumer ends while its group rebalances: the broker refuses its offsets. Then another member has the partition, and has processed more
@@ -99,7 +99,7 @@ async fn ends_in_a_rebalance() -> Option<ConsumerReport> {
     place.send(numbers(0..10));
     place.wait_for_effects(9);
     assert_eq!(other.join(), ours);
-    let ended = std::thread::spawn(move || consumer.shutdown(DEADLINE));
+    let ended = std::thread::spawn(move || consumer.shutdown_blocking(DEADLINE));
     gate.open();
     place.wait_for_effects(10);
     assert!(other.assign_to_itself(topic, 0));

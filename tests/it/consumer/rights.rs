@@ -58,5 +58,5 @@ async fn consumer_and_admin_work_with_their_documented_rights() {
     admin.discard_parked(parked[1].id).await.expect("discarded");
     let entries = admin.audit(&AuditFilter::new().actor("alice"), None, 10).await.expect("the audit").entries;
     assert_eq!(entries.len(), 2, "{entries:?}");
-    assert!(consumer.shutdown(DEADLINE).is_clean());
+    assert!(consumer.shutdown_blocking(DEADLINE).is_clean());
 }

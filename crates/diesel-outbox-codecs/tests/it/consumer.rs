@@ -99,6 +99,6 @@ fn kafka_consumer_reads_old_shapes_and_parks_what_it_does_not_know() -> Result<(
     };
     let fingerprint = PlacedV3::FINGERPRINTS.first().context("a fingerprint")?;
     assert!(unknown.error.contains(fingerprint) && unknown.error.contains("upcast::<Old, New>()"), "{unknown:?}");
-    assert!(running.shutdown(DEADLINE).is_clean());
+    assert!(running.shutdown_blocking(DEADLINE).is_clean());
     Ok(())
 }

@@ -115,7 +115,7 @@ fn this_process_consumes() {
         assert!(Instant::now() < end, "nothing is consumed within {DEADLINE:?}: {consumer:?}");
         std::thread::park_timeout(Duration::from_millis(20));
     }
-    let report = consumer.shutdown(DEADLINE);
+    let report = consumer.shutdown_blocking(DEADLINE);
     assert!(report.is_clean(), "{report:?}");
     provider.shutdown().expect("exported");
 }

@@ -132,7 +132,7 @@ async fn cause(world: &mut World, fault: Fault) -> Result<(), Failure> {
             world.cache.set_away(false);
         }
         Fault::ConsumerKilled(consumer) => {
-            world.kill_consumer(consumer).await?;
+            world.kill_consumer(consumer).await;
             world.start_consumer(consumer)?;
         }
         Fault::RelayKilled => {

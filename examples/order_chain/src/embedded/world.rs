@@ -207,15 +207,11 @@ impl World {
 
     /// Ends a consumer as a kill does: its handlers are not waited for, and its offsets are not committed, so the next one gets again what it
     /// has processed since its last commit. Unlike one that was killed it leaves its group, so the next one need not wait for that.
-    ///
-    /// # Errors
-    /// Returns an error if its end panicked.
-    pub async fn kill_consumer(&mut self, consumer: Consumer) -> Result<(), Failure> {
-        let Some(running) = self.consumers.remove(&consumer) else { return Ok(()) };
+    pub async fn kill_consumer(&mut self, consumer: Consumer) {
+        let Some(running) = self.consumers.remove(&consumer) else { return };
         let _refused = Refused::by(&self.kafka);
-        let report = tokio::task::spawn_blocking(move || running.shutdown(Duration::ZERO)).await?;
+        let report = running.shutdown(Duration::ZERO).await;
         tracing::info!(?consumer, ?report, "a consumer was killed");
-        Ok(())
     }
 
     /// Runs the reconciler. A round that dies is followed by the next one.
@@ -251,7 +247,7 @@ impl World {
             }
         }
         for (consumer, running) in std::mem::take(&mut self.consumers) {
-            let report = tokio::task::spawn_blocking(move || running.shutdown(GRACE)).await?;
+            let report = running.shutdown(GRACE).await;
             if !report.is_clean() {
                 return Err(format!("the consumer {consumer:?} did not end in order: {report:?}").into());
             }

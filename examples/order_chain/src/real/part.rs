@@ -90,7 +90,7 @@ pub(super) async fn run(config: Config) -> Result<(), Failure> {
         role => {
             let consumer = consumer(role, places)?;
             terminate.recv().await;
-            tokio::task::spawn_blocking(move || consumer.shutdown(GRACE)).await?;
+            consumer.shutdown(GRACE).await;
         }
     }
     Ok(())

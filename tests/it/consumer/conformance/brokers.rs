@@ -53,7 +53,7 @@ impl ConsumerUnderTest for Ours {
     }
 
     fn shut_down(&self, member: RunningConsumer) {
-        let report = member.shutdown(DEADLINE);
+        let report = member.shutdown_blocking(DEADLINE);
         // Where another member has just left, the broker may refuse the last offsets.
         assert!(report.in_time && report.running == 0, "{report:?}");
     }

@@ -34,7 +34,7 @@ fn parked_records_are_replayed_in_order(on: On) {
     place.send([(12, "a".to_owned())]);
     place.wait_until_consumed();
     place.assert_once_in_order(13);
-    assert!(consumer.shutdown(DEADLINE).is_clean());
+    assert!(consumer.shutdown_blocking(DEADLINE).is_clean());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -30,13 +30,13 @@ fn goes_on_after(offset: i64, progress: Progress) {
     place.send(numbers(0..40));
     let first = place.start(consumer(place).progress(progress), |_| Ok(()));
     place.wait_until_consumed();
-    assert!(first.shutdown(DEADLINE).is_clean());
+    assert!(first.shutdown_blocking(DEADLINE).is_clean());
     set_offsets(place, offset);
     place.send(numbers(40..60));
     let second = place.start(consumer(place).progress(progress), |_| Ok(()));
     place.wait_until_consumed();
     place.assert_once_in_order(60);
-    assert!(second.shutdown(DEADLINE).is_clean());
+    assert!(second.shutdown_blocking(DEADLINE).is_clean());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -44,7 +44,7 @@ async fn memory_is_bounded_and_nothing_is_left_out() {
     place.assert_once_in_order(1_000);
     let bound = 20 + usize::try_from(QUEUES).expect("few");
     assert!(most.get() <= bound, "{most:?} records were in memory");
-    assert!(consumer.shutdown(DEADLINE).is_clean());
+    assert!(consumer.shutdown_blocking(DEADLINE).is_clean());
 }
 
 /// A shutdown waits for the handler that runs, commits what it did, and reports what it leaves.
@@ -66,7 +66,7 @@ async fn a_new_consumer_may_begin_at_the_end() {
     place.wait_until_consumed();
     let numbers: Vec<i32> = place.effects().iter().map(|effect| effect.number).collect();
     assert_eq!(numbers, [20, 21, 22]);
-    assert!(consumer.shutdown(DEADLINE).is_clean());
+    assert!(consumer.shutdown_blocking(DEADLINE).is_clean());
 }
 
 /// What a handler sees is what the transport was given.
@@ -91,5 +91,5 @@ async fn a_record_has_its_headers_and_its_place() {
     assert!((0..QUEUES).contains(&queue.parse::<i32>().expect("a number")), "{}", record.partition());
     assert_eq!((record.topic(), record.offset()), (place.topic.as_str(), 0));
     assert!(record.timestamp().is_some());
-    assert!(consumer.shutdown(DEADLINE).is_clean());
+    assert!(consumer.shutdown_blocking(DEADLINE).is_clean());
 }

@@ -30,7 +30,7 @@ async fn a_broker_that_is_away_loses_nothing() {
     place.wait_until_consumed();
     place.assert_once_in_order(100);
     for consumer in consumers {
-        let report = consumer.shutdown(DEADLINE);
+        let report = consumer.shutdown_blocking(DEADLINE);
         assert!(report.is_clean(), "{report:?}");
     }
 }
@@ -45,6 +45,6 @@ async fn a_shutdown_ends_without_a_broker() {
     place.wait_for_effects(5);
     broker.kill9().expect("kill -9");
     let began = Instant::now();
-    let report = consumer.shutdown(Duration::from_secs(1));
+    let report = consumer.shutdown_blocking(Duration::from_secs(1));
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}: {report:?}", began.elapsed());
 }

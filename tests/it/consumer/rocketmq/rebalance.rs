@@ -45,12 +45,12 @@ async fn more_members_than_queues_take_over_from_each_other() {
     place.send(numbers(0..40));
     place.wait_for_effects(40);
     let left = members.remove(0);
-    assert!(left.shutdown(DEADLINE).is_clean());
+    assert!(left.shutdown_blocking(DEADLINE).is_clean());
     wait_until("the last one has taken over", || reading(&members) == [1, 1, 1, 1]);
     place.send(numbers(40..80));
     place.wait_until_consumed();
     place.assert_once_in_order(80);
     for member in members {
-        assert!(member.shutdown(DEADLINE).is_clean());
+        assert!(member.shutdown_blocking(DEADLINE).is_clean());
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::SystemTime;
 
 use diesel_outbox::MessageId;
 use diesel_outbox::inbox::{Claim, Inbox, InboxError, InboxKey, Once};
@@ -15,6 +16,7 @@ const DAY_MS: i64 = 24 * 3_600 * 1_000;
 on_each_database! {
     what_is_too_old_is_refused_from_one_millisecond_to_the_next,
     nothing_is_refused_before_the_first_prune,
+    a_start_that_moves_between_two_claims_is_seen,
     a_prune_removes_what_is_refused_and_no_more,
     a_prune_is_bounded,
     the_longest_retention_counts_and_the_start_never_goes_back,
@@ -60,6 +62,25 @@ fn nothing_is_refused_before_the_first_prune<N: Node>() {
     let (mut node, key) = (place.node(), key_of(1, "of 1970"));
     assert_eq!(node.once(&inbox, key, NEVER).expect("once"), Once::Done(()));
     assert_eq!(node.once(&inbox, key, NEVER).expect("once"), Once::Duplicate);
+}
+
+/// The first claim has seen where the start was.
+fn a_start_that_moves_between_two_claims_is_seen<N: Node>() {
+    let inbox = inbox("billing");
+    let Some(place) = Place::<N>::fresh(&inbox) else { return };
+    let (mut node, first) = (place.node(), InboxKey::from(MessageId::new()));
+    assert_eq!(node.once(&inbox, first, NEVER).expect("once"), Once::Done(()));
+    let made_at = first.created_at().and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok()).expect("a time");
+    place.set_kept_from(made_at.as_millis() as i64 + DAY_MS);
+    for _ in 0..2 {
+        assert!(too_old(node.once(&inbox, MessageId::new().into(), NEVER)));
+    }
+    assert_eq!((place.number("count(*)", "effects"), place.entries()), (1, 1));
+    node.begin();
+    assert!(matches!(node.claim(&inbox, MessageId::new().into()), Err(InboxError::TooOld { .. })));
+    node.roll_back();
+    place.set_kept_from(0);
+    assert_eq!(node.once(&inbox, MessageId::new().into(), NEVER).expect("once"), Once::Done(()));
 }
 
 fn a_prune_removes_what_is_refused_and_no_more<N: Node>() {

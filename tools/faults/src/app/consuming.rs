@@ -58,7 +58,7 @@ pub(super) async fn run(config: Config, counters: Counters) -> Result<()> {
     }
     let ended = spawn_blocking(move || {
         for consumer in consumers {
-            let report = consumer.shutdown(GRACE);
+            let report = consumer.shutdown_blocking(GRACE);
             // In an outage of the broker, its offsets are not committed: what it has done is read again, and recognised.
             if !report.is_clean() {
                 eprintln!("a consumer has ended: {report:?}");
@@ -85,12 +85,13 @@ fn start(config: &Config, group: Group, failing: &Failing) -> Result<RunningCons
     let settings = KafkaConfig::new(&config.bootstrap)
         .set("session.timeout.ms", SESSION_MS.to_string())
         .set("heartbeat.interval.ms", "500");
-    let consumer = KafkaConsumer::new(settings, group.name(&config.run)).workers(WORKERS).records_max(ROWS_MAX).progress(
-        match group {
+    let consumer = KafkaConsumer::new(settings, group.name(&config.run))
+        .workers(WORKERS)
+        .records_max(ROWS_MAX)
+        .progress(match group {
             Group::Inbox => Progress::Inbox,
             Group::Offsets => Progress::Offsets,
-        },
-    );
+        });
     let consumer = config.topics.consumed(group).fold(consumer, |consumer, (_, name)| consumer.topic(name));
     let options = format!("application_name=consumer-{}&options=-c%20lock_timeout%3D{CLAIM_WAIT_MS}", config.process);
     let url = format!("{}?{options}", config.database_url);
