@@ -75,7 +75,7 @@ impl RunningConsumer {
     /// Runs until `stop` ends, then shuts down with a grace of 20 s. On tokio.
     ///
     /// # Cancel safety
-    /// Cancelling it is like dropping the consumer.
+    /// Cancelling it before `stop` has ended is like dropping the consumer; then, as for [`shutdown`](Self::shutdown).
     pub async fn run_until<T>(self, stop: impl Future<Output = T>) -> ConsumerReport {
         stop.await;
         self.shutdown(SHUTDOWN_GRACE).await
@@ -88,8 +88,10 @@ impl RunningConsumer {
     /// Outside of tokio: without a runtime, call [`shutdown_blocking`](Self::shutdown_blocking).
     ///
     /// # Cancel safety
-    /// Once it was polled, the consumer ends as if it was waited for.
+    /// Once it was polled, the consumer ends as if it was waited for. A runtime that is dropped meanwhile waits for that.
     pub async fn shutdown(self, grace: Duration) -> ConsumerReport {
+        // The runtime may have no free thread for a while.
+        self.shared.stop(grace.min(SHUTDOWN_GRACE_MAX));
         let shared = Arc::clone(&self.shared);
         let ended = tokio::task::spawn_blocking(move || self.shutdown_blocking(grace)).await;
         // Only a runtime that ends does not run it.

@@ -30,7 +30,7 @@ pub(crate) const POSTGRES: PruneSql = PruneSql {
     partitions: Some(POSTGRES_PARTITIONS),
 };
 
-/// A day below the start is emptied first, which locks that partition alone, and no claim needs it. Dropping it locks all of them, so an
+/// A day below the start is emptied first, which locks that partition alone, and hardly a claim needs it. Dropping it locks all of them, so an
 /// open claim delays that; the next prune tries again.
 ///
 /// A partition is attached, because creating it as PARTITION OF locks all of them. ATTACH reads the whole default partition, so there

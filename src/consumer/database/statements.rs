@@ -35,7 +35,7 @@ statements! {
     }
     /// The same, sent together with BEGIN: it fails unless the transaction is flagged.
     #[cfg_attr(
-        not(any(test, all(feature = "postgres", any(feature = "deadpool", feature = "bb8", feature = "mobc")))),
+        not(all(feature = "postgres", any(test, feature = "deadpool", feature = "bb8", feature = "mobc"))),
         expect(dead_code, reason = "only diesel-async's connections of PostgreSQL send them together")
     )]
     move_offset_flagged {

@@ -193,19 +193,20 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
             return self.settled(record, of_place).await;
         };
         match self.claim_key(key).await? {
-            Claimed::TooOld if !self.options.progress.has_offsets() => self.refuse_as_too_old(record).await.map(Some),
+            Claimed::TooOld if !self.options.progress.has_offsets() => self.refuse_as_too_old(record).await,
             claimed => self.settled(record, claimed).await,
         }
     }
 
     /// Parks a record whose key of the application is too old, under its place alone. The claim may have written the key, and with the key
     /// kept, the record's replay would take it for its own copy.
-    async fn refuse_as_too_old(&mut self, record: &Record) -> Result<Outcome, Failure> {
+    async fn refuse_as_too_old(&mut self, record: &Record) -> Result<Option<Outcome>, Failure> {
         self.link.rollback().await?;
         self.link.begin().await?;
         match self.claim_key(inbox_key(record)).await? {
-            Claimed::New | Claimed::TooOld => self.park_too_old(record).await,
-            Claimed::Duplicate => Ok(Outcome::Duplicate { is_key_parked: false, ahead: Copies::default() }),
+            Claimed::New | Claimed::TooOld => self.park_too_old(record).await.map(Some),
+            // Another process was faster meanwhile.
+            Claimed::Duplicate => self.settled(record, Claimed::Duplicate).await,
         }
     }
 

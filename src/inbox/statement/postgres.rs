@@ -33,7 +33,9 @@ impl<'a> Insert<'a> {
 
 impl QueryFragment<Pg> for Insert<'_> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
-        out.push_sql("WITH claimed AS (INSERT INTO ");
+        out.push_sql("WITH first AS MATERIALIZED (SELECT last_value FROM ");
+        out.push_sql(self.of.start);
+        out.push_sql("), claimed AS (INSERT INTO ");
         out.push_sql(self.of.entries);
         out.push_sql(" (message_id, consumer) SELECT ");
         if let ([id], [age]) = (self.ids.as_slice(), self.ages.as_slice()) {
@@ -51,15 +53,15 @@ impl QueryFragment<Pg> for Insert<'_> {
             out.push_bind_param::<Array<BigInt>, _>(&self.ages)?;
             out.push_sql(") AS k (id, age) WHERE age");
         }
-        out.push_sql(" >= (SELECT last_value FROM ");
-        out.push_sql(self.of.start);
+        out.push_sql(" >= (SELECT last_value FROM first");
         // Without ORDER BY, a plan could insert in another order than other claims.
         out.push_sql(if self.ids.len() == 1 { ")" } else { ") ORDER BY id" });
         out.push_sql(" ON CONFLICT (message_id, consumer) DO NOTHING RETURNING message_id, (SELECT last_value FROM ");
         out.push_sql(self.of.start);
         // The condition ties it to the row: otherwise it is read once, behind the first of several.
-        out.push_sql(" WHERE message_id IS NOT NULL) AS kept_from) SELECT message_id, kept_from FROM claimed UNION ALL SELECT NULL, last_value FROM ");
+        out.push_sql(" WHERE message_id IS NOT NULL) AS kept_from) SELECT message_id, kept_from FROM claimed UNION ALL SELECT NULL, greatest(s.last_value, first.last_value) FROM first, ");
         out.push_sql(self.of.start);
+        out.push_sql(" s");
         Ok(())
     }
 }

@@ -32,7 +32,8 @@ async fn process(bed: &Bed, start: impl Fn(&Place, Gate) -> RunningConsumer) {
     place.send_copies(copies);
     tokio::task::block_in_place(|| wait_until("all are in memory", || consumer.status().unprocessed == all));
     gate.open();
-    let report = consumer.run_until(tokio::task::spawn_blocking(until_consumed)).await;
+    let consumed = tokio::task::spawn_blocking(until_consumed);
+    let report = consumer.run_until(async { consumed.await.expect("consumed") }).await;
     place.assert_once_in_order(COPIES + 3);
     assert!(report.is_clean(), "{report:?}");
 }
