@@ -116,7 +116,7 @@ async fn fill(inbox: &Inbox, entries: usize, env: &BenchEnv) -> Result<()> {
             "INSERT INTO outbox_inbox (message_id, consumer) SELECT (lpad(to_hex(ms), 12, '0') || '7' || lpad(to_hex(g % 4096), 3, '0') || \
                '8' || lpad(to_hex(g), 15, '0'))::uuid, 1 \
              FROM generate_series(1, {entries}) g, LATERAL (SELECT ((extract(epoch FROM {from}) * 1000)::bigint \
-               + (g * {seconds} * 1000::numeric / {entries})::bigint) AS ms) m"
+               + (g::numeric * {seconds} * 1000 / {entries})::bigint) AS ms) m"
         )
     };
     conn.batch_execute("SET synchronous_commit = off").await?;
