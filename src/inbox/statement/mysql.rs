@@ -1,9 +1,9 @@
 use diesel::mysql::Mysql;
-use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
+use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::result::QueryResult;
 use diesel::sql_types::{BigInt, Binary, Nullable};
 
-use super::uuids;
+use super::{queries, uuids};
 use crate::enqueue::{GUARD_BEGIN, GUARD_END};
 use crate::inbox::InboxKey;
 use crate::inbox::claims::{ClaimAnswer, ClaimedKeys};
@@ -98,34 +98,7 @@ fn cache_single(keys: &ClaimedKeys<'_>, out: &mut AstPass<'_, '_, Mysql>) {
     }
 }
 
-impl QueryId for Insert<'_> {
-    type QueryId = ();
-    const HAS_STATIC_QUERY_ID: bool = false;
-}
-
-impl QueryId for Select<'_> {
-    type QueryId = ();
-    const HAS_STATIC_QUERY_ID: bool = false;
-}
-
-impl QueryId for Find<'_> {
-    type QueryId = ();
-    const HAS_STATIC_QUERY_ID: bool = false;
-}
-
-impl<C> diesel::RunQueryDsl<C> for Insert<'_> {}
-
-impl<C> diesel::RunQueryDsl<C> for Select<'_> {}
-
-impl<C> diesel::RunQueryDsl<C> for Find<'_> {}
-
-impl Query for Find<'_> {
-    type SqlType = Binary;
-}
-
-impl Query for Select<'_> {
-    type SqlType = (BigInt, Nullable<Binary>);
-}
+queries!(Insert, Select -> (BigInt, Nullable<Binary>), Find -> Binary);
 
 pub(crate) fn answer(rows: Vec<Row>) -> ClaimAnswer {
     ClaimAnswer {

@@ -1,9 +1,10 @@
 use diesel::pg::Pg;
-use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
+use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::result::QueryResult;
 use diesel::sql_types::{Array, BigInt, Nullable, Uuid as SqlUuid};
 use uuid::Uuid;
 
+use super::queries;
 use crate::enqueue::walk_flag_check;
 use crate::inbox::InboxKey;
 use crate::inbox::claims::{ClaimAnswer, ClaimedKeys};
@@ -127,22 +128,6 @@ impl QueryFragment<Pg> for Find<'_> {
         out.push_sql(")");
         Ok(())
     }
-}
-
-/// Texts with names of tables, which no type stands for.
-macro_rules! queries {
-    ($($query:ident -> $sql_type:ty),+) => {$(
-        impl QueryId for $query<'_> {
-            type QueryId = ();
-            const HAS_STATIC_QUERY_ID: bool = false;
-        }
-
-        impl<C> diesel::RunQueryDsl<C> for $query<'_> {}
-
-        impl Query for $query<'_> {
-            type SqlType = $sql_type;
-        }
-    )+};
 }
 
 queries!(Insert -> (Nullable<SqlUuid>, BigInt), InsertRecent -> BigInt, Find -> SqlUuid);

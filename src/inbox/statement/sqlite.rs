@@ -1,9 +1,9 @@
-use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
+use diesel::query_builder::{AstPass, QueryFragment};
 use diesel::result::QueryResult;
 use diesel::sql_types::{BigInt, Binary};
 use diesel::sqlite::Sqlite;
 
-use super::uuids;
+use super::{queries, uuids};
 use crate::inbox::claims::{ClaimAnswer, ClaimedKeys};
 
 /// Inserts what is not there, and returns what it inserted. It begins to write, so it waits for other writers, and no prune comes before
@@ -62,38 +62,7 @@ impl QueryFragment<Sqlite> for Start<'_> {
     }
 }
 
-impl QueryId for Insert<'_> {
-    type QueryId = ();
-    const HAS_STATIC_QUERY_ID: bool = false;
-}
-
-impl QueryId for Find<'_> {
-    type QueryId = ();
-    const HAS_STATIC_QUERY_ID: bool = false;
-}
-
-impl QueryId for Start<'_> {
-    type QueryId = ();
-    const HAS_STATIC_QUERY_ID: bool = false;
-}
-
-impl<C> diesel::RunQueryDsl<C> for Insert<'_> {}
-
-impl<C> diesel::RunQueryDsl<C> for Find<'_> {}
-
-impl<C> diesel::RunQueryDsl<C> for Start<'_> {}
-
-impl Query for Insert<'_> {
-    type SqlType = Binary;
-}
-
-impl Query for Find<'_> {
-    type SqlType = Binary;
-}
-
-impl Query for Start<'_> {
-    type SqlType = BigInt;
-}
+queries!(Insert -> Binary, Start -> BigInt, Find -> Binary);
 
 pub(crate) fn answer(inserted: Vec<Vec<u8>>, kept_from: Vec<i64>) -> ClaimAnswer {
     ClaimAnswer { kept_from_ms: kept_from.into_iter().max(), new: uuids(inserted) }
