@@ -59,8 +59,9 @@
 //! | enqueue them | [`Outbox`], [`Batch`], [`EnqueueError`] |
 //! | configure topics | [`Topic`], [`retry`] |
 //! | use your own instrumentation | [`CommitHook`] |
-//! | wait for the delivery of a committed message | [`Outbox::enqueue_with_receipt`], [receipts](guide::receipts) |
+//! | wait for the delivery of a committed message | [`Outbox::enqueue_with_receipt`], [`receipts`] |
 //! | create the tables | [`Outbox::migrate`], [`migrations`], [`TableNames`] |
+//! | keep large payloads out of the database, with RocketMQ | [`half_messages`] |
 //! | run a relay | [`relay`], [`Limits`], [`store`], [`transport`]; for several databases [`relay::Relays`] |
 //! | add headers to every message | [`EnqueueInterceptor`]; OpenTelemetry traces: [tracing](guide::tracing) |
 //! | monitor | [`metrics`], [`relay::RelayStatus`], [`relay::Backlog`], logs through `tracing` |
@@ -138,6 +139,8 @@ mod enqueue;
 pub mod events;
 #[cfg(any(doc, doctest))]
 pub mod guide;
+#[cfg(feature = "rocketmq")]
+pub mod half_messages;
 mod hook;
 pub mod inbox;
 #[cfg(not(feature = "_injected_bugs"))]
@@ -157,7 +160,7 @@ pub mod migrations;
 mod naming;
 mod outbox;
 mod panic_guard;
-mod receipts;
+pub mod receipts;
 pub mod relay;
 mod repeated;
 mod retention;
@@ -173,13 +176,8 @@ pub mod transport;
 /// the same name.
 pub use async_trait::async_trait;
 pub use codec::error::CodecError;
-#[cfg(feature = "rocketmq")]
-#[cfg(feature = "async")]
-pub use enqueue::AsyncMarkBackend;
 #[cfg(feature = "async")]
 pub use enqueue::AsyncOutboxBackend;
-#[cfg(feature = "rocketmq")]
-pub use enqueue::MarkBackend;
 pub use enqueue::{EnqueueError, EnqueueInterceptor, HeaderProblem, InterceptedMessage, OutboxBackend};
 pub use hook::CommitHook;
 pub use lane::{NodeId, lane_of};
@@ -194,7 +192,4 @@ pub use outbox::{Batch, BuildError, BuildProblem, Outbox, OutboxBuilder, TestOut
 #[cfg(feature = "_test")]
 #[doc(hidden)]
 pub use outbox::{CapturedRow, TestHook};
-#[cfg(feature = "rocketmq")]
-pub use outbox::{HalfMessage, HalfMessageError, HalfMessages, HalfMessagesError};
-pub use receipts::{DeliveryReceipt, DeliveryStatus, NotCommitted, PendingReceipt};
 pub use topic::{OnFailedKey, Topic, TopicError};

@@ -9,8 +9,9 @@ use diesel::prelude::*;
 use diesel::sqlite::SqliteConnection;
 use diesel_async::sync_connection_wrapper::SyncConnectionWrapper;
 use diesel_async::{AsyncConnection, AsyncMysqlConnection, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection};
+use diesel_outbox::Outbox;
+use diesel_outbox::receipts::PendingReceipt;
 use diesel_outbox::store::SQLITE_PRAGMAS;
-use diesel_outbox::{Outbox, PendingReceipt};
 
 use crate::application::OrderPlaced;
 use crate::by_hand;

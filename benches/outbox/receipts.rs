@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use diesel_async::AsyncConnection;
-use diesel_outbox::{DeliveryReceipt, DeliveryStatus, Outbox, OutboxMessage, PendingReceipt};
+use diesel_outbox::receipts::{DeliveryReceipt, DeliveryStatus, PendingReceipt};
+use diesel_outbox::{Outbox, OutboxMessage};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 
@@ -21,7 +22,7 @@ const DELIVERY_MAX: Duration = Duration::from_secs(30);
 pub(crate) async fn open(outbox: &Outbox, url: &str) -> Result<DeliveryReceipt> {
     let (mut conn, event) = (database::connect(url).await?, OrderPlaced { order_id: 0, topic: TOPIC }.delay(DELAY));
     let receipt = conn.transaction(async |conn| outbox.enqueue_with_receipt_async(conn, &event).await).await?;
-    receipt.committed().context("the message was committed")
+    receipt.into_receipt().context("the message was committed")
 }
 
 pub(crate) async fn ensure_open(receipt: &DeliveryReceipt) -> Result<()> {
@@ -39,7 +40,7 @@ impl Awaited {
         let task = tokio::spawn(async move {
             let mut delivered = 0;
             while let Some(receipt) = receipts.recv().await {
-                let status = receipt.committed()?.within(DELIVERY_MAX).await;
+                let status = receipt.into_receipt()?.within(DELIVERY_MAX).await;
                 ensure!(matches!(status, DeliveryStatus::Acknowledged { .. }), "a receipt says {status:?}");
                 delivered += 1;
             }

@@ -15,7 +15,7 @@ use super::Admin;
 /// let outbox = Outbox::builder().topic(Topic::new("reminders")).build()?;
 /// let admin = outbox.admin(MemoryStore::new()).blocking()?;
 /// let message_id = MessageId::new();
-/// let cancelled = admin.run(async |admin| admin.cancel(message_id).await);
+/// let cancelled = admin.run(async |admin| admin.cancel_delayed(message_id).await);
 /// assert!(matches!(cancelled, Err(AdminError::NotDelayed { .. })));
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```

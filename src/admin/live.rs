@@ -158,7 +158,7 @@ impl Admin {
     ///
     /// It never removes a message that a relay may be sending: one that is leased, that would be tried within a lease (30 s), or that is
     /// in a lane of an ordered topic. An earlier attempt may have delivered the message all the same, such as one whose
-    /// acknowledgement was lost. To take back a delayed message that was never tried, use [`cancel`](Self::cancel).
+    /// acknowledgement was lost. To take back a delayed message that was never tried, use [`cancel_delayed`](Self::cancel_delayed).
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {

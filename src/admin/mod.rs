@@ -78,8 +78,8 @@ use crate::store::{AdminStore, AuditRecord, CancelOutcome, OutboxStore, Store, s
 /// # store.commit(reminder);
 /// let admin = outbox.admin(store);
 /// // The id is what `enqueue` returned.
-/// admin.cancel(message_id).await?;
-/// assert!(matches!(admin.cancel(message_id).await, Err(AdminError::NotDelayed { .. })));
+/// admin.cancel_delayed(message_id).await?;
+/// assert!(matches!(admin.cancel_delayed(message_id).await, Err(AdminError::NotDelayed { .. })));
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// # }).unwrap();
 /// ```
@@ -129,9 +129,9 @@ impl Admin {
     ///
     /// # Cancel safety
     /// If the future is dropped, the message may or may not be cancelled. Call again.
-    pub async fn cancel(&self, message_id: MessageId) -> Result<(), AdminError> {
-        let (store, record) = (self.admin_store()?, self.record_one("cancel", message_id).await?);
-        let outcome = store.cancel(message_id, record.as_ref()).await?;
+    pub async fn cancel_delayed(&self, message_id: MessageId) -> Result<(), AdminError> {
+        let (store, record) = (self.admin_store()?, self.record_one("cancel_delayed", message_id).await?);
+        let outcome = store.cancel_delayed(message_id, record.as_ref()).await?;
         note_cancel(outcome, message_id, AdminError::NotDelayed { message_id })
     }
 

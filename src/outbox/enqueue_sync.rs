@@ -55,12 +55,13 @@ impl Outbox {
     /// # #[cfg(feature = "sqlite")] {
     /// # use std::time::Duration;
     /// # use diesel::prelude::*;
-    /// # use diesel_outbox::{DeliveryStatus, Message, Outbox, Topic};
+    /// # use diesel_outbox::receipts::DeliveryStatus;
+    /// # use diesel_outbox::{Message, Outbox, Topic};
     /// # let outbox = Outbox::builder().topic(Topic::new("orders")).build()?;
     /// # let mut conn = SqliteConnection::establish(":memory:")?;
     /// # outbox.migrate(&mut conn)?;
     /// let receipt = conn.transaction(|conn| outbox.enqueue_with_receipt(conn, &Message::to("orders")))?;
-    /// let receipt = receipt.committed()?;
+    /// let receipt = receipt.into_receipt()?;
     /// // No relay runs in this process.
     /// assert_eq!(receipt.within_blocking(Duration::from_secs(1)), DeliveryStatus::Elsewhere);
     /// # }

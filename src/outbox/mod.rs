@@ -7,8 +7,6 @@ pub(crate) mod commit_async;
 #[cfg(feature = "async")]
 mod enqueue_async;
 mod enqueue_sync;
-#[cfg(feature = "rocketmq")]
-mod half;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 pub(crate) mod migrate;
 #[cfg(all(feature = "async", any(feature = "postgres", feature = "mysql", feature = "sqlite")))]
@@ -16,7 +14,7 @@ pub(crate) mod migrate_async;
 #[cfg(all(feature = "async", any(feature = "postgres", feature = "mysql", feature = "sqlite")))]
 mod migrate_revert_async;
 mod pending_commit;
-mod probe;
+pub(crate) mod probe;
 mod relay;
 #[cfg(feature = "_test")]
 mod test_hook;
@@ -28,8 +26,6 @@ pub(crate) mod write;
 
 pub use batch::Batch;
 pub use builder::{BuildError, BuildProblem, OutboxBuilder};
-#[cfg(feature = "rocketmq")]
-pub use half::{HalfMessage, HalfMessageError, HalfMessages, HalfMessagesError};
 #[cfg(feature = "_test")]
 #[doc(hidden)]
 pub use test_hook::{CapturedRow, TestHook};

@@ -7,7 +7,7 @@ use crate::enqueue::Dialect;
 use crate::hook::{Depth, SyncConn, expect_probe};
 
 /// Whether no transaction is open where the connection counts one. One more that raw SQL began is taken for it.
-pub(super) fn is_transaction_lost<C>(conn: &mut C, at: Depth) -> QueryResult<bool>
+pub(crate) fn is_transaction_lost<C>(conn: &mut C, at: Depth) -> QueryResult<bool>
 where
     C: Connection,
     C::Backend: Dialect,
@@ -19,7 +19,7 @@ where
 
 /// As [`is_transaction_lost`], over diesel-async.
 #[cfg(feature = "async")]
-pub(super) async fn is_transaction_lost_async<C>(conn: &mut C, at: Depth) -> QueryResult<bool>
+pub(crate) async fn is_transaction_lost_async<C>(conn: &mut C, at: Depth) -> QueryResult<bool>
 where
     C: diesel_async::AsyncConnection,
     C::Backend: Dialect,

@@ -42,7 +42,7 @@ impl PendingReceipt {
     ///
     /// # Errors
     /// Returns an error, and with it this receipt, if the transaction is still open or was rolled back.
-    pub fn committed(self) -> Result<DeliveryReceipt, NotCommitted> {
+    pub fn into_receipt(self) -> Result<DeliveryReceipt, NotCommitted> {
         let commit = self.handle.shared.state().commit;
         let problem = match commit {
             CommitState::Open => Some("its transaction is still open: ask after it has committed"),
@@ -65,7 +65,7 @@ pub struct NotCommitted {
     reason: &'static str,
 }
 
-/// The receipt of a message that has committed, as far as the commit hook saw. From [`PendingReceipt::committed`].
+/// The receipt of a message that has committed, as far as the commit hook saw. From [`PendingReceipt::into_receipt`].
 #[derive(Debug)]
 pub struct DeliveryReceipt {
     handle: Handle,

@@ -30,7 +30,11 @@ use crate::serialize::instant;
 #[async_trait]
 pub trait AdminStore: fmt::Debug + Send + Sync {
     /// Removes a delayed message that no claim has taken yet: one with epoch 0 that is not locked.
-    async fn cancel(&self, message: MessageId, record: Option<&AuditRecord>) -> Result<CancelOutcome, StoreError>;
+    async fn cancel_delayed(
+        &self,
+        message: MessageId,
+        record: Option<&AuditRecord>,
+    ) -> Result<CancelOutcome, StoreError>;
 
     /// Makes a live message due now, under the next epoch, if nobody holds it and nobody would send it within `lease`: it is
     /// delayed with epoch 0, or due later than any lease lasts. Not in a lane.

@@ -72,7 +72,7 @@ impl OutcomeSender {
     }
 
     /// Notes where the broker stores the message, before its outcome is reported: for whoever
-    /// [waits for it](crate::DeliveryReceipt). A negative offset is an unknown one.
+    /// [waits for it](crate::receipts::DeliveryReceipt). A negative offset is an unknown one.
     pub fn placed(&self, partition: i32, offset: i64) {
         if let Some(To::Row(row, sink)) = &self.to {
             sink.placed(*row, partition, offset);

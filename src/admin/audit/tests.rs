@@ -52,7 +52,7 @@ async fn whatever_changes_something_is_recorded_with_its_actor_and_reason() {
     let (redriven, purged, edited) = (dead_letter(&store).await, dead_letter(&store).await, dead_letter(&store).await);
     let (processed, resent, late) = (sent(&store).await, sent(&store).await, sent(&store).await);
     let (everything, rate) = (DeadLetterFilter::new().topic("orders"), RedriveRate::default());
-    admin.cancel(cancelled).await.unwrap();
+    admin.cancel_delayed(cancelled).await.unwrap();
     admin.send_now(hastened).await.unwrap();
     admin.retry_send(retried).await.unwrap();
     admin.cancel_waiting(removed).await.unwrap();
@@ -78,7 +78,7 @@ async fn whatever_changes_something_is_recorded_with_its_actor_and_reason() {
 
     let filter = || Some(json!({ "topic": "orders" }));
     let expected: [(&str, Option<MessageId>, Option<Value>, usize); 15] = [
-        ("cancel", Some(cancelled), None, 1),
+        ("cancel_delayed", Some(cancelled), None, 1),
         ("send_now", Some(hastened), None, 1),
         ("retry_send", Some(retried), None, 1),
         ("cancel_waiting", Some(removed), None, 1),

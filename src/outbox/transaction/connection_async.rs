@@ -37,7 +37,7 @@ impl<'c, C> AsyncTransaction<'c, C> {
     }
 
     /// Like [`enqueue`](Self::enqueue), with a receipt to wait for the delivery after COMMIT: see
-    /// [`PendingReceipt`](crate::PendingReceipt).
+    /// [`PendingReceipt`](crate::receipts::PendingReceipt).
     ///
     /// # Errors
     /// As for [`enqueue`](Self::enqueue).

@@ -48,14 +48,15 @@ impl<'c, C> Transaction<'c, C> {
     /// # #[cfg(feature = "sqlite")] {
     /// use std::time::Duration;
     /// use diesel::SqliteConnection;
-    /// use diesel_outbox::{DeliveryStatus, Message, Outbox};
+    /// use diesel_outbox::receipts::DeliveryStatus;
+    /// use diesel_outbox::{Message, Outbox};
     ///
     /// fn place(conn: &mut SqliteConnection, outbox: &Outbox) -> diesel::QueryResult<bool> {
     ///     let receipt = outbox.transaction(conn, |tx| {
     ///         // .. the business data, and with it:
     ///         tx.enqueue_with_receipt(&Message::to("orders").key("42"))
     ///     })?;
-    ///     let receipt = receipt.committed().expect("the transaction committed");
+    ///     let receipt = receipt.into_receipt().expect("the transaction committed");
     ///     let status = receipt.within_blocking(Duration::from_secs(1));
     ///     Ok(matches!(status, DeliveryStatus::Acknowledged { .. }))
     /// }

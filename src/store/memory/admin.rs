@@ -15,8 +15,13 @@ use crate::store::{
 
 #[async_trait]
 impl AdminStore for MemoryStore {
-    async fn cancel(&self, message: MessageId, record: Option<&AuditRecord>) -> Result<CancelOutcome, StoreError> {
-        self.call(Call::Cancel, |state| state.recorded(record, cancelled, |state| state.cancel(message))).await
+    async fn cancel_delayed(
+        &self,
+        message: MessageId,
+        record: Option<&AuditRecord>,
+    ) -> Result<CancelOutcome, StoreError> {
+        self.call(Call::CancelDelayed, |state| state.recorded(record, cancelled, |state| state.cancel_delayed(message)))
+            .await
     }
 
     async fn send_now(
@@ -36,7 +41,7 @@ impl AdminStore for MemoryStore {
         record: Option<&AuditRecord>,
     ) -> Result<CancelOutcome, StoreError> {
         let cancel = |state: &mut State| state.cancel_waiting(message, lease);
-        self.call(Call::Cancel, |state| state.recorded(record, cancelled, cancel)).await
+        self.call(Call::CancelDelayed, |state| state.recorded(record, cancelled, cancel)).await
     }
 
     async fn live_messages(

@@ -47,9 +47,9 @@ pub enum Call {
     FailInLanes,
     /// [`LaneStore::dead_letter_from_lanes`](crate::store::LaneStore::dead_letter_from_lanes)
     DeadLetterFromLanes,
-    /// [`AdminStore::cancel`](crate::store::AdminStore::cancel) and
+    /// [`AdminStore::cancel_delayed`](crate::store::AdminStore::cancel_delayed) and
     /// [`AdminStore::cancel_waiting`](crate::store::AdminStore::cancel_waiting)
-    Cancel,
+    CancelDelayed,
     /// [`AdminStore::send_now`](crate::store::AdminStore::send_now)
     SendNow,
     /// [`AdminStore::live_messages`](crate::store::AdminStore::live_messages), and the other reads of live messages

@@ -23,7 +23,11 @@ use crate::store::{
 
 #[async_trait]
 impl<DB: Database, P: ConnectionPool<DB>> AdminStore for SqlStore<DB, P> {
-    async fn cancel(&self, message: MessageId, record: Option<&AuditRecord>) -> Result<CancelOutcome, StoreError> {
+    async fn cancel_delayed(
+        &self,
+        message: MessageId,
+        record: Option<&AuditRecord>,
+    ) -> Result<CancelOutcome, StoreError> {
         let binds = vec![DB::id(message.as_uuid())];
         Ok(self.write_one(&self.sql.waiting.cancel, binds, record).await?.into())
     }

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use diesel_outbox::{DeliveryStatus, Outbox};
+use diesel_outbox::Outbox;
+use diesel_outbox::receipts::DeliveryStatus;
 
 use super::any_shop::Database;
 use super::audit::read_records;
@@ -18,7 +19,7 @@ async fn tell_the_place(shop: &Shop, outbox: &Outbox) {
     for number in 0..20 {
         let message = order(&shop.topic, number);
         let placed = outbox.transaction_async(&mut connection, async |tx| tx.enqueue_with_receipt(&message)).await;
-        let receipt = placed.unwrap().committed().unwrap();
+        let receipt = placed.unwrap().into_receipt().unwrap();
         let status = receipt.within(DEADLINE).await;
         let DeliveryStatus::Acknowledged { partition: Some(partition), offset: Some(offset) } = status else {
             panic!("{status:?}")

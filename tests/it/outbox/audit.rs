@@ -32,7 +32,7 @@ async fn without_its_table_operations_are_done_and_the_log_says_so_once() {
     let admin = admin(&outbox, &file);
     for admin in [admin.clone(), admin.acting_as("alice")] {
         for _ in 0..2 {
-            admin.cancel(delayed(&outbox, &file)).await.expect("cancel");
+            admin.cancel_delayed(delayed(&outbox, &file)).await.expect("cancel");
         }
     }
     assert_eq!(log.times(WARNING), 1, "{}", log.text());
@@ -46,11 +46,11 @@ async fn a_required_audit_refuses_what_it_cannot_record() {
     let (file, outbox) = (SqliteFile::fresh(), builder().require_audit().build().expect("an outbox"));
     file.connect().batch_execute("DROP TABLE outbox_audit").expect("drop");
     let (admin, message_id) = (admin(&outbox, &file).acting_as("alice"), delayed(&outbox, &file));
-    let error = admin.cancel(message_id).await.expect_err("it cannot be recorded");
+    let error = admin.cancel_delayed(message_id).await.expect_err("it cannot be recorded");
     assert!(matches!(error, AdminError::Store(StoreError::Schema(SchemaProblem::NotMigrated { .. }))), "{error}");
     let up = include_str!("../../../migrations/sqlite/0000outbox06_audit/up.sql");
     file.connect().batch_execute(up).expect("migrate");
-    admin.cancel(message_id).await.expect("it was not cancelled before");
+    admin.cancel_delayed(message_id).await.expect("it was not cancelled before");
     let page = admin.audit(&AuditFilter::new().message_id(message_id), None, 10).await.expect("audit");
     assert_eq!(page.entries.iter().map(|entry| (&*entry.action, entry.changed)).collect::<Vec<_>>(), [("cancel", 1)]);
     assert_eq!(page.next, None);

@@ -98,9 +98,9 @@ async fn survives_a_restart_and_can_be_taken_back<C, S: Store>(
     while relay.backlog().await.expect("the backlog").live() > 1 {
         assert!(Instant::now() < end, "the row that was sent is still there");
     }
-    admin.cancel(later).await.expect("cancel");
+    admin.cancel_delayed(later).await.expect("cancel");
     for gone in [later, soon, MessageId::new()] {
-        let error = admin.cancel(gone).await.expect_err("gone");
+        let error = admin.cancel_delayed(gone).await.expect_err("gone");
         assert!(matches!(error, AdminError::NotDelayed { .. }), "{error}");
     }
     assert_eq!(relay.backlog().await.expect("the backlog").live(), 0);
@@ -109,7 +109,7 @@ async fn survives_a_restart_and_can_be_taken_back<C, S: Store>(
     let store = store();
     let cancelling = std::thread::spawn(move || {
         let admin = outbox.admin(store).blocking().expect("a runtime");
-        admin.run(async |admin| admin.cancel(id).await).expect("cancel");
+        admin.run(async |admin| admin.cancel_delayed(id).await).expect("cancel");
     });
     cancelling.join().expect("no panic");
 }

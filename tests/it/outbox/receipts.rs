@@ -8,10 +8,11 @@ use diesel::pg::PgConnection;
 use diesel::result::Error;
 use diesel::sqlite::SqliteConnection;
 use diesel_outbox::internals::store::Store;
+use diesel_outbox::receipts::{DeliveryReceipt, DeliveryStatus};
 use diesel_outbox::relay::Relay;
 use diesel_outbox::store::{MysqlStore, PostgresStore, SqliteStore};
 use diesel_outbox::transport::{FailureClass, MemoryTransport, ScriptedResponse};
-use diesel_outbox::{DeliveryReceipt, DeliveryStatus, Outbox, OutboxBackend, Topic};
+use diesel_outbox::{Outbox, OutboxBackend, Topic};
 
 use super::databases::{SqliteFile, fresh_mariadb, fresh_postgres, pool};
 use super::order;
@@ -37,7 +38,7 @@ where
     C::Backend: OutboxBackend<C>,
 {
     let pending = conn.transaction(|conn| outbox.enqueue_with_receipt(conn, &order(key))).expect("commit");
-    pending.committed().expect("it was committed")
+    pending.into_receipt().expect("it was committed")
 }
 
 async fn tell_what_becomes_of_a_message<C, S: Store>(mut conn: C, store: impl Fn() -> S)
@@ -52,15 +53,15 @@ where
     let relay = start(&outbox, store(), &broker).await;
     let in_transaction = conn.transaction(|conn| {
         let pending = outbox.enqueue_with_receipt(conn, &order(2))?;
-        let open = pending.committed().expect_err("the transaction is open");
+        let open = pending.into_receipt().expect_err("the transaction is open");
         Ok::<_, Error>(open.receipt)
     });
-    let receipt = in_transaction.expect("commit").committed().expect("it was committed");
+    let receipt = in_transaction.expect("commit").into_receipt().expect("it was committed");
     assert_eq!(receipt.within(DEADLINE).await, ACKNOWLEDGED);
     assert_eq!(receipt.within(Duration::ZERO).await, ACKNOWLEDGED, "as often as you ask");
 
     let with_outbox = outbox.transaction(&mut conn, |tx| tx.enqueue_with_receipt(&order(3)));
-    let receipt = with_outbox.expect("commit").committed().expect("it was committed");
+    let receipt = with_outbox.expect("commit").into_receipt().expect("it was committed");
     assert_eq!(receipt.within(DEADLINE).await, ACKNOWLEDGED);
 
     let mut rolled_back = None;
@@ -69,7 +70,7 @@ where
         Err::<(), _>(Error::RollbackTransaction)
     });
     result.expect_err("rolled back");
-    let error = rolled_back.expect("a receipt").committed().expect_err("rolled back");
+    let error = rolled_back.expect("a receipt").into_receipt().expect_err("rolled back");
     assert!(error.to_string().contains("rolled back"), "{error}");
 
     // Not the next response: the first message may be swept meanwhile.
@@ -102,7 +103,7 @@ where
     let pending = conn.transaction(|conn| outbox.enqueue_with_receipt(conn, &payment)).expect("commit");
     // Lanes are handed over in time, so this one may be its own by now.
     let is_own = owned(&second) > 0;
-    let status = pending.committed().expect("it was committed").within(DEADLINE).await;
+    let status = pending.into_receipt().expect("it was committed").within(DEADLINE).await;
     assert!(status == DeliveryStatus::Elsewhere || (is_own && status == ACKNOWLEDGED), "{status:?}");
     until("it is sent", || !broker.delivered().is_empty()).await;
     for relay in [second, first] {

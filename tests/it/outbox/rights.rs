@@ -166,7 +166,7 @@ async fn administer(admin: &Admin, refused: &[MessageId], delayed: &[MessageId],
     admin.live_message(delayed[0]).await.expect("find a live message");
     admin.count_live("payments").await.expect("count live messages");
     admin.blocked_keys("payments", None, 10).await.expect("list blocked keys");
-    admin.cancel(delayed[0]).await.expect("cancel");
+    admin.cancel_delayed(delayed[0]).await.expect("cancel");
     admin.cancel_waiting(delayed[1]).await.expect("cancel what waits");
     admin.send_now(delayed[2]).await.expect("send now");
     admin.pause("payments").await.expect("pause");

@@ -89,8 +89,8 @@ pub(crate) struct DeadLetterArgs {
     #[arg(long)]
     key: Option<String>,
     /// Whose reason begins with this word: refused, attempts or poisoned
-    #[arg(long, value_name = "WORD")]
-    reason_word: Option<String>,
+    #[arg(long, value_name = "REASON")]
+    dead_reason: Option<String>,
     /// Dead-lettered since: so long ago, such as 90m, or at a time
     #[arg(long, value_name = "WHEN")]
     since: Option<When>,
@@ -101,8 +101,8 @@ pub(crate) struct DeadLetterArgs {
 
 impl DeadLetterArgs {
     pub(crate) fn is_empty(&self) -> bool {
-        let Self { topic, kind, key, reason_word, since, before } = self;
-        [topic, kind, key, reason_word].into_iter().all(Option::is_none) && since.is_none() && before.is_none()
+        let Self { topic, kind, key, dead_reason, since, before } = self;
+        [topic, kind, key, dead_reason].into_iter().all(Option::is_none) && since.is_none() && before.is_none()
     }
 
     /// The filter, which may be empty. `now` is of the database's clock.
@@ -117,7 +117,7 @@ impl DeadLetterArgs {
         if let Some(key) = &self.key {
             filter = filter.key(key.as_str());
         }
-        if let Some(word) = &self.reason_word {
+        if let Some(word) = &self.dead_reason {
             filter = filter.reason(word.as_str());
         }
         if let Some(since) = self.since {

@@ -61,7 +61,7 @@ impl MemoryDeadLetter {
 }
 
 impl State {
-    pub(in crate::store::memory) fn cancel(&mut self, message: MessageId) -> CancelOutcome {
+    pub(in crate::store::memory) fn cancel_delayed(&mut self, message: MessageId) -> CancelOutcome {
         let now = self.clock.now();
         let Some(row) = self.ids.get(&message).and_then(|id| self.rows.get(id)).filter(|row| row.delayed) else {
             return CancelOutcome::NotFound;

@@ -65,9 +65,10 @@ pub async fn each_admin_write_is_recorded(under_test: &dyn StoreUnderTest) {
         [insert(under_test, delayed).await, insert(under_test, delayed).await, insert(under_test, DUE).await];
     let topic = TOPIC.into();
     for expected in [Some(1), None] {
-        let (cancel, send_now, cancel_waiting) = (record("cancel"), record("send_now"), record("cancel_waiting"));
+        let (cancel, send_now, cancel_waiting) =
+            (record("cancel_delayed"), record("send_now"), record("cancel_waiting"));
         let (pause, resume) = (record("pause"), record("resume"));
-        let outcome = admin.cancel(cancelled.message_id, Some(&cancel)).await.expect("cancel");
+        let outcome = admin.cancel_delayed(cancelled.message_id, Some(&cancel)).await.expect("cancel");
         assert_eq!(matches!(outcome, CancelOutcome::Cancelled { .. }), expected.is_some());
         let outcome = admin.send_now(hastened.message_id, LEASE, Some(&send_now)).await.expect("send now");
         assert_eq!(outcome == SendNowOutcome::Due, expected.is_some());

@@ -14,7 +14,7 @@ async fn insert_delayed(under_test: &dyn StoreUnderTest) -> RowKey {
 /// `None` if the store has no admin operations.
 async fn cancel(under_test: &dyn StoreUnderTest, message: MessageId) -> Option<CancelOutcome> {
     let admin = under_test.store().admin()?;
-    Some(admin.cancel(message, None).await.expect("cancel"))
+    Some(admin.cancel_delayed(message, None).await.expect("cancel"))
 }
 
 fn cancelled() -> CancelOutcome {

@@ -18,7 +18,7 @@ pub async fn send_now_makes_a_waiting_row_due(under_test: &dyn StoreUnderTest) {
         let live = admin.find_live(key.message_id).await.expect("a live message").expect("it is there");
         let deliver_at = live.deliver_at.expect("it is still a delayed one");
         assert!(deliver_at <= under_test.now().await, "its delivery time has come");
-        assert_eq!(admin.cancel(key.message_id, None).await.expect("cancel"), CancelOutcome::AlreadyClaimed);
+        assert_eq!(admin.cancel_delayed(key.message_id, None).await.expect("cancel"), CancelOutcome::AlreadyClaimed);
     }
     assert_eq!(sorted(claim_and_close(under_test, &spec(TOPIC)).await), [delayed, soon]);
 

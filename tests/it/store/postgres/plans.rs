@@ -269,7 +269,7 @@ async fn rows_are_found_by_primary_key() {
         assert_eq!(store.settle(&[held[1].key], Locking::Wait).await.expect("settle"), []);
         assert_eq!(store.poll(&PollSpec::everything(["orders".into()])).await.expect("poll").due.len(), 1);
         let admin = store.admin().expect("admin operations");
-        assert_eq!(admin.cancel(MessageId::new(), None).await.expect("cancel"), CancelOutcome::NotFound);
+        assert_eq!(admin.cancel_delayed(MessageId::new(), None).await.expect("cancel"), CancelOutcome::NotFound);
     }
     let Reads { table_scans, due_entries, .. } = counted.since(before).await;
     assert_eq!(table_scans, 0);

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use diesel::result::Error;
 use diesel::{MysqlConnection, PgConnection, SqliteConnection};
-use diesel_outbox::HalfMessages;
+use diesel_outbox::half_messages::HalfMessages;
 use rustix::process::{Signal, getpid, kill_process};
 
 use super::database::{TestDatabase, on_each_database};

@@ -8,7 +8,7 @@ use diesel::r2d2::{ConnectionManager, Pool};
 use diesel::sql_types::Text;
 use diesel::sqlite::SqliteConnection;
 use diesel_migrations::MigrationHarness as _;
-use diesel_outbox::MarkBackend;
+use diesel_outbox::half_messages::MarkBackend;
 use diesel_outbox::internals::store::Store;
 use diesel_outbox::migrations::MIGRATIONS;
 use diesel_outbox::store::{MysqlStore, PostgresStore, SQLITE_PRAGMAS, SqliteStore};

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use diesel::QueryResult;
+use diesel_outbox::half_messages::HalfMessages;
 use diesel_outbox::transport::header;
-use diesel_outbox::{HalfMessages, Message, MessageId, Outbox, Topic};
+use diesel_outbox::{Message, MessageId, Outbox, Topic};
 use tempfile::TempDir;
 use uuid::Uuid;
 use xtask::servers::ServerKind;

@@ -4,7 +4,8 @@ use std::error::Error;
 
 use diesel::connection::Connection as _;
 use diesel::sqlite::SqliteConnection;
-use diesel_outbox::{EnqueueError, EnqueueInterceptor, HalfMessageError, InterceptedMessage, Message, Outbox, Topic};
+use diesel_outbox::half_messages::HalfMessageError;
+use diesel_outbox::{EnqueueError, EnqueueInterceptor, InterceptedMessage, Message, Outbox, Topic};
 
 use super::database::TestDatabase as _;
 use super::fixture::{DEADLINE, Fixture, insert};

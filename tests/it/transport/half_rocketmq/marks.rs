@@ -1,8 +1,9 @@
 //! What half messages need of a store, without a broker.
 
+use diesel_outbox::half_messages::HalfMessagesError;
 use diesel_outbox::store::{MemoryStore, SchemaProblem, StoreError};
 use diesel_outbox::transport::RocketMqConfig;
-use diesel_outbox::{HalfMessagesError, Outbox, Topic};
+use diesel_outbox::{Outbox, Topic};
 
 use super::database::{TestDatabase, on_each_database};
 

@@ -2,7 +2,7 @@
 
 use diesel::PgConnection;
 use diesel::connection::Connection as _;
-use diesel_outbox::HalfMessageError;
+use diesel_outbox::half_messages::HalfMessageError;
 use diesel_outbox::transport::FailureClass;
 use xtask::servers::Rocketmq;
 use xtask::servers::rocketmq::Options;

@@ -43,7 +43,7 @@ pub(super) async fn run(work: Work, bootstrap: String) {
 /// A cancelled message, a processed one, and one that is sent again.
 async fn people_act(work: &Work, admin: &Admin) -> Result<()> {
     let delayed = work.commit(vec![message(ORDERS, "delayed").delay(Duration::from_secs(3_600))]).await?;
-    admin.cancel(delayed[0]).await.context("cancel")?;
+    admin.cancel_delayed(delayed[0]).await.context("cancel")?;
     let sent = work.commit(vec![message(ORDERS, "processed"), message(ORDERS, "again")]).await?;
     admin.report_processed(sent[0]).await.context("report as processed")?;
     let again = async {

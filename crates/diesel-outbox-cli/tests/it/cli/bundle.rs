@@ -35,7 +35,7 @@ async fn bundle(kind: Kind) {
     shop.failed_in_lane(SECRET, head, SECRET).await;
     let act = ["dead", "purge", "--key", SECRET, "--topic", "invoices", "--yes", "--actor", SECRET, "--reason", SECRET];
     shop.run(&act).ok();
-    shop.run(&["dead", "redrive", "--reason-word", "refused", "--key", SECRET, "--actor", SECRET, "--reason", SECRET])
+    shop.run(&["dead", "redrive", "--dead-reason", "refused", "--key", SECRET, "--actor", SECRET, "--reason", SECRET])
         .ok();
     shop.dead_letter(&secret(order("1")), &format!("attempts: {SECRET}")).await;
 

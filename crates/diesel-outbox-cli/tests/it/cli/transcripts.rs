@@ -92,7 +92,7 @@ async fn reading(kind: Kind) {
         run(&format!("live show {}", id(planted.head)));
         run(&format!("live show {}", id(planted.refused)));
         run("dead list");
-        run("dead list --topic orders --reason-word refused --since 1h");
+        run("dead list --topic orders --dead-reason refused --since 1h");
         run("dead list --before 1h");
         run("dead list --topic order");
         run(&format!("dead show {}", id(planted.refused)));

@@ -18,9 +18,12 @@ use std::time::Duration;
 
 use self::resolver::{Failures, Worker};
 use self::shared::Inner;
-use super::Outbox;
 use crate::clock::system_now;
+#[cfg(feature = "async")]
+pub use crate::enqueue::AsyncMarkBackend;
+pub use crate::enqueue::MarkBackend;
 use crate::message::OutboxMessage;
+use crate::outbox::Outbox;
 use crate::repeated::Repeated;
 use crate::store::{OutboxStore, StoreError, shared};
 use crate::transport::{HalfProducer, InFlightCounter, RocketMqConfig};
