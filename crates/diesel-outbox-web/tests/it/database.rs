@@ -143,6 +143,14 @@ impl Database {
         done.unwrap_or_else(|error| panic!("{sql}: {error}"));
     }
 
+    /// Like [`run`](Self::run), over a connection that is then closed.
+    pub(crate) async fn run_in_session(&self, sql: &str) {
+        let sql = sql.replace("{m}", &self.names.messages());
+        let mut control = Control::open(self.kind, &self.url).await;
+        let done = over_control!(&mut control, conn => conn.batch_execute(&sql).await);
+        done.unwrap_or_else(|error| panic!("{sql}: {error}"));
+    }
+
     /// The first column, which is called `number`.
     pub(crate) async fn number(&self, sql: &str) -> i64 {
         let sql = sql.replace("{m}", &self.names.messages()).replace("{d}", &self.names.dead_letters());

@@ -74,6 +74,7 @@ async fn counted(database: &Database, paths: &[String]) -> Vec<(String, i64)> {
             excess.push((path.clone(), rows));
         }
     }
+    reads::stop(database).await;
     excess
 }
 
