@@ -95,11 +95,13 @@ impl Action {
             }
             Self::Release { .. } | Self::ReleaseFails { .. } => &["src/relay/lanes/balancer.rs", "src/store/lanes.rs"],
             Self::LeaseEnds | Self::LeaseRunsOut | Self::QuietEnds => &["src/relay/lanes/balancer.rs", "src/clock.rs"],
-            Self::ReadFront { .. } | Self::ReadLate { .. } => {
-                &["src/relay/lanes/lane.rs", "src/relay/lanes/topic.rs", "src/store/sql/statements/lane_rows.rs"]
-            }
+            Self::ReadFront { .. } | Self::ReadLate { .. } => &[
+                "src/relay/lanes/lane/mod.rs",
+                "src/relay/lanes/topic/mod.rs",
+                "src/store/sql/statements/lane_rows.rs",
+            ],
             Self::Load { .. } | Self::Send { .. } => &["src/relay/lanes/reader.rs", "src/relay/engine/outgoing.rs"],
-            Self::Unblock { .. } => &["src/relay/lanes/lane.rs"],
+            Self::Unblock { .. } => &["src/relay/lanes/lane/mod.rs"],
             Self::Store { .. } | Self::StoreStray { .. } | Self::LoseStray { .. } => &["src/transport/mod.rs"],
             Self::Acknowledge { .. }
             | Self::LoseAcknowledgement { .. }

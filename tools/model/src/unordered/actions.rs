@@ -88,7 +88,7 @@ impl Action {
                 &["src/hook/mod.rs", "src/hook/savepoints.rs", "src/relay/direct/queue.rs"]
             }
             Self::CommitVerified { .. } => &["src/outbox/transaction/pipeline.rs", "src/outbox/pending_commit.rs"],
-            Self::Confirm { .. } => &["src/relay/direct/dispatcher.rs", "src/store/memory/state.rs"],
+            Self::Confirm { .. } => &["src/relay/direct/dispatcher.rs", "src/store/memory/state/mod.rs"],
             Self::SendRead { .. } => {
                 &["src/relay/direct/dispatcher.rs", "src/relay/engine/mod.rs", "src/relay/ledger/mod.rs"]
             }

@@ -267,20 +267,20 @@ macro_rules! embedded {
             const FILES: &'static [MigrationFiles] = &[$(MigrationFiles {
                 version: $version,
                 title: $title,
-                up: include_str!(concat!("../migrations/", $folder, "/", $version, "_", $title, "/up.sql")),
-                down: include_str!(concat!("../migrations/", $folder, "/", $version, "_", $title, "/down.sql")),
+                up: include_str!(concat!("../../migrations/", $folder, "/", $version, "_", $title, "/up.sql")),
+                down: include_str!(concat!("../../migrations/", $folder, "/", $version, "_", $title, "/down.sql")),
             }),+];
             const INBOX_FILES: &'static [MigrationFiles] = &[MigrationFiles {
                 version: "0000inbox01",
                 title: "entries",
-                up: include_str!(concat!("../migrations/inbox/", $folder, "/0000inbox01_entries/up.sql")),
-                down: include_str!(concat!("../migrations/inbox/", $folder, "/0000inbox01_entries/down.sql")),
+                up: include_str!(concat!("../../migrations/inbox/", $folder, "/0000inbox01_entries/up.sql")),
+                down: include_str!(concat!("../../migrations/inbox/", $folder, "/0000inbox01_entries/down.sql")),
             }];
             const CONSUMER_FILES: &'static [MigrationFiles] = &[MigrationFiles {
                 version: "0000consumer01",
                 title: "progress",
-                up: include_str!(concat!("../migrations/consumer/", $folder, "/0000consumer01_progress/up.sql")),
-                down: include_str!(concat!("../migrations/consumer/", $folder, "/0000consumer01_progress/down.sql")),
+                up: include_str!(concat!("../../migrations/consumer/", $folder, "/0000consumer01_progress/up.sql")),
+                down: include_str!(concat!("../../migrations/consumer/", $folder, "/0000consumer01_progress/down.sql")),
             }];
             const INDEXES: IndexNaming = $indexes;
             const STEPS: Steps = $steps;

@@ -12,6 +12,7 @@ mod import_cycles;
 mod layers;
 mod limit_constants;
 mod logged;
+mod module_files;
 mod module_tree;
 mod outermost;
 mod public;
@@ -147,6 +148,11 @@ fn files_and_functions_are_short() {
 #[test]
 fn every_file_is_compiled() {
     assert_no_violations(&dead_files::check(&workspace()));
+}
+
+#[test]
+fn a_module_with_a_folder_is_in_it() {
+    assert_no_violations(&module_files::check(&workspace()));
 }
 
 #[test]
