@@ -267,8 +267,8 @@ macro_rules! embedded {
             const FILES: &'static [MigrationFiles] = &[$(MigrationFiles {
                 version: $version,
                 title: $title,
-                up: include_str!(concat!("../../migrations/", $folder, "/", $version, "_", $title, "/up.sql")),
-                down: include_str!(concat!("../../migrations/", $folder, "/", $version, "_", $title, "/down.sql")),
+                up: include_str!(concat!("../../migrations/outbox/", $folder, "/", $version, "_", $title, "/up.sql")),
+                down: include_str!(concat!("../../migrations/outbox/", $folder, "/", $version, "_", $title, "/down.sql")),
             }),+];
             const INBOX_FILES: &'static [MigrationFiles] = &[MigrationFiles {
                 version: "0000inbox01",

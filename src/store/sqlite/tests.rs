@@ -26,9 +26,9 @@ impl Database {
     fn open() -> Self {
         let mut conn = SqliteConnection::establish(":memory:").unwrap();
         for migration in [
-            include_str!("../../../migrations/sqlite/0000outbox01_messages/up.sql"),
-            include_str!("../../../migrations/sqlite/0000outbox02_lanes/up.sql"),
-            include_str!("../../../migrations/sqlite/0000outbox04_paused_topics/up.sql"),
+            include_str!("../../../migrations/outbox/sqlite/0000outbox01_messages/up.sql"),
+            include_str!("../../../migrations/outbox/sqlite/0000outbox02_lanes/up.sql"),
+            include_str!("../../../migrations/outbox/sqlite/0000outbox04_paused_topics/up.sql"),
         ] {
             conn.batch_execute(migration).unwrap();
         }

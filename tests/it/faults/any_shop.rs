@@ -23,7 +23,7 @@ use super::audit::{Audit, audit, compare};
 use super::shop::{DEADLINE, Shop, limits, order};
 use crate::outbox::databases::{SqliteFile, fresh_mariadb, pool};
 
-const LANES_SCHEMA: &str = include_str!("../../../migrations/postgres/0000outbox02_lanes/up.sql");
+const LANES_SCHEMA: &str = include_str!("../../../migrations/outbox/postgres/0000outbox02_lanes/up.sql");
 const ORDERS: &str = "CREATE TABLE orders (message_id char(36) NOT NULL PRIMARY KEY, number integer NOT NULL)";
 
 /// On which database.

@@ -19,7 +19,7 @@ use xtask::test_servers;
 /// What bounds a wait of these tests: many times what the slowest of them takes on a busy machine.
 pub(super) const DEADLINE: Duration = Duration::from_secs(90);
 
-const SCHEMA: &str = include_str!("../../../migrations/postgres/0000outbox01_messages/up.sql");
+const SCHEMA: &str = include_str!("../../../migrations/outbox/postgres/0000outbox01_messages/up.sql");
 
 diesel::table! {
     orders (message_id) {

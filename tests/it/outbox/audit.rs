@@ -48,7 +48,7 @@ async fn a_required_audit_refuses_what_it_cannot_record() {
     let (admin, message_id) = (admin(&outbox, &file).acting_as("alice"), delayed(&outbox, &file));
     let error = admin.cancel_delayed(message_id).await.expect_err("it cannot be recorded");
     assert!(matches!(error, AdminError::Store(StoreError::Schema(SchemaProblem::NotMigrated { .. }))), "{error}");
-    let up = include_str!("../../../migrations/sqlite/0000outbox06_audit/up.sql");
+    let up = include_str!("../../../migrations/outbox/sqlite/0000outbox06_audit/up.sql");
     file.connect().batch_execute(up).expect("migrate");
     admin.cancel_delayed(message_id).await.expect("it was not cancelled before");
     let page = admin.audit(&AuditFilter::new().message_id(message_id), None, 10).await.expect("audit");

@@ -84,14 +84,14 @@ mod tests {
             ("src/c.rs", "fn a() {}"),
             ("src/store/sql/statements/x.rs", "SELECT headers, payload"),
             ("src/store/sql/statements/y.rs", "SELECT payload"),
-            ("migrations/sqlite/01/up.sql", "CREATE TABLE t (\n    payload blob\n)"),
-            ("migrations/sqlite/02/up.sql", "CREATE TABLE t (id int)"),
+            ("migrations/outbox/sqlite/01/up.sql", "CREATE TABLE t (\n    payload blob\n)"),
+            ("migrations/outbox/sqlite/02/up.sql", "CREATE TABLE t (id int)"),
         ];
         check(&files.iter().map(|(path, text)| file(path, text)).chain([file(PAGE, &page)]).collect::<Vec<_>>())
     }
 
     const COLUMN_ROWS: &str =
-        "| a new column: all | `src/store/sql/statements/x.rs`, `migrations/sqlite/01/up.sql` | `payload` |";
+        "| a new column: all | `src/store/sql/statements/x.rs`, `migrations/outbox/sqlite/01/up.sql` | `payload` |";
 
     fn violations_beside_columns(row: &str) -> Vec<String> {
         violations(&format!("{COLUMN_ROWS}\n{row}"))
@@ -114,7 +114,10 @@ mod tests {
     fn a_statement_that_nobody_names_is_found() {
         let without = |path: &str| violations(&COLUMN_ROWS.replace(path, "`src/store/sql/statements/y.rs`"));
         assert_one_violation(&without("`src/store/sql/statements/x.rs`"), "names src/store/sql/statements/x.rs");
-        assert_one_violation(&without("`migrations/sqlite/01/up.sql`"), "names migrations/sqlite/01/up.sql");
+        assert_one_violation(
+            &without("`migrations/outbox/sqlite/01/up.sql`"),
+            "names migrations/outbox/sqlite/01/up.sql",
+        );
         let elsewhere = COLUMN_ROWS.replace("a new column", "an old column");
         assert_eq!(violations(&elsewhere).len(), 2, "{elsewhere}");
     }

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 
 /// The tables, as the migrations make them.
 pub(crate) fn migrations() -> Result<String> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../migrations/postgres");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../migrations/outbox/postgres");
     let entries = fs::read_dir(&folder).context("list the migrations")?;
     let mut folders = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
     folders.sort();

@@ -154,7 +154,7 @@ mod tests {
         let is_test = |file: &&String| file.ends_with("/tests.rs") || file.contains("/tests/");
         assert_eq!(files.iter().find(is_test), None);
         has(&files, &["src/guide.rs", "README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE"]);
-        has(&files, &["docs/guarantees.md", "migrations/postgres/0000outbox01_messages/up.sql"]);
+        has(&files, &["docs/guarantees.md", "migrations/outbox/postgres/0000outbox01_messages/up.sql"]);
     }
 
     #[test]
