@@ -3,7 +3,7 @@
 //! There are three ways to run them:
 //!
 //! - [`Outbox::migrate`](crate::Outbox::migrate) and [`migrate_async`](crate::Outbox::migrate_async) when the application starts;
-//! - copied from the folder `migrations/` into an application's own: they are reviewed, ordered and reverted there like everything
+//! - copied from the folder `migrations/outbox/` into an application's own: they are reviewed, ordered and reverted there like everything
 //!   else;
 //! - as a [`MigrationSource`] for `diesel_migrations`:
 //!
