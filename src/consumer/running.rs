@@ -62,11 +62,12 @@ impl RunningConsumer {
 
     /// How it is.
     pub fn status(&self) -> ConsumerStatus {
-        let has_panicked = self.shared.has_panicked();
+        let (has_panicked, lag) = (self.shared.has_panicked(), self.shared.lag());
         self.shared.with(|engine| ConsumerStatus {
             partitions: engine.ids().len(),
             unprocessed: engine.rows(),
             running: engine.running(),
+            lag,
             is_database_away: engine.is_database_away(),
             has_panicked,
         })

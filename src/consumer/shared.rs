@@ -31,12 +31,14 @@ struct State {
     is_over: bool,
     /// The loop's thread ended by a panic.
     has_panicked: bool,
+    /// As it was measured last.
+    lag: Option<u64>,
 }
 
 impl Shared {
     pub(crate) fn new(options: Arc<Options>) -> Self {
-        let state =
-            State { engine: Engine::new(Arc::clone(&options)), stop: None, is_over: false, has_panicked: false };
+        let engine = Engine::new(Arc::clone(&options));
+        let state = State { engine, stop: None, is_over: false, has_panicked: false, lag: None };
         Self {
             options,
             state: Mutex::new(state),
@@ -153,6 +155,14 @@ impl Shared {
 
     pub(crate) fn has_panicked(&self) -> bool {
         self.lock().has_panicked
+    }
+
+    pub(crate) fn lag(&self) -> Option<u64> {
+        self.lock().lag
+    }
+
+    pub(crate) fn set_lag(&self, records: i64) {
+        self.lock().lag = u64::try_from(records).ok();
     }
 
     /// Asks the loop to stop.

@@ -42,6 +42,12 @@ pub(crate) trait Source {
 
     /// The end of a partition, where a record that is sent now would go.
     fn end(&mut self, id: &PartitionId) -> Result<i64, SourceError>;
+
+    /// The offset below which the loop has got every record, if the client knows it. It may be beyond the last record: offsets are also
+    /// those of what is no record, such as the end of a transaction.
+    fn fetched(&self, _id: &PartitionId) -> Option<i64> {
+        None
+    }
 }
 
 /// Where a group stands in a partition.

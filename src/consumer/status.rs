@@ -32,6 +32,11 @@ pub struct ConsumerStatus {
     pub unprocessed: usize,
     /// Handlers that run.
     pub running: usize,
+    /// Records between what is processed without a gap and the ends of its partitions. Measured every ten seconds; `None` before.
+    ///
+    /// The end of a transaction has an offset, too. It does not count here, and is not committed: other tools count one record a
+    /// partition where a topic ends with it.
+    pub lag: Option<u64>,
     /// Whether the database is away, so that nothing runs.
     pub is_database_away: bool,
     /// Whether the loop ended by a panic, so that nothing is read any more. Start another consumer, and report it as a defect.

@@ -110,8 +110,12 @@ impl Engine {
         }
     }
 
-    /// The offset up to which each partition is done.
-    pub(crate) fn positions(&self) -> Vec<(PartitionId, i64)> {
-        self.partitions.iter().map(|(id, partition)| (id.clone(), partition.watermark.next())).collect()
+    /// The offset up to which each partition is done, and whether that is all that was read of it.
+    pub(crate) fn positions(&self) -> Vec<(PartitionId, i64, bool)> {
+        let of = |(id, of): (&PartitionId, &Partition)| {
+            let is_all = of.rows == 0 && !of.is_paused && !of.needs_reopening;
+            (id.clone(), of.watermark.next(), is_all)
+        };
+        self.partitions.iter().map(of).collect()
     }
 }

@@ -3,7 +3,7 @@
 use rdkafka::ClientConfig;
 use rdkafka::config::RDKafkaLogLevel;
 
-use crate::limits::{CONSUMER_READ_AHEAD, CONSUMER_READ_AHEAD_WAIT};
+use crate::limits::{CONSUMER_LAG_INTERVAL, CONSUMER_READ_AHEAD, CONSUMER_READ_AHEAD_WAIT};
 use crate::transport::{KafkaConfig, KafkaConfigError, Secrets};
 
 /// Settings of producers alone, which a configuration that is shared with a relay has.
@@ -44,6 +44,9 @@ const OWNED: &[(&str, &str)] = &[
     ),
 ];
 
+/// How often the client makes its statistics.
+pub(super) const STATISTICS: &str = "statistics.interval.ms";
+
 const COMMITS: &str = "an offset is committed once the transaction of each record below it is";
 
 /// The configuration of the client.
@@ -52,7 +55,9 @@ pub(super) fn client(config: &KafkaConfig, group: &str) -> Result<ClientConfig, 
     let mut client = ClientConfig::new();
     client
         .set("queued.min.messages", CONSUMER_READ_AHEAD.to_string())
-        .set("fetch.queue.backoff.ms", CONSUMER_READ_AHEAD_WAIT.as_millis().to_string());
+        .set("fetch.queue.backoff.ms", CONSUMER_READ_AHEAD_WAIT.as_millis().to_string())
+        // They say where a partition's records end, which the lag needs.
+        .set(STATISTICS, CONSUMER_LAG_INTERVAL.as_millis().to_string());
     for (name, value) in config.settings() {
         if let Some((name, reason)) = OWNED.iter().find(|(owned, _)| *owned == name) {
             return Err(KafkaConfigError::Refused { name, value: value.to_owned(), reason });

@@ -1,13 +1,13 @@
 //! The client's callbacks. They run in `poll`, on the loop's thread.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer as _, ConsumerContext};
 use rdkafka::error::{KafkaError, KafkaResult};
 use rdkafka::types::RDKafkaRespErr;
-use rdkafka::{ClientContext, TopicPartitionList};
+use rdkafka::{ClientContext, Statistics, TopicPartitionList};
 
 use super::partitions::{self, KafkaPartition};
 use crate::consumer::record::PartitionId;
@@ -17,6 +17,8 @@ use crate::transport::{Secrets, log_line, log_statistics};
 pub(super) struct Context {
     pub(super) secrets: Secrets,
     pub(super) listener: Arc<dyn RevocationListener>,
+    /// The user asked for statistics, not only the loop.
+    logs_statistics: bool,
     state: Mutex<State>,
 }
 
@@ -28,11 +30,13 @@ pub(super) struct State {
     pub(super) new: Vec<KafkaPartition>,
     /// What of it the client reads.
     pub(super) read: BTreeSet<KafkaPartition>,
+    /// The next offset to fetch, where all that was fetched has been taken. It is beyond the last record if a transaction ends there.
+    pub(super) fetched: BTreeMap<KafkaPartition, i64>,
 }
 
 impl Context {
-    pub(super) fn new(secrets: Secrets, listener: Arc<dyn RevocationListener>) -> Self {
-        Self { secrets, listener, state: Mutex::default() }
+    pub(super) fn new(secrets: Secrets, listener: Arc<dyn RevocationListener>, logs_statistics: bool) -> Self {
+        Self { secrets, listener, logs_statistics, state: Mutex::default() }
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
@@ -57,6 +61,7 @@ impl Context {
         for partition in revoked {
             state.assigned.remove(partition);
             state.new.retain(|new| new != partition);
+            state.fetched.remove(partition);
             if state.read.remove(partition) {
                 unassigned.add_partition(&partition.topic, partition.number);
             }
@@ -97,6 +102,23 @@ impl ClientContext for Context {
     }
 
     fn stats_raw(&self, statistics: &[u8]) {
-        log_statistics(statistics);
+        if self.logs_statistics {
+            log_statistics(statistics);
+        }
+        match serde_json::from_slice(statistics) {
+            Ok(statistics) => self.state().fetched = fetched(&statistics),
+            Err(error) => tracing::debug!(%error, "the client's statistics cannot be read"),
+        }
     }
+}
+
+/// The queue of what was fetched is one for all partitions, so its length is that of each.
+fn fetched(statistics: &Statistics) -> BTreeMap<KafkaPartition, i64> {
+    let topics = statistics.topics.values().flat_map(|topic| topic.partitions.values().map(move |of| (topic, of)));
+    let taken = topics.filter(|(_, of)| of.fetchq_cnt == 0 && of.next_offset >= 0);
+    taken
+        .map(|(topic, of)| {
+            (KafkaPartition { topic: topic.topic.as_str().into(), number: of.partition }, of.next_offset)
+        })
+        .collect()
 }

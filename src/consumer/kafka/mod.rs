@@ -83,8 +83,9 @@ impl KafkaConsumer {
         }
         let client = config::client(&config, &options.consumer)?;
         let (secrets, start_from) = (Secrets::of(config.settings()), options.start_from);
+        let logs_statistics = config.settings().any(|(name, _)| name == config::STATISTICS);
         let source: MakeSource = Box::new(move |listener| {
-            let source = KafkaSource::new(&client, secrets, topics, start_from, listener)?;
+            let source = KafkaSource::new(&client, secrets, topics, start_from, listener, logs_statistics)?;
             Ok(Box::new(source) as Box<dyn Source>)
         });
         RunningConsumer::start(options, source, workers).map_err(|problem| ConsumerStartError::Client { problem })

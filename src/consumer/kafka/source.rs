@@ -39,8 +39,9 @@ impl KafkaSource {
         topics: Vec<Arc<str>>,
         start_from: StartFrom,
         listener: Arc<dyn RevocationListener>,
+        logs_statistics: bool,
     ) -> Result<Self, SourceError> {
-        let context = Context::new(secrets.clone(), listener);
+        let context = Context::new(secrets.clone(), listener, logs_statistics);
         let failed = |error: KafkaError| SourceError(secrets.scrub(&error.to_string()).into_owned());
         let consumer: BaseConsumer<Context> = config.create_with_context(context).map_err(failed)?;
         let names: Vec<&str> = topics.iter().map(|topic| &**topic).collect();
@@ -146,9 +147,12 @@ impl Source for KafkaSource {
     fn stop(&mut self, id: &PartitionId) -> Result<(), SourceError> {
         let partition = KafkaPartition::from_id(id);
         self.early.retain(|record| record.partition != *id);
-        if !self.consumer.context().state().read.remove(&partition) {
+        let mut state = self.consumer.context().state();
+        state.fetched.remove(&partition);
+        if !state.read.remove(&partition) {
             return Ok(());
         }
+        drop(state);
         let list = partitions::plain_list(std::slice::from_ref(id));
         self.consumer.incremental_unassign(&list).map_err(|error| self.failed(&error))
     }
@@ -209,5 +213,11 @@ impl Source for KafkaSource {
         let partition = KafkaPartition::from_id(id);
         let ends = self.consumer.fetch_watermarks(&partition.topic, partition.number, CONSUMER_LAG_TIMEOUT);
         ends.map(|(_, end)| end).map_err(|error| self.failed(&error))
+    }
+
+    fn fetched(&self, id: &PartitionId) -> Option<i64> {
+        let is_taken = self.early.iter().all(|record| record.partition != *id);
+        let next = self.consumer.context().state().fetched.get(&KafkaPartition::from_id(id)).copied();
+        next.filter(|_| is_taken)
     }
 }

@@ -8,6 +8,7 @@ pub(crate) mod crash;
 mod failures;
 mod flow;
 mod group_member;
+mod lag;
 mod mishaps;
 mod offsets;
 mod once;
