@@ -110,8 +110,8 @@ impl Engine {
         }
     }
 
-    /// The offset up to which each partition is done.
-    pub(crate) fn positions(&self) -> Vec<(PartitionId, i64)> {
-        self.partitions.iter().map(|(id, partition)| (id.clone(), partition.watermark.next())).collect()
+    /// The offset up to which each partition is done, and how many of its records in memory are not.
+    pub(crate) fn positions(&self) -> Vec<(PartitionId, i64, usize)> {
+        self.partitions.iter().map(|(id, of)| (id.clone(), of.watermark.next(), of.rows)).collect()
     }
 }
