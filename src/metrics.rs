@@ -190,6 +190,7 @@ metrics! {
     CONSUME_FAILED = "outbox_consume_failed_total", Counter, Count, [consumer, topic], "Failed attempts at a record, by `consumer` and `topic`.";
     CONSUME = "outbox_consume_seconds", Histogram(CONSUME_BUCKETS), Seconds, [consumer, topic, outcome], "Duration of the transactions that processed records, by `consumer`, `topic` and `outcome`.";
     CONSUMER_LAG = "outbox_consumer_lag_records", Gauge, Count, [consumer, topic], "Records between what this process has processed without a gap and the ends of its partitions, by `consumer` and `topic`.";
+    CONSUMER_UNPROCESSED = "outbox_consumer_unprocessed_records", Gauge, Count, [consumer, topic], "Records in memory that are not processed, by `consumer` and `topic`.";
     CONSUMER_PARTITIONS = "outbox_consumer_partitions", Gauge, Count, [consumer, topic], "Partitions that this process reads, by `consumer` and `topic`.";
     CONSUMER_DATABASE_AWAY = "outbox_consumer_database_away", Gauge, Count, [consumer], "1 while a consumer waits for its database, else 0, by `consumer`.";
     BUILD_INFO = "outbox_build_info", Gauge, Count, [version], "1, with the `version` of this library.";

@@ -105,6 +105,7 @@ pub(crate) struct Options {
     pub(crate) system: &'static str,
     /// The name under which progress is kept: of Kafka the group.
     pub(crate) consumer: Arc<str>,
+    pub(crate) topics: Vec<Arc<str>>,
     pub(crate) tables: TableNames,
     /// Unless it is the default one.
     pub(crate) inbox: Option<Inbox>,
@@ -132,6 +133,7 @@ impl Options {
         Self {
             system,
             consumer,
+            topics: Vec::new(),
             tables: TableNames::default(),
             inbox: None,
             inbox_key: None,

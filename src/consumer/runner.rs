@@ -5,7 +5,7 @@ use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use super::engine::{Commit, Opening};
-use super::lag::Lag;
+use super::lag::{Lag, lag_of};
 use super::lookups::{Answer, Lookups, Question};
 use super::opening::Openings;
 use super::record::PartitionId;
@@ -282,7 +282,8 @@ impl Runner {
         if self.lag.is_due(Instant::now()) {
             // As often as that: nobody says that the broker refused an offset, so all are committed again now and then.
             self.shared.with(super::engine::Engine::commit_again);
-            if let Err(error) = self.lag.measure(&self.shared, &mut *self.source) {
+            let Self { lag, shared, source, .. } = self;
+            if let Err(error) = lag.measure(shared, |done| lag_of(done, &mut **source)) {
                 self.warn(&error);
             }
         }

@@ -32,7 +32,7 @@ struct State {
     /// The loop's thread ended by a panic.
     has_panicked: bool,
     /// As it was measured last.
-    lag: Option<u64>,
+    lag: Option<usize>,
 }
 
 impl Shared {
@@ -157,12 +157,12 @@ impl Shared {
         self.lock().has_panicked
     }
 
-    pub(crate) fn lag(&self) -> Option<u64> {
+    pub(crate) fn lag(&self) -> Option<usize> {
         self.lock().lag
     }
 
-    pub(crate) fn set_lag(&self, records: i64) {
-        self.lock().lag = u64::try_from(records).ok();
+    pub(crate) fn set_lag(&self, records: usize) {
+        self.lock().lag = Some(records);
     }
 
     /// Asks the loop to stop.

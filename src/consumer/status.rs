@@ -36,7 +36,7 @@ pub struct ConsumerStatus {
     ///
     /// The end of a transaction has an offset, too. It does not count here, and is not committed: other tools count one record a
     /// partition where a topic ends with it.
-    pub lag: Option<u64>,
+    pub lag: Option<usize>,
     /// Whether the database is away, so that nothing runs.
     pub is_database_away: bool,
     /// Whether the loop ended by a panic, so that nothing is read any more. Start another consumer, and report it as a defect.

@@ -32,6 +32,18 @@ impl Share {
     }
 }
 
+/// How far a partition is done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Done {
+    pub(crate) id: PartitionId,
+    /// Every record below is.
+    pub(crate) next: i64,
+    /// Records in memory that are not.
+    pub(crate) unprocessed: usize,
+    /// Whether that is all that was read of it, and more is read.
+    pub(crate) is_up_to_date: bool,
+}
+
 impl Engine {
     fn share(&self) -> Share {
         let partitions = self.partitions.len().max(1);
@@ -110,12 +122,15 @@ impl Engine {
         }
     }
 
-    /// The offset up to which each partition is done, and whether that is all that was read of it.
-    pub(crate) fn positions(&self) -> Vec<(PartitionId, i64, bool)> {
-        let of = |(id, of): (&PartitionId, &Partition)| {
-            let is_all = of.rows == 0 && !of.is_paused && !of.needs_reopening;
-            (id.clone(), of.watermark.next(), is_all)
-        };
-        self.partitions.iter().map(of).collect()
+    /// How far each partition is done.
+    pub(crate) fn positions(&self) -> Vec<Done> {
+        let partitions = self.partitions.iter();
+        let of = partitions.map(|(id, of)| Done {
+            id: id.clone(),
+            next: of.watermark.next(),
+            unprocessed: of.rows,
+            is_up_to_date: of.rows == 0 && !of.is_paused && !of.needs_reopening,
+        });
+        of.collect()
     }
 }

@@ -23,6 +23,7 @@ use std::hash::BuildHasher as _;
 use std::sync::Arc;
 use std::time::Instant;
 
+pub(crate) use self::bounds::Done;
 pub(crate) use self::copies::Copies;
 pub(crate) use self::key_queue::{QueueKey, Replay, Step, Work};
 pub(crate) use self::note::{Group, Note};

@@ -49,7 +49,6 @@ use crate::transport::{KafkaConfig, Secrets};
 #[must_use = "it reads nothing before `start`"]
 pub struct KafkaConsumer {
     config: KafkaConfig,
-    topics: Vec<Arc<str>>,
     options: Options,
 }
 
@@ -57,12 +56,12 @@ impl KafkaConsumer {
     /// A consumer in this group. Its settings may be those of a relay: what is of producers alone is left out. Progress in the
     /// database is kept under the group's name.
     pub fn new(config: KafkaConfig, group: impl Into<Arc<str>>) -> Self {
-        Self { config, topics: Vec::new(), options: Options::new("kafka", group.into()) }
+        Self { config, options: Options::new("kafka", group.into()) }
     }
 
     /// Adds a topic.
     pub fn topic(mut self, topic: impl Into<Arc<str>>) -> Self {
-        self.topics.push(topic.into());
+        self.options.topics.push(topic.into());
         self
     }
 
@@ -77,13 +76,14 @@ impl KafkaConsumer {
     consumer_start!();
 
     fn run(self, workers: &MakeWorker) -> Result<RunningConsumer, ConsumerStartError> {
-        let Self { config, topics, options } = self;
-        if topics.is_empty() {
+        let Self { config, options } = self;
+        if options.topics.is_empty() {
             return Err(ConsumerStartError::NoTopic);
         }
         let client = config::client(&config, &options.consumer)?;
         let (secrets, start_from) = (Secrets::of(config.settings()), options.start_from);
         let logs_statistics = config.settings().any(|(name, _)| name == config::STATISTICS);
+        let topics = options.topics.clone();
         let source: MakeSource = Box::new(move |listener| {
             let source = KafkaSource::new(&client, secrets, topics, start_from, listener, logs_statistics)?;
             Ok(Box::new(source) as Box<dyn Source>)
@@ -94,9 +94,6 @@ impl KafkaConsumer {
 
 impl fmt::Debug for KafkaConsumer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KafkaConsumer")
-            .field("topics", &self.topics)
-            .field("options", &self.options)
-            .finish_non_exhaustive()
+        f.debug_struct("KafkaConsumer").field("options", &self.options).finish_non_exhaustive()
     }
 }

@@ -52,7 +52,6 @@ use crate::transport::{Requests, RocketMqConfig};
 #[must_use = "it reads nothing before `start`"]
 pub struct RocketMqConsumer {
     config: RocketMqConfig,
-    topics: Vec<Arc<str>>,
     options: Options,
 }
 
@@ -60,12 +59,12 @@ impl RocketMqConsumer {
     /// A consumer in this group. Its settings may be those of a relay: what is of producers alone has no effect. Progress in the
     /// database is kept under the group's name.
     pub fn new(config: RocketMqConfig, group: impl Into<Arc<str>>) -> Self {
-        Self { config, topics: Vec::new(), options: Options::new("rocketmq", group.into()) }
+        Self { config, options: Options::new("rocketmq", group.into()) }
     }
 
     /// Adds a topic, without the namespace. Each member of the group must have the same topics.
     pub fn topic(mut self, topic: impl Into<Arc<str>>) -> Self {
-        self.topics.push(topic.into());
+        self.options.topics.push(topic.into());
         self
     }
 
@@ -74,12 +73,12 @@ impl RocketMqConsumer {
     consumer_start!();
 
     fn run(self, workers: &MakeWorker) -> Result<RunningConsumer, ConsumerStartError> {
-        let Self { config, topics, options } = self;
-        if topics.is_empty() {
+        let Self { config, options } = self;
+        if options.topics.is_empty() {
             return Err(ConsumerStartError::NoTopic);
         }
         let requests = Requests::start(config, &options.consumer)?;
-        let member = Arc::new(Member::new(requests, topics, &options.consumer));
+        let member = Arc::new(Member::new(requests, options.topics.clone(), &options.consumer));
         let start_from = options.start_from;
         let source: MakeSource =
             Box::new(
@@ -91,9 +90,6 @@ impl RocketMqConsumer {
 
 impl fmt::Debug for RocketMqConsumer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RocketMqConsumer")
-            .field("topics", &self.topics)
-            .field("options", &self.options)
-            .finish_non_exhaustive()
+        f.debug_struct("RocketMqConsumer").field("options", &self.options).finish_non_exhaustive()
     }
 }

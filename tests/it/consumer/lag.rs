@@ -8,7 +8,7 @@ use crate::transport::broker::{TIMEOUT, client};
 /// The end of a transaction has an offset, which no record has.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_topic_that_ends_with_a_transaction_is_read_to_its_end() {
-    const RECORDS: u64 = 3;
+    const RECORDS: usize = 3;
     let Some(bed) = Bed::on_postgres(1).await else { return };
     let (place, gate) = (&bed.place, Gate::default());
     let consumer = place.start(place.consumer(), {
@@ -31,6 +31,6 @@ async fn a_topic_that_ends_with_a_transaction_is_read_to_its_end() {
     wait_until("the records lie before it", || consumer.status().lag >= Some(RECORDS));
     gate.open();
     wait_until("nothing lies before it", || consumer.status().lag == Some(0));
-    assert_eq!(place.effects().len() as u64, RECORDS);
+    assert_eq!(place.effects().len(), RECORDS);
     assert!(consumer.shutdown_blocking(DEADLINE).is_clean());
 }

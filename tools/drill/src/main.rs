@@ -1,7 +1,7 @@
-//! Faults in a real relay beside a real PostgreSQL, Kafka and Prometheus. Each alert of `ops/prometheus/rules.yml` is seen to fire, is
+//! Faults in a real relay and consumer beside a real PostgreSQL, Kafka and Prometheus. Each alert of `ops/prometheus/rules.yml` is seen to fire, is
 //! healed by the commands in its runbook, and is seen to clear. `cargo xtask drill` builds and runs it.
 //!
-//! One program has three roles: the drill itself; `shop`, the application with the relay; and the commands that the runbooks give to
+//! One program has three roles: the drill itself; `shop`, the application with the relay and a consumer; and the commands that the runbooks give to
 //! services, which the drill's own services obey.
 
 #![expect(clippy::print_stdout, reason = "a command line program reports on its standard output")]

@@ -22,6 +22,13 @@ scrape_configs:
     static_configs: [{ targets: ['TARGET'], labels: { namespace: drill } }]
 ";
 
+/// The tools of the runbooks, with their classes.
+const KAFKA_TOOLS: [(&str, &str); 3] = [
+    ("kafka-topics.sh", "org.apache.kafka.tools.TopicCommand"),
+    ("kafka-configs.sh", "kafka.admin.ConfigCommand"),
+    ("kafka-consumer-groups.sh", "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"),
+];
+
 /// Starts everything; dropping the result stops it.
 pub(crate) fn start(stop: &Stop) -> Result<Arc<World>> {
     let folder = tempfile::tempdir().context("make a folder")?;
@@ -38,6 +45,7 @@ pub(crate) fn start(stop: &Stop) -> Result<Arc<World>> {
     let config = shop::Config {
         database_url: url_of("shop"),
         notices_url: url_of("shop_notices"),
+        consumer_url: url_of("billing"),
         bootstrap: kafka.bootstrap(),
         receiver: receiver.url(),
         port: free_port()?,
@@ -50,9 +58,7 @@ pub(crate) fn start(stop: &Stop) -> Result<Arc<World>> {
     let settings = PROMETHEUS.replace("TARGET", &shop.address());
     let prometheus = Prometheus::start(&settings, &[("rules.yml", &rules)])?;
     let control = TcpListener::bind(("127.0.0.1", 0)).context("listen for commands")?;
-    let tools =
-        [("kafka-topics.sh", "org.apache.kafka.tools.TopicCommand"), ("kafka-configs.sh", "kafka.admin.ConfigCommand")];
-    let tools = tools.iter().map(|(name, class)| Ok((*name, kafka.tool(class)?))).collect::<Result<Vec<_>>>()?;
+    let tools = KAFKA_TOOLS.iter().map(|(name, class)| Ok((*name, kafka.tool(class)?))).collect::<Result<Vec<_>>>()?;
     control::write_commands(folder.path(), &tools)?;
     let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap_or_default());
     let variables = [

@@ -111,10 +111,11 @@ impl World {
         Ok(())
     }
 
-    /// Whether everything works: nothing is paused, dead or late, and no alert fires but those that are slow to clear.
+    /// Whether everything works: nothing is paused, dead, parked or late, and no alert fires but those that are slow to clear.
     pub(crate) fn is_healthy(&self) -> Result<bool> {
         let late = "SELECT NOT EXISTS (SELECT 1 FROM outbox_messages WHERE created_at < now() - interval '15 seconds')
-                    AND NOT EXISTS (SELECT 1 FROM outbox_dead_letters) AND NOT EXISTS (SELECT 1 FROM outbox_paused_topics)";
+                    AND NOT EXISTS (SELECT 1 FROM outbox_dead_letters) AND NOT EXISTS (SELECT 1 FROM outbox_paused_topics)
+                    AND NOT EXISTS (SELECT 1 FROM outbox_parked)";
         let mut firing = alerts::firing_names(&self.prometheus)?;
         firing.retain(|name| !SLOW_TO_CLEAR.contains(&name.as_str()));
         Ok(firing.is_empty() && self.psql(late)?.trim() == "t")

@@ -1,6 +1,7 @@
 //! The fault of each alert.
 
 mod broker;
+mod consumer;
 mod database;
 mod messages;
 mod process;
@@ -49,6 +50,12 @@ pub(crate) const ALL: &[Fault] = &[
     fault("OutboxDuplicates", "a job deletes rows that are in flight", process::cleanup),
     fault("OutboxCallPanicked", "a function of the transport panics", process::panicking_call),
     fault("OutboxTaskPanicked", "a task of the relay panics", process::panicking_task),
+    fault("OutboxNoConsumer", "the consumer's role loses a right, and the process starts", consumer::no_right_to_begin),
+    fault("OutboxConsumerStalled", "a session locks a table that the handlers write", consumer::table_locked),
+    fault("OutboxConsumerLagging", "a release slows down the handler", consumer::slow_handler),
+    fault("OutboxConsumerDatabaseAway", "the consumer's role may not log in", consumer::no_login),
+    fault("OutboxHandlerFails", "a release fails for each record", consumer::failing_handler),
+    fault("OutboxRecordsParked", "a release refuses the records of a key", consumer::refusing_handler),
     fault("OutboxBudgetBurnsFast", "a release keeps transactions open", process::slow_transactions),
     fault("OutboxBudgetBurnsSlowly", "a release keeps transactions open", process::slow_transactions),
 ];

@@ -9,7 +9,7 @@ use crate::world::{Session, World};
 /// Fewer than a transaction of the application's writes.
 const SMALL_QUEUE: usize = 4;
 
-fn release(world: &World, bug: Bug) -> Result<Vec<Session>> {
+pub(super) fn release(world: &World, bug: Bug) -> Result<Vec<Session>> {
     world.shop().deploy(|config| config.bug = Some(bug))?;
     Ok(Vec::new())
 }

@@ -1,5 +1,6 @@
-//! An application with a relay, metrics and endless transactions, until it is told to end or its drill is gone.
+//! An application with a relay, a consumer, metrics and endless transactions, until it is told to end or its drill is gone.
 
+mod consumer;
 mod load;
 mod rare;
 mod transport;
@@ -50,6 +51,8 @@ pub(crate) struct Config {
     pub(crate) database_url: String,
     /// As the role that may only listen.
     pub(crate) notices_url: String,
+    /// As the role of the consumer.
+    pub(crate) consumer_url: String,
     pub(crate) bootstrap: String,
     /// The URL of the receiver of webhooks.
     pub(crate) receiver: String,
@@ -70,6 +73,12 @@ pub(crate) enum Bug {
     PanickingCall,
     /// A task of its relay panics.
     PanickingTask,
+    /// The handler of its consumer takes long.
+    SlowHandler,
+    /// The handler fails.
+    FailingHandler,
+    /// The handler refuses the records of a key for good.
+    RefusingHandler,
     /// No bug: it does everything that happens rarely, so that every metric has a value.
     EveryEvent,
 }
@@ -97,6 +106,7 @@ async fn serve(config: Config) -> Result<()> {
     let outbox = outbox()?;
     let pool = pool(&config.database_url)?;
     let relay = relay(&config, &outbox).await?;
+    let consumer = consumer::start(&config)?;
     let work = load::Work { outbox, pool, bug: config.bug };
     let web = tokio::spawn(web::serve(config.port, metrics, relay.handle(), work.clone()));
     let load = tokio::spawn(load::run(work.clone()));
@@ -107,7 +117,7 @@ async fn serve(config: Config) -> Result<()> {
     }
     load.abort();
     rare.inspect(tokio::task::JoinHandle::abort);
-    relay.shutdown(GRACE).await;
+    tokio::join!(relay.shutdown(GRACE), consumer.shutdown(GRACE));
     web.abort();
     Ok(())
 }
