@@ -47,7 +47,7 @@ pub(super) fn refusals(kind: &str) -> usize {
 
 /// Rows belong to who enqueued them for longer than a busy machine holds anybody up: a second copy would then be in order.
 pub(super) fn outbox() -> Outbox {
-    let plain = |name| Topic::new(name).staleness(Duration::from_secs(15));
+    let plain = |name| Topic::new(name).staleness(Duration::from_secs(120));
     let accounts = Topic::new(ACCOUNTS).ordered_by_key().on_failed_key(OnFailedKey::DeadLetter);
     Outbox::builder()
         .topic(plain(PAYMENTS).attempts_max(1))
