@@ -132,7 +132,7 @@ fn log_events_are_those_of_the_table() {
 
 #[test]
 fn public_names_are_those_of_the_list() {
-    assert_no_violations(&public::check(&workspace(), include_str!("public_names.txt")));
+    assert_no_violations(&public::check(&workspace(), include_str!("../public_names.txt")));
 }
 
 #[test]

@@ -21,7 +21,7 @@ async fn waiting_messages_are_sent_now(fixture: &mut Fixture) {
     assert_eq!(call!(fixture, send_now(delayed)).expect("send now"), SendNowOutcome::Due);
     fixture.delivered(&[delayed]).await;
     let delayed = fixture.enqueue(&message(PAYMENTS, "1").delay(HOUR));
-    call!(fixture, cancel(delayed)).expect("cancel");
+    call!(fixture, cancel_delayed(delayed)).expect("cancel");
     for gone in [delayed, MessageId::new()] {
         let error = call!(fixture, send_now(gone)).expect_err("it is not there");
         assert!(matches!(error, AdminError::NotWaiting { .. }), "{error}");
