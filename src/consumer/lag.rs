@@ -34,6 +34,11 @@ impl Lag {
         self.next_at <= now
     }
 
+    /// Has it measured next time, because other partitions are read.
+    pub(crate) fn measure_now(&mut self) {
+        self.next_at = Instant::now();
+    }
+
     /// Sets the gauges. `lag_of` asks the broker for the end of a partition.
     ///
     /// # Errors

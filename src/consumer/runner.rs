@@ -146,7 +146,12 @@ impl Runner {
             Answer::Opened { id, number, position, opened } => {
                 let started = opened.map_err(|error| self.refused(&error));
                 match started.and_then(|opened| self.start(&id, &position, opened)) {
-                    Ok(()) => self.opening.done(number),
+                    Ok(()) => {
+                        self.opening.done(number);
+                        if self.opening.is_empty() {
+                            self.lag.measure_now();
+                        }
+                    }
                     Err(error) => self.not_opened(&id, number, &error),
                 }
             }
