@@ -178,12 +178,12 @@ metrics! {
     LIVE_ROWS = "outbox_live_rows", Gauge, Count, [topic, transport], "Rows not settled yet, by `topic`.";
     DUE_ROWS = "outbox_due_rows", Gauge, Count, [topic, transport], "Rows that are due, by `topic`.";
     DEAD_LETTERS = "outbox_dead_letters", Gauge, Count, [topic, transport], "Dead letters, by `topic`.";
-    BACKLOG_COUNTED = "outbox_backlog_counted_timestamp_seconds", Gauge, Seconds, [], "When the three gauges above were last set.";
+    BACKLOG_COUNTED = "outbox_backlog_counted_timestamp_seconds", Gauge, Seconds, [], "When `outbox_live_rows`, `outbox_due_rows` and `outbox_dead_letters` were last set.";
     COMMIT_TO_ACK = "outbox_commit_to_ack_seconds", Histogram(SEND_BUCKETS), Seconds, [topic, transport], "From the end of COMMIT to the broker's acknowledgement, by `topic`: of messages that the hook handed over, and of ordered messages committed in the process that owns their lane.";
     ENQUEUE_TO_ACK = "outbox_enqueue_to_ack_seconds", Histogram(ENQUEUE_TO_ACK_BUCKETS), Seconds, [topic, transport, path], "From enqueue, or from when a delayed message was due, to the broker's acknowledgement, by `topic` and `path`.";
     SEND = "outbox_send_seconds", Histogram(SEND_BUCKETS), Seconds, [topic, transport, outcome], "From the hand-over to the transport to its answer, by `topic` and `outcome`: delivered, or the class of the failure.";
     STATEMENT = "outbox_statement_seconds", Histogram(STATEMENT_BUCKETS), Seconds, [store, statement], "Duration of a relay's calls of its database, with the wait for a connection, by `store` and `statement`.";
-    STATEMENT_ERRORS = "outbox_statement_errors_total", Counter, Count, [store, statement], "Those calls that failed, by `store` and `statement`.";
+    STATEMENT_ERRORS = "outbox_statement_errors_total", Counter, Count, [store, statement], "Calls of `outbox_statement_seconds` that failed, by `store` and `statement`.";
     CONFIRM_ROWS = "outbox_confirm_rows", Histogram(ROW_BUCKETS), Count, [], "Rows read by one confirm.";
     SETTLE_ROWS = "outbox_settle_rows", Histogram(ROW_BUCKETS), Count, [], "Rows removed by one settle.";
     CONSUMED = "outbox_consumed_total", Counter, Count, [consumer, topic, outcome], "Records that a consumer is done with, by `consumer`, `topic` and `outcome`: handled, duplicate, too_old, parked, parked_alone, replayed.";

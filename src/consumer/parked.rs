@@ -74,6 +74,18 @@ impl ParkedRecords {
         Ok(diesel::RunQueryDsl::execute(release, conn)? > 0)
     }
 
+    /// Deletes a row: nobody processes its record. What is parked behind it stays. Returns whether the row was there.
+    ///
+    /// # Errors
+    /// Returns the database's error.
+    pub fn discard<C>(&self, conn: &mut C, id: i64) -> QueryResult<bool>
+    where
+        C: LoadConnection<Backend: ConsumerBackend>,
+    {
+        let discard = parked_statements::discard(&self.tables, &self.consumer, id);
+        Ok(diesel::RunQueryDsl::execute(discard, conn)? > 0)
+    }
+
     /// Like [`list`](Self::list), over a diesel-async connection.
     ///
     /// # Errors
@@ -99,5 +111,18 @@ impl ParkedRecords {
     {
         let release = parked_statements::release(&self.tables, &self.consumer, id);
         Ok(diesel_async::RunQueryDsl::execute(release, conn).await? > 0)
+    }
+
+    /// Like [`discard`](Self::discard), over a diesel-async connection.
+    ///
+    /// # Errors
+    /// Returns the database's error.
+    #[cfg(feature = "async")]
+    pub async fn discard_async<C>(&self, conn: &mut C, id: i64) -> QueryResult<bool>
+    where
+        C: diesel_async::AsyncConnection<Backend: ConsumerBackend>,
+    {
+        let discard = parked_statements::discard(&self.tables, &self.consumer, id);
+        Ok(diesel_async::RunQueryDsl::execute(discard, conn).await? > 0)
     }
 }

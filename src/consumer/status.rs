@@ -1,7 +1,9 @@
 //! How a consumer is, and how it ended.
 
+use serde::Serialize;
+
 /// What a consumer left undone when it ended. Another process of the group reads these records again.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ConsumerReport {
     /// Records that were read and not processed.
@@ -23,7 +25,7 @@ impl ConsumerReport {
 }
 
 /// How a running consumer is.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ConsumerStatus {
     /// Partitions that it reads.

@@ -235,8 +235,10 @@ impl Inbox {
             self.check_no_transaction(&mut AsyncConn(conn), "once_many_async")?;
             if messages.len() > 1 {
                 let wanted = Wanted::new(messages.iter().map(|(id, _)| id.clone().into()));
-                if let Ok(claims) = self.handle_all_async(conn, &wanted, messages, &mut handler).await {
-                    return Ok(claims.into_iter().map(|claim| Ok(once(claim))).collect());
+                match self.handle_all_async(conn, &wanted, messages, &mut handler).await {
+                    Ok(claims) => return Ok(claims.into_iter().map(|claim| Ok(once(claim))).collect()),
+                    // Its cause shows again below, with the message that has it.
+                    Err(_) => tracing::debug!(messages = messages.len(), "a batch of the inbox failed: one by one"),
                 }
             }
             let mut handled = Vec::with_capacity(messages.len());

@@ -205,8 +205,10 @@ impl Inbox {
         self.check_no_transaction(&mut SyncConn(conn), "once_many")?;
         if messages.len() > 1 {
             let wanted = Wanted::new(messages.iter().map(|(id, _)| id.clone().into()));
-            if let Ok::<_, E>(claims) = self.handle_all(conn, &wanted, messages, &mut handler) {
-                return Ok(claims.into_iter().map(|claim| Ok(once(claim))).collect());
+            match self.handle_all(conn, &wanted, messages, &mut handler) {
+                Ok::<_, E>(claims) => return Ok(claims.into_iter().map(|claim| Ok(once(claim))).collect()),
+                // Its cause shows again below, with the message that has it.
+                Err(_) => tracing::debug!(messages = messages.len(), "a batch of the inbox failed: one by one"),
             }
         }
         let single = |(id, message): &(K, M)| self.once(conn, id.clone(), |conn| handler(conn, &[message]));

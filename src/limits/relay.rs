@@ -120,7 +120,8 @@ pub struct Limits {
     /// Settles at once: one collects while the other writes.
     pub settle_workers: usize,
     /// The longest sleep of the poller while nothing is due: bounds how late a row of another node is seen. 1.1 s, so
-    /// that an idle relay sends at most one statement a second, including its prunes and counts of the backlog.
+    /// that an idle relay sends at most one statement a second, including its prunes and counts of the backlog, and two more for each
+    /// ordered topic.
     pub poll_interval: Duration,
     /// Slack of the watermark. Ordinary polls see a row that commits up to this long after its `due_at` (which is the topic's
     /// staleness after its enqueue). Only a full scan (`FULL_SCAN_PAUSE_FACTOR`) finds a later one. 3 s is about how long a claim can keep a row locked

@@ -44,26 +44,35 @@ impl PendingReceipt {
     /// Returns an error, and with it this receipt, if the transaction is still open or was rolled back.
     pub fn into_receipt(self) -> Result<DeliveryReceipt, NotCommitted> {
         let commit = self.handle.shared.state().commit;
-        let problem = match commit {
-            CommitState::Open => Some("its transaction is still open: ask after it has committed"),
-            CommitState::RolledBack => Some("its transaction was rolled back, so it is never sent"),
-            CommitState::Committed | CommitState::Unseen => None,
-        };
-        match problem {
-            None => Ok(DeliveryReceipt { handle: self.handle }),
-            Some(reason) => Err(NotCommitted { receipt: self, reason }),
+        match commit {
+            CommitState::Committed | CommitState::Unseen => Ok(DeliveryReceipt { handle: self.handle }),
+            CommitState::Open => Err(NotCommitted { receipt: self, is_rolled_back: false }),
+            CommitState::RolledBack => Err(NotCommitted { receipt: self, is_rolled_back: true }),
         }
     }
 }
 
 /// A message was not committed, so there is no delivery to wait for.
-#[derive(Debug, thiserror::Error)]
-#[error("message {} has no receipt: {reason}", .receipt.message_id())]
+#[derive(Debug)]
+#[non_exhaustive]
 pub struct NotCommitted {
     /// The receipt, to ask again.
     pub receipt: PendingReceipt,
-    reason: &'static str,
+    /// Whether its transaction was rolled back, so that it is never sent. Otherwise the transaction is still open.
+    pub is_rolled_back: bool,
 }
+
+impl fmt::Display for NotCommitted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let reason = match self.is_rolled_back {
+            true => "its transaction was rolled back, so it is never sent",
+            false => "its transaction is still open: ask after it has committed",
+        };
+        write!(f, "message {} has no receipt: {reason}", self.receipt.message_id())
+    }
+}
+
+impl std::error::Error for NotCommitted {}
 
 /// The receipt of a message that has committed, as far as the commit hook saw. From [`PendingReceipt::into_receipt`].
 #[derive(Debug)]

@@ -16,7 +16,7 @@ pub enum DeliveryStatus {
         reason: String,
     },
     /// This process has not sent it yet: it waits for the broker, for its delay, or for a retry. Or another process has sent it
-    /// meanwhile, which takes over what waits.
+    /// meanwhile, which takes over what waits. Also the answer, at once and for good, to a receipt beyond the 100,000 that may wait.
     Later,
     /// This process cannot tell: another one sends it, or it went past the commit hook.
     Elsewhere,

@@ -16,6 +16,10 @@ pub(crate) fn list<DB: Dialect>(
     Statement::new(&parked(DB::SYNTAX, tables).list_of, binds)
 }
 
+pub(crate) fn discard<DB: Dialect>(tables: &TableNames, consumer: &Arc<str>, id: i64) -> Statement<DB> {
+    Statement::new(&parked(DB::SYNTAX, tables).discard_of, [Bind::Number(id), Bind::text(consumer)])
+}
+
 pub(crate) fn release<DB: Dialect>(tables: &TableNames, consumer: &Arc<str>, id: i64) -> Statement<DB> {
     Statement::new(&parked(DB::SYNTAX, tables).release_of, [Bind::Number(id), Bind::text(consumer)])
 }

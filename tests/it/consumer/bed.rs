@@ -175,6 +175,11 @@ impl Place {
         assert!(on_any!(self, |conn| parked.release(conn, row.id).expect("released")));
     }
 
+    /// Discards a row, as a consumer without an outbox does.
+    pub(crate) fn discard(&self, consumer: &str, id: i64) -> bool {
+        on_any!(self, |conn| ParkedRecords::new(consumer).discard(conn, id).expect("discarded"))
+    }
+
     /// Prunes the group's inbox.
     pub(crate) fn prune(&self) {
         let inbox = Inbox::builder(self.group()).build().expect("build");

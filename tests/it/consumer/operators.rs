@@ -142,6 +142,36 @@ async fn operators_release_and_discard_on_sqlite() {
     operators_release_and_discard(On::Sqlite).await;
 }
 
+/// Without an outbox, and so without `Admin`.
+async fn a_consumer_discards_its_own_records(on: On) {
+    let Some(bed) = Bed::open(on, 1).await else { return };
+    let (place, is_broken) = (&bed.place, Arc::new(AtomicBool::new(true)));
+    let consumer = start(place, &is_broken);
+    place.send([(2, "a".to_owned()), (7, "b".to_owned())]);
+    wait_until("both are parked", || place.parked().len() == 2);
+    let ids: Vec<i64> = place.parked().iter().map(|record| record.id).collect();
+    assert!(!place.discard("somebody else", ids[0]), "it is not theirs");
+    assert!(place.discard(&place.group(), ids[0]) && !place.discard(&place.group(), ids[0]), "once");
+    let left: Vec<i64> = place.parked().iter().map(|record| record.id).collect();
+    assert_eq!(left, ids[1..]);
+    assert!(consumer.shutdown_blocking(DEADLINE).is_clean());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_consumer_discards_its_own_records_on_postgres() {
+    a_consumer_discards_its_own_records(On::Postgres).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_consumer_discards_its_own_records_on_mariadb() {
+    a_consumer_discards_its_own_records(On::Mariadb).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_consumer_discards_its_own_records_on_sqlite() {
+    a_consumer_discards_its_own_records(On::Sqlite).await;
+}
+
 #[tokio::test]
 async fn without_the_table_the_error_says_which_migration_creates_it() {
     let file = crate::outbox::databases::SqliteFile::fresh();

@@ -54,6 +54,7 @@ where
     let in_transaction = conn.transaction(|conn| {
         let pending = outbox.enqueue_with_receipt(conn, &order(2))?;
         let open = pending.into_receipt().expect_err("the transaction is open");
+        assert!(!open.is_rolled_back, "{open}");
         Ok::<_, Error>(open.receipt)
     });
     let receipt = in_transaction.expect("commit").into_receipt().expect("it was committed");
@@ -71,7 +72,7 @@ where
     });
     result.expect_err("rolled back");
     let error = rolled_back.expect("a receipt").into_receipt().expect_err("rolled back");
-    assert!(error.to_string().contains("rolled back"), "{error}");
+    assert!(error.is_rolled_back && error.to_string().contains("rolled back"), "{error}");
 
     // Not the next response: the first message may be swept meanwhile.
     broker.respond_when(ScriptedResponse::Fail(FailureClass::Record), |sent| sent.key.as_deref() == Some("5"));

@@ -40,6 +40,12 @@ statements! {
         mysql: "UPDATE outbox_parked SET released = 1 WHERE id = ?1 AND consumer = ?2";
         sqlite: "UPDATE outbox_parked SET released = 1 WHERE id = ?1 AND consumer = ?2";
     }
+    /// Deletes the record with the id `$1` of the consumer `$2`.
+    discard_of {
+        postgres: "DELETE FROM outbox_parked WHERE id = $1 AND consumer = $2";
+        mysql: "DELETE FROM outbox_parked WHERE id = ?1 AND consumer = ?2";
+        sqlite: "DELETE FROM outbox_parked WHERE id = ?1 AND consumer = ?2";
+    }
     /// The consumers that these tables know.
     consumers {
         postgres: "SELECT consumer FROM outbox_parked UNION SELECT consumer FROM outbox_consumer_offsets";
