@@ -159,26 +159,3 @@ mod tests {
         });
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use ::metrics::with_local_recorder;
-    use metrics_util::debugging::{DebugValue, DebuggingRecorder};
-
-    use super::*;
-
-    #[test]
-    fn a_consumer_that_has_ended_reads_nothing_and_lacks_nothing() {
-        let recorder = DebuggingRecorder::new();
-        with_local_recorder(&recorder, || {
-            let mut lag = Lag::new(Arc::new(Options::new("kafka", "billing".into())), Instant::now());
-            lag.topics.insert("orders".into(), 7);
-            drop(lag);
-        });
-        let gauges = recorder.snapshotter().snapshot().into_vec();
-        let mut names: Vec<_> = gauges.iter().map(|(key, ..)| key.key().name().to_owned()).collect();
-        names.sort_unstable();
-        assert_eq!(names, [metrics::CONSUMER_DATABASE_AWAY, metrics::CONSUMER_LAG, metrics::CONSUMER_PARTITIONS]);
-        assert!(gauges.iter().all(|(.., value)| *value == DebugValue::Gauge(0.0.into())), "{gauges:?}");
-    }
-}

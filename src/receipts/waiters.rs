@@ -249,7 +249,7 @@ mod tests {
         let waiters = Arc::new(Waiters::default());
         let id = MessageId::new();
         let (pending, ticket) = PendingReceipt::new(id);
-        let open = pending.committed().unwrap_err();
+        let open = pending.into_receipt().unwrap_err();
         assert!(open.to_string().contains("still open"), "{open}");
         ticket.register(&waiters);
         ticket.commit();
@@ -266,7 +266,7 @@ mod tests {
     fn a_rolled_back_message_has_no_receipt() {
         let (pending, ticket) = PendingReceipt::new(MessageId::new());
         drop(ticket);
-        assert!(pending.committed().unwrap_err().to_string().contains("rolled back"));
+        assert!(pending.into_receipt().unwrap_err().to_string().contains("rolled back"));
     }
 
     #[test]
@@ -276,7 +276,7 @@ mod tests {
         ticket.register(&waiters);
         ticket.set_in_doubt(true);
         drop(ticket);
-        let receipt = pending.committed().unwrap();
+        let receipt = pending.into_receipt().unwrap();
         assert_eq!(receipt.within_blocking(Duration::MAX), DeliveryStatus::Elsewhere);
         assert!(waiters.is_empty());
     }
@@ -288,7 +288,7 @@ mod tests {
         ticket.register(&waiters);
         waiters.acknowledge(id);
         ticket.commit();
-        let status = pending.committed().unwrap().within_blocking(Duration::ZERO);
+        let status = pending.into_receipt().unwrap().within_blocking(Duration::ZERO);
         assert_eq!(status, DeliveryStatus::Acknowledged { partition: None, offset: None });
     }
 
@@ -315,7 +315,7 @@ mod tests {
             let (pending, ticket) = PendingReceipt::new(id);
             ticket.register(&waiters);
             ticket.commit();
-            pending.committed().unwrap()
+            pending.into_receipt().unwrap()
         };
         let mut receipts: Vec<_> = (0..RECEIPTS_MAX).map(|_| add()).collect();
         assert_eq!(add().within_blocking(Duration::from_secs(60)), DeliveryStatus::Later);
@@ -331,7 +331,7 @@ mod tests {
         let (pending, ticket) = PendingReceipt::new(id);
         ticket.register(&waiters);
         ticket.commit();
-        let receipt = pending.committed().unwrap();
+        let receipt = pending.into_receipt().unwrap();
         let waiting = tokio::spawn(async move { receipt.within(Duration::from_secs(60)).await });
         tokio::task::yield_now().await;
         waiters.dead(id, "refused: too large");

@@ -125,7 +125,7 @@ impl Harness {
     }
 
     pub(super) fn next_offset(&self) -> i64 {
-        self.engine.positions()[0].1
+        self.engine.positions()[0].next
     }
 }
 
