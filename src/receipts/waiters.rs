@@ -253,7 +253,7 @@ mod tests {
         assert!(open.to_string().contains("still open"), "{open}");
         ticket.register(&waiters);
         ticket.commit();
-        let receipt = open.receipt.committed().unwrap();
+        let receipt = open.receipt.into_receipt().unwrap();
         assert_eq!(receipt.within_blocking(Duration::ZERO), DeliveryStatus::Later);
         waiters.note_place(id, 3, 42);
         waiters.acknowledge(id);
