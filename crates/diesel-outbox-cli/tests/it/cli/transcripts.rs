@@ -250,7 +250,7 @@ fn the_sql_of_migrations_is_printed() {
     {
         let up = super::program::run(url, &["migrate", "sql"]).ok();
         let file = |name: &str, which: &str| {
-            let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../migrations");
+            let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../migrations/outbox");
             std::fs::read_to_string(root.join(folder).join(name).join(which)).expect("a file of a migration")
         };
         assert!(up.contains(file("0000outbox01_messages", "up.sql").trim_end()), "{up}");
