@@ -10,7 +10,7 @@ use diesel_async::{AsyncConnection, TransactionManager};
 use futures_util::future::BoxFuture;
 
 use super::claims::ClaimAnswer;
-use super::once::{Attempt, new_of, once};
+use super::once::{Attempt, new_of, note_failed_batch, once};
 use super::outcomes::Wanted;
 use super::{Claim, Inbox, InboxError, InboxKey, Once};
 use crate::enqueue::AsyncOutboxBackend;
@@ -237,8 +237,7 @@ impl Inbox {
                 let wanted = Wanted::new(messages.iter().map(|(id, _)| id.clone().into()));
                 match self.handle_all_async(conn, &wanted, messages, &mut handler).await {
                     Ok(claims) => return Ok(claims.into_iter().map(|claim| Ok(once(claim))).collect()),
-                    // Its cause shows again below, with the message that has it.
-                    Err(_) => tracing::debug!(messages = messages.len(), "a batch of the inbox failed: one by one"),
+                    Err(_) => note_failed_batch(messages.len()),
                 }
             }
             let mut handled = Vec::with_capacity(messages.len());

@@ -207,8 +207,7 @@ impl Inbox {
             let wanted = Wanted::new(messages.iter().map(|(id, _)| id.clone().into()));
             match self.handle_all(conn, &wanted, messages, &mut handler) {
                 Ok::<_, E>(claims) => return Ok(claims.into_iter().map(|claim| Ok(once(claim))).collect()),
-                // Its cause shows again below, with the message that has it.
-                Err(_) => tracing::debug!(messages = messages.len(), "a batch of the inbox failed: one by one"),
+                Err(_) => note_failed_batch(messages.len()),
             }
         }
         let single = |(id, message): &(K, M)| self.once(conn, id.clone(), |conn| handler(conn, &[message]));
@@ -249,6 +248,11 @@ impl Inbox {
 pub(super) fn new_of<'m, K, M>(messages: &'m [(K, M)], claims: &[Claim]) -> Vec<&'m M> {
     let claimed = messages.iter().zip(claims).filter(|(_, claim)| **claim == Claim::New);
     claimed.map(|((_, message), _)| message).collect()
+}
+
+/// The error is not logged: it shows again with the message that has it.
+pub(super) fn note_failed_batch(messages: usize) {
+    tracing::debug!(messages, "a batch of the inbox failed: one by one");
 }
 
 pub(super) fn once(claim: Claim) -> Once<()> {

@@ -138,16 +138,17 @@ impl Database {
 
     /// `{m}` and `{d}` stand for the tables of live messages and of dead letters.
     pub(crate) async fn run(&self, sql: &str) {
-        let sql = sql.replace("{m}", &self.names.messages()).replace("{d}", &self.names.dead_letters());
-        let done = over_control!(&mut *self.control.lock().await, conn => conn.batch_execute(&sql).await);
-        done.unwrap_or_else(|error| panic!("{sql}: {error}"));
+        self.run_over(&mut *self.control.lock().await, sql).await;
     }
 
     /// Like [`run`](Self::run), over a connection that is then closed.
     pub(crate) async fn run_in_session(&self, sql: &str) {
-        let sql = sql.replace("{m}", &self.names.messages());
-        let mut control = Control::open(self.kind, &self.url).await;
-        let done = over_control!(&mut control, conn => conn.batch_execute(&sql).await);
+        self.run_over(&mut Control::open(self.kind, &self.url).await, sql).await;
+    }
+
+    async fn run_over(&self, control: &mut Control, sql: &str) {
+        let sql = sql.replace("{m}", &self.names.messages()).replace("{d}", &self.names.dead_letters());
+        let done = over_control!(control, conn => conn.batch_execute(&sql).await);
         done.unwrap_or_else(|error| panic!("{sql}: {error}"));
     }
 

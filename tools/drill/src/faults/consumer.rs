@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 
+use super::database;
 use super::process::release;
 use crate::shop::Bug;
 use crate::world::{Session, World};
@@ -22,11 +23,7 @@ pub(super) fn slow_handler(world: &World) -> Result<Vec<Session>> {
 }
 
 pub(super) fn no_login(world: &World) -> Result<Vec<Session>> {
-    world.psql(
-        "ALTER ROLE billing NOLOGIN;
-         SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'billing'",
-    )?;
-    Ok(Vec::new())
+    database::no_login_of(world, "billing")
 }
 
 pub(super) fn failing_handler(world: &World) -> Result<Vec<Session>> {

@@ -55,10 +55,15 @@ pub(super) fn rows_locked(world: &World) -> Result<Vec<Session>> {
 }
 
 pub(super) fn no_login(world: &World) -> Result<Vec<Session>> {
-    world.psql(
-        "ALTER ROLE shop_notices NOLOGIN;
-         SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'shop_notices'",
-    )?;
+    no_login_of(world, "shop_notices")
+}
+
+/// The role may not log in any more, and its sessions end.
+pub(super) fn no_login_of(world: &World, role: &str) -> Result<Vec<Session>> {
+    world.psql(&format!(
+        "ALTER ROLE {role} NOLOGIN;
+         SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{role}'"
+    ))?;
     Ok(Vec::new())
 }
 
