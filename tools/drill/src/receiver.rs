@@ -3,45 +3,52 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread;
 
 use anyhow::{Context, Result};
 
-/// A receiver that takes every message, or refuses each. It ends with this process.
+/// It takes the message.
+const OK: u16 = 200;
+
+/// A receiver that answers each message with one status. It ends with this process.
 #[derive(Debug)]
 pub(crate) struct Receiver {
     port: u16,
-    refuses: Arc<AtomicBool>,
+    status: Arc<AtomicU16>,
 }
 
 impl Receiver {
     pub(crate) fn start() -> Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).context("listen for webhooks")?;
         let port = listener.local_addr()?.port();
-        let refuses = Arc::new(AtomicBool::new(false));
-        let seen = Arc::clone(&refuses);
+        let status = Arc::new(AtomicU16::new(OK));
+        let seen = Arc::clone(&status);
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let refuses = seen.load(Ordering::Relaxed);
+                let status = seen.load(Ordering::Relaxed);
                 // A sender that goes away in the middle is its own affair.
-                thread::spawn(move || answer(stream, refuses).ok());
+                thread::spawn(move || answer(stream, status).ok());
             }
         });
-        Ok(Self { port, refuses })
+        Ok(Self { port, status })
     }
 
     pub(crate) fn url(&self) -> String {
         format!("http://127.0.0.1:{}/hooks/orders", self.port)
     }
 
-    /// From now on it answers 400, or takes messages again.
-    pub(crate) fn refuse(&self, refuses: bool) {
-        self.refuses.store(refuses, Ordering::Relaxed);
+    /// From now on it answers with `status`.
+    pub(crate) fn answer(&self, status: u16) {
+        self.status.store(status, Ordering::Relaxed);
+    }
+
+    pub(crate) fn recover(&self) {
+        self.answer(OK);
     }
 }
 
-fn answer(stream: TcpStream, refuses: bool) -> Result<()> {
+fn answer(stream: TcpStream, status: u16) -> Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
     let (mut line, mut length) = (String::new(), 0);
     loop {
@@ -55,7 +62,6 @@ fn answer(stream: TcpStream, refuses: bool) -> Result<()> {
         }
     }
     reader.take(length).read_to_end(&mut Vec::new())?;
-    let status = if refuses { "400 Bad Request" } else { "200 OK" };
-    write!(&stream, "HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")?;
+    write!(&stream, "HTTP/1.1 {status} As Told\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")?;
     Ok(())
 }

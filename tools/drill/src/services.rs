@@ -15,7 +15,7 @@ pub(crate) fn obey(world: &World, words: &[String]) -> Result<String> {
         ["systemctl", "start", "kafka"] => world.kafka().start_again()?,
         ["systemctl", "start", "postgresql"] => world.postgres().start_again()?,
         ["kubectl", "rollout", "undo", "deployment/shop"] => world.shop().deploy(|config| config.bug = None)?,
-        ["kubectl", "rollout", "undo", "deployment/receiver"] => world.receiver.refuse(false),
+        ["kubectl", "rollout", "undo", "deployment/receiver"] => world.receiver.recover(),
         ["kubectl", "rollout", "history", "deployment/shop"] => return Ok("REVISION 1, 2".to_owned()),
         ["kubectl", "scale", "deployment/shop", "--replicas=1"] => world.shop().start()?,
         ["kubectl", "delete", "cronjob/outbox-cleanup"] => world.stop_cleanup(),

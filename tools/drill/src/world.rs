@@ -126,7 +126,7 @@ impl World {
         self.postgres().start_again()?;
         self.kafka().start_again()?;
         self.halt_kafka(false)?;
-        self.receiver.refuse(false);
+        self.receiver.recover();
         self.stop_cleanup();
         self.psql(&[tables::RIGHTS, tables::CLEAN].concat())?;
         self.shop().deploy(|config| (config.bug, config.queue_rows_max) = (None, QUEUE_ROWS_MAX))

@@ -1,5 +1,7 @@
 //! Runs the harness for a minute, with its own servers: `cargo xtask test --only faults`.
 
+use std::fs;
+use std::path::Path;
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
@@ -29,7 +31,15 @@ fn run(arguments: &[&str]) {
     let results = TempDir::new().expect("a folder");
     let mut harness = Command::new(env!("CARGO_BIN_EXE_faults"));
     harness.args(["--smoke", "--seed", "1", "--results"]).arg(results.path()).args(arguments);
-    assert!(harness.status().expect("it runs").success(), "see its table");
+    let has_passed = harness.status().expect("it runs").success();
+    assert!(has_passed, "{}", failures(&results.path().join("run.json")));
+}
+
+/// Why a run failed: the last lines of CI's output show this, and not the table.
+fn failures(report: &Path) -> String {
+    let Ok(report) = fs::read_to_string(report) else { return "it wrote no report".to_owned() };
+    let report: serde_json::Value = serde_json::from_str(&report).expect("a report");
+    format!("{:#}", report["failures"])
 }
 
 #[test]

@@ -34,7 +34,7 @@ enum Kind {
 }
 
 impl Job {
-    fn check(suite: &str, command: Command) -> Self {
+    pub(crate) fn check(suite: &str, command: Command) -> Self {
         Self { suite: suite.to_owned(), kind: Kind::Check, command }
     }
 
@@ -55,6 +55,9 @@ impl Steps<'_> {
         let mut jobs = Vec::new();
         if args.wants(Only::Lint) && self.has_component("clippy", "clippy", "clippy") {
             jobs.push(Job::check("clippy", cargo(CLIPPY)));
+        }
+        if args.wants(Only::Ops) {
+            jobs.extend(self.alert_rules()?);
         }
         if args.wants(Only::Features) && self.has_component("features", "clippy", "clippy") {
             for (package, choices) in features::PACKAGES {

@@ -99,9 +99,6 @@ impl<'a> Steps<'a> {
             // Hundreds of lines that nobody reads each time; a release shows them.
             self.deny(&["--allow", "duplicate"])?;
         }
-        if args.wants(Only::Ops) {
-            self.alert_rules()?;
-        }
         Ok(())
     }
 

@@ -19,7 +19,7 @@ use diesel_outbox::{MessageId, OutboxBackend};
 use super::fixture::{ACCOUNTS, until};
 use super::load::{
     ALL_AT_ONCE, BY_FILTER, DELAYED, EACH, FIRST, ONE_BY_ONE, PlacedLog, RETRIED, RETRIED_WAITING, SECOND, TAKEN,
-    WAITING, load, outbox, refusals, refuse,
+    WAITING, limits, load, outbox, refusals, refuse,
 };
 use crate::outbox::databases::{SqliteFile, fresh_mariadb, fresh_postgres, pool};
 
@@ -143,10 +143,11 @@ where
     let (here, there, mut relays) = (outbox(), outbox(), Vec::new());
     for outbox in [&here, &there] {
         let called_back = Arc::clone(&called_back);
-        let relay =
-            outbox.relay().store(store()).transport(broker.clone()).on_dead_letter(move |_: &DeadLetterEvent| {
+        let relay = outbox.relay().store(store()).limits(limits()).transport(broker.clone()).on_dead_letter(
+            move |_: &DeadLetterEvent| {
                 called_back.fetch_add(1, Ordering::AcqRel);
-            });
+            },
+        );
         relays.push(relay.start().await.expect("start"));
     }
     let (admin, other) = (here.admin(store()), there.admin(store()));

@@ -137,8 +137,9 @@ impl Receiver {
 
     pub(in crate::transport) async fn until_received(&self, count: usize) -> Vec<Received> {
         let mut received = self.shared.received.subscribe();
-        let reached = timeout(DEADLINE, received.wait_for(|received| received.len() >= count)).await;
-        assert!(reached.is_ok(), "{} requests of {count}", self.received().len());
+        // Its guard must be gone before `received` takes another: a request in between would wait for the first, and block the second.
+        let is_reached = timeout(DEADLINE, received.wait_for(|received| received.len() >= count)).await.is_ok();
+        assert!(is_reached, "{} requests of {count}", self.received().len());
         self.received()
     }
 

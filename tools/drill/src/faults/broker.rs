@@ -16,6 +16,12 @@ pub(super) fn topic_deleted(world: &World) -> Result<Vec<Session>> {
 }
 
 pub(super) fn receiver_refuses(world: &World) -> Result<Vec<Session>> {
-    world.receiver.refuse(true);
+    world.receiver.answer(400);
+    Ok(Vec::new())
+}
+
+/// Which says nothing about the message: it is sent again and again.
+pub(super) fn receiver_fails(world: &World) -> Result<Vec<Session>> {
+    world.receiver.answer(500);
     Ok(Vec::new())
 }

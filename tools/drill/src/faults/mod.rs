@@ -31,6 +31,7 @@ pub(crate) const ALL: &[Fault] = &[
     fault("OutboxBrokerDown", "Kafka is stopped", broker::stopped),
     fault("OutboxTopicRefused", "somebody deletes the topic in Kafka", broker::topic_deleted),
     fault("OutboxMessagesRefused", "the receiver of webhooks answers 400", broker::receiver_refuses),
+    fault("OutboxSendsFail", "the receiver of webhooks answers 500", broker::receiver_fails),
     fault("OutboxDatabaseDown", "PostgreSQL is stopped", database::stopped),
     fault("OutboxDatabaseRefuses", "the relay's role loses UPDATE and DELETE", database::no_right_to_write),
     fault("OutboxBacklogNotCounted", "the relay's role loses SELECT on the dead letters", database::no_right_to_count),
