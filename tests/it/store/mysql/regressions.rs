@@ -6,6 +6,7 @@ use diesel::connection::SimpleConnection;
 use diesel::mysql::{Mysql, MysqlConnection};
 use diesel::prelude::*;
 use diesel::r2d2::{ConnectionManager, CustomizeConnection, Pool};
+use diesel::sql_types::BigInt;
 use diesel_migrations::MigrationHarness;
 use diesel_outbox::TableNames;
 use diesel_outbox::internals::store::{
@@ -166,6 +167,30 @@ async fn check_reports_schema_problems() {
     test.store.use_tables(&TableNames::default());
     let missing = SchemaProblem::Missing { table: "outbox_dead_letters".to_owned() };
     assert_eq!(problem(&test.store).await, missing);
+}
+
+/// A look-up of several tables at once opened every table of the server.
+#[tokio::test]
+async fn check_reads_no_more_where_there_are_more_tables() {
+    let Some(test) = MysqlUnderTest::open(r2d2) else { return };
+    let pool = Pool::builder().max_size(1).build(ConnectionManager::<MysqlConnection>::new(&test.url)).expect("a pool");
+    let mut store = MysqlStore::new(pool.clone());
+    store.use_tables(&test.names);
+    let read_by_check = async || {
+        let read = || {
+            let rows = "CAST((SELECT variable_value FROM information_schema.session_status \
+                        WHERE variable_name = 'HANDLER_TMP_WRITE') AS signed)";
+            let mut conn = pool.get().expect("a connection");
+            diesel::select(diesel::dsl::sql::<BigInt>(rows)).get_result::<i64>(&mut conn).expect("the status")
+        };
+        let before = read();
+        store.check().await.expect("check");
+        read() - before
+    };
+    let few = read_by_check().await;
+    (0..200).for_each(|table| test.run(&format!("CREATE TABLE {{m}}_{table} (id int)")));
+    let many = read_by_check().await;
+    assert!(many < few + 100, "{few} rows, and {many} with 200 tables more");
 }
 
 /// READ COMMITTED cannot write with a statement binlog; and a server can be configured to lose commits.
