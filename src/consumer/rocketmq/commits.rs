@@ -4,19 +4,32 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::task::{JoinError, JoinHandle};
+use tokio::time::{sleep, timeout};
 
 use super::calls::Member;
 use super::queues::Queue;
 use crate::consumer::engine::Commit;
+use crate::limits::CONSUMER_OUTAGE_WAIT_MIN;
 use crate::transport::Line;
 
 pub(super) struct Commits {
     member: Arc<Member>,
     line: Arc<Line>,
     waiting: BTreeMap<Queue, i64>,
-    sending: Option<JoinHandle<Result<(), String>>>,
+    sending: Option<JoinHandle<Result<(), NotTaken>>>,
+}
+
+/// Offsets that brokers did not take, and the last error.
+struct NotTaken {
+    offsets: BTreeMap<Queue, i64>,
+    error: String,
+}
+
+impl From<JoinError> for NotTaken {
+    fn from(error: JoinError) -> Self {
+        Self { offsets: BTreeMap::new(), error: error.to_string() }
+    }
 }
 
 impl Commits {
@@ -36,7 +49,7 @@ impl Commits {
         }
         let ended = self.sending.take().map_or(Ok(()), |sending| {
             let ended = self.member.requests.runtime().block_on(sending);
-            ended.unwrap_or_else(|error| Err(error.to_string()))
+            ended.unwrap_or_else(|error| Err(error.into())).map_err(|not_taken| not_taken.error)
         });
         if !self.waiting.is_empty() {
             let sent = send(Arc::clone(&self.member), Arc::clone(&self.line), std::mem::take(&mut self.waiting));
@@ -45,39 +58,56 @@ impl Commits {
         ended
     }
 
-    /// Sends everything, and waits for the answers.
+    /// Sends everything, and waits for the answers. What a broker does not take goes again, until the time is over: it may be back in a
+    /// moment.
     pub(super) fn finish(&mut self, within: Duration) -> Result<(), String> {
         let deadline = Instant::now() + within;
-        let late = || format!("the broker did not take offsets within {within:?}");
-        // What was sent before these is committed again now and then.
-        if let Err(error) = self.settle(deadline).ok_or_else(late)? {
-            tracing::debug!(error, "offsets were not committed");
+        let mut error = format!("the broker did not take offsets within {within:?}");
+        loop {
+            match self.settle(deadline) {
+                None => return Err(error),
+                Some(Ok(())) if self.waiting.is_empty() => return Ok(()),
+                Some(Ok(())) => {}
+                Some(Err(not_taken)) => {
+                    error = not_taken.error;
+                    let is_over = Instant::now() + CONSUMER_OUTAGE_WAIT_MIN >= deadline;
+                    // None are known after a panic.
+                    if is_over || not_taken.offsets.is_empty() {
+                        return Err(error);
+                    }
+                    for (queue, offset) in not_taken.offsets {
+                        // One that waits is later.
+                        self.waiting.entry(queue).or_insert(offset);
+                    }
+                    self.member.requests.runtime().block_on(async { sleep(CONSUMER_OUTAGE_WAIT_MIN).await });
+                }
+            }
+            self.go_on()?;
         }
-        self.go_on()?;
-        self.settle(deadline).ok_or_else(late)?
     }
 
     /// Waits for what is on its way; `None` if that takes too long.
-    fn settle(&mut self, deadline: Instant) -> Option<Result<(), String>> {
+    fn settle(&mut self, deadline: Instant) -> Option<Result<(), NotTaken>> {
         let Some(sending) = &mut self.sending else { return Some(Ok(())) };
         let left = deadline.saturating_duration_since(Instant::now());
         let ended = self.member.requests.runtime().block_on(async { timeout(left, sending).await }).ok()?;
         self.sending = None;
-        Some(ended.unwrap_or_else(|error| Err(error.to_string())))
+        Some(ended.unwrap_or_else(|error| Err(error.into())))
     }
 }
 
-/// Returns the last error. A broker that did not take one offset is not asked to take others: each would cost its time-out.
-async fn send(member: Arc<Member>, line: Arc<Line>, offsets: BTreeMap<Queue, i64>) -> Result<(), String> {
-    let (mut refused, mut result) = (BTreeSet::new(), Ok(()));
+/// A broker that did not take one offset is not asked to take others: each would cost its time-out.
+async fn send(member: Arc<Member>, line: Arc<Line>, offsets: BTreeMap<Queue, i64>) -> Result<(), NotTaken> {
+    let (mut refused, mut not_taken) = (BTreeSet::new(), NotTaken { offsets: BTreeMap::new(), error: String::new() });
     for (queue, offset) in offsets {
-        if refused.contains(&queue.broker) {
-            continue;
+        if !refused.contains(&queue.broker) {
+            match member.commit(&line, &queue, offset).await {
+                Ok(()) => continue,
+                Err(error) => not_taken.error = error,
+            }
+            refused.insert(queue.broker.clone());
         }
-        if let Err(error) = member.commit(&line, &queue, offset).await {
-            refused.insert(queue.broker);
-            result = Err(error);
-        }
+        not_taken.offsets.insert(queue, offset);
     }
-    result
+    if not_taken.offsets.is_empty() { Ok(()) } else { Err(not_taken) }
 }
