@@ -18,6 +18,8 @@ pub(super) struct Commits {
     line: Arc<Line>,
     waiting: BTreeMap<Queue, i64>,
     sending: Option<JoinHandle<Result<(), NotTaken>>>,
+    /// Nobody asks any more what becomes of `sending`.
+    is_left: bool,
 }
 
 /// Offsets that brokers did not take, and the last error.
@@ -35,7 +37,7 @@ impl From<JoinError> for NotTaken {
 impl Commits {
     pub(super) fn new(member: &Arc<Member>) -> Self {
         let line = Arc::new(member.requests.line());
-        Self { member: Arc::clone(member), line, waiting: BTreeMap::new(), sending: None }
+        Self { member: Arc::clone(member), line, waiting: BTreeMap::new(), sending: None, is_left: false }
     }
 
     pub(super) fn add(&mut self, commits: &[Commit]) {
@@ -59,30 +61,37 @@ impl Commits {
     }
 
     /// Sends everything, and waits for the answers. What a broker does not take goes again, until the time is over: it may be back in a
-    /// moment.
+    /// moment. Then the rest is left: what is still ours is committed again now and then, and another owner's offset stays.
     pub(super) fn finish(&mut self, within: Duration) -> Result<(), String> {
-        let deadline = Instant::now() + within;
-        let mut error = format!("the broker did not take offsets within {within:?}");
+        let finished = self.send_until(Instant::now() + within);
+        self.waiting.clear();
+        self.is_left = finished.is_err();
+        finished.map_err(|error| error.unwrap_or_else(|| format!("the broker did not take offsets within {within:?}")))
+    }
+
+    /// Returns the last error, if there was one.
+    fn send_until(&mut self, deadline: Instant) -> Result<(), Option<String>> {
+        let mut last = None;
         loop {
             match self.settle(deadline) {
-                None => return Err(error),
+                None => return Err(last),
                 Some(Ok(())) if self.waiting.is_empty() => return Ok(()),
                 Some(Ok(())) => {}
-                Some(Err(not_taken)) => {
-                    error = not_taken.error;
+                Some(Err(NotTaken { offsets, error })) => {
+                    last = Some(error);
                     let is_over = Instant::now() + CONSUMER_OUTAGE_WAIT_MIN >= deadline;
                     // None are known after a panic.
-                    if is_over || not_taken.offsets.is_empty() {
-                        return Err(error);
+                    if is_over || offsets.is_empty() {
+                        return Err(last);
                     }
-                    for (queue, offset) in not_taken.offsets {
+                    for (queue, offset) in offsets {
                         // One that waits is later.
                         self.waiting.entry(queue).or_insert(offset);
                     }
                     self.member.requests.runtime().block_on(async { sleep(CONSUMER_OUTAGE_WAIT_MIN).await });
                 }
             }
-            self.go_on()?;
+            self.go_on().map_err(Some)?;
         }
     }
 
@@ -92,7 +101,8 @@ impl Commits {
         let left = deadline.saturating_duration_since(Instant::now());
         let ended = self.member.requests.runtime().block_on(async { timeout(left, sending).await }).ok()?;
         self.sending = None;
-        Some(ended.unwrap_or_else(|error| Err(error.into())))
+        let ended = ended.unwrap_or_else(|error| Err(error.into()));
+        Some(if std::mem::take(&mut self.is_left) { Ok(()) } else { ended })
     }
 }
 
