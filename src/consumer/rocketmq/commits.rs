@@ -49,6 +49,7 @@ impl Commits {
         if self.sending.as_ref().is_some_and(|sending| !sending.is_finished()) {
             return Ok(());
         }
+        self.is_left = false;
         let ended = self.sending.take().map_or(Ok(()), |sending| {
             let ended = self.member.requests.runtime().block_on(sending);
             ended.unwrap_or_else(|error| Err(error.into())).map_err(|not_taken| not_taken.error)
@@ -65,7 +66,7 @@ impl Commits {
     pub(super) fn finish(&mut self, within: Duration) -> Result<(), String> {
         let finished = self.send_until(Instant::now() + within);
         self.waiting.clear();
-        self.is_left = finished.is_err();
+        self.is_left = finished.is_err() && self.sending.is_some();
         finished.map_err(|error| error.unwrap_or_else(|| format!("the broker did not take offsets within {within:?}")))
     }
 
