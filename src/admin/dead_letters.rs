@@ -26,8 +26,8 @@ const CLOCK_TICK: Duration = Duration::from_millis(1);
 impl Admin {
     /// A page of dead letters with their payloads: at most `dead_letters_max`, after `after`.
     ///
-    /// It reads an index. If that does not serve the filter, which it does for a topic and its period, it checks 10,000 rows at most
-    /// and returns what it has found among them, perhaps nothing: go on as long as there is a [`next`](DeadLetterPage::next).
+    /// An index serves a topic, with or without a period. With any other filter a page checks 10,000 rows at most and returns what it
+    /// has found among them, perhaps nothing: go on as long as there is a [`next`](DeadLetterPage::next).
     ///
     /// A page begins after a dead letter, not at an offset. Additions and removals meanwhile neither skip nor repeat one.
     ///

@@ -62,10 +62,10 @@ fn log(options: &Options, job: &Job, outcome: &Outcome, settled: &Settled) {
         (Outcome::Failed(error), Settled::Retried { failures, wait }) => {
             tracing::debug!(consumer, %partition, offset, failures, ?wait, %error, "a record failed: trying again");
         }
-        (Outcome::Failed(error), Settled::GivenUp { failures }) => {
+        (Outcome::Failed(error), Settled::Exhausted { failures }) => {
             log_event!(RECORD_FAILED, consumer, %partition, offset, failures, %error);
         }
-        (Outcome::Failed(error), Settled::Held { failures, wait }) => {
+        (Outcome::Failed(error), Settled::Blocked { failures, wait }) => {
             log_event!(RECORD_BLOCKS_KEY, consumer, %partition, offset, failures, ?wait, %error);
         }
         (Outcome::Failed(error), Settled::ReplayFailed) => log_event!(REPLAY_FAILED, consumer, %partition, %error),

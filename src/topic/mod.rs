@@ -169,7 +169,8 @@ impl Topic {
         self
     }
 
-    /// How long a failed message waits for its next attempt.
+    /// How long a failed message waits for its next attempt. After a failure that says nothing about the message, such as a time-out,
+    /// at most 30 seconds.
     #[must_use]
     pub fn retry(mut self, policy: impl RetryPolicy) -> Self {
         self.retry = Arc::new(policy);

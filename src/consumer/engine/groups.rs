@@ -82,7 +82,7 @@ impl Engine {
                 let kills = offset.map_or(0, |offset| partition.suspects.kills(offset));
                 let has_failed = kills >= self.options.crashes_max && queue.step == Step::Handle;
                 if has_failed && self.options.on_failure == OnFailure::BlockKey {
-                    queue.state = QueueState::Held;
+                    queue.state = QueueState::Blocked;
                     continue;
                 }
                 if has_failed {

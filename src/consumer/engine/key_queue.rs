@@ -52,7 +52,7 @@ pub(super) enum QueueState {
     /// The first record waits for its next attempt.
     Waiting(Instant),
     /// The first record is not tried again by this process.
-    Held,
+    Blocked,
 }
 
 #[derive(Debug)]

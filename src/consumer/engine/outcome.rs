@@ -86,11 +86,11 @@ pub(crate) enum Settled {
         wait: Duration,
     },
     /// It has failed for good, and is parked next.
-    GivenUp {
+    Exhausted {
         failures: u32,
     },
     /// It has failed for good, and its key waits.
-    Held {
+    Blocked {
         failures: u32,
         wait: Duration,
     },

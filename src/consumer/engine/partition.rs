@@ -119,7 +119,7 @@ impl Partition {
     pub(super) fn add_replay(&mut self, queue: QueueKey, replay: Replay) -> bool {
         let queue = self.queues.entry(queue).or_insert_with(KeyQueue::new);
         let is_there = queue.entries.iter().any(|work| matches!(work, Work::Replay(known) if *known == replay));
-        // A first record that runs, waits or is held has begun.
+        // A first record that runs, waits or blocks its key has begun.
         let has_begun = queue.state != QueueState::Ready || queue.failures > 0;
         if !is_there {
             queue.entries.insert(usize::from(has_begun && !queue.entries.is_empty()), Work::Replay(replay));
@@ -172,8 +172,8 @@ impl Partition {
 
     /// Whether suspects are left to run: some that were not read yet, or whose key is not blocked.
     fn has_suspects_left(&self) -> bool {
-        let not_held = self.queues.values().filter(|queue| queue.state != QueueState::Held);
-        let mut records = not_held.flat_map(|queue| &queue.entries).filter_map(|work| match work {
+        let not_blocked = self.queues.values().filter(|queue| queue.state != QueueState::Blocked);
+        let mut records = not_blocked.flat_map(|queue| &queue.entries).filter_map(|work| match work {
             Work::Record(record) => Some(record.offset),
             Work::Replay(_) => None,
         });

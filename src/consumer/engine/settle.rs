@@ -191,11 +191,11 @@ impl Engine {
         if queue.step == Step::Handle && is_final && options.on_failure != OnFailure::BlockKey {
             queue.step = Step::GiveUp { reason: error.to_string().into() };
             self.ready_first(&job.token);
-            return Settled::GivenUp { failures };
+            return Settled::Exhausted { failures };
         }
         self.wait(&job.token, now + wait);
         match is_final {
-            true => Settled::Held { failures, wait },
+            true => Settled::Blocked { failures, wait },
             false => Settled::Retried { failures, wait },
         }
     }

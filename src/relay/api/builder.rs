@@ -103,8 +103,8 @@ impl RelayBuilder {
     /// once; otherwise the relay does not start.
     ///
     /// Each transport has its own queue, workers, breaker, and share of the messages in flight. One that is down or slow does not
-    /// delay the others, and the relay starts without those that cannot be reached. Each further transport needs more database
-    /// connections: [`Limits::claim_workers`] plus [`Limits::settle_workers`] plus one to confirm.
+    /// delay the others, and the relay starts without those that cannot be reached. Each further transport uses up to
+    /// [`Limits::claim_workers`] plus [`Limits::settle_workers`] plus one more database connections, and needs two.
     pub fn transport_named(mut self, name: impl Into<Arc<str>>, transport: impl Transport) -> Self {
         self.transports.add(name.into(), Arc::new(transport));
         self

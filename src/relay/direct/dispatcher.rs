@@ -45,7 +45,7 @@ pub(crate) async fn run(engine: Arc<Engine>) {
         let (taken, admission) = take(&engine, &room).await;
         let (took_at, arrived) = (Instant::now(), engine.queue.arrivals());
         admission.end(send(&engine, taken, room).await);
-        // Behind the rows: to ask how long threads wait takes as long as to send one.
+        // Measured after sending, because the measurement takes as long as to send one row.
         batching.note_batch(took_at, arrived, run_queue_wait);
     }
 }

@@ -18,6 +18,8 @@ pub(super) fn class_of(code: Code) -> FailureClass {
 
         Code::UnknownTopic
         | Code::UnknownTopicOrPartition
+        // What a broker answers to a topic's id, which later versions of the protocol use.
+        | Code::UnknownTopicId
         | Code::InvalidTopic
         | Code::TopicAuthorizationFailed
         | Code::PolicyViolation

@@ -1,11 +1,12 @@
-//! Steps that wait for nothing. They run on the processors that the tests with servers leave idle.
+//! Steps that wait for nothing. They run on the processors that the tests leave idle: while those wait for servers, and while one
+//! crate is built on which all others wait.
 
 use std::process::Command;
-use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use xtask::cache;
 use xtask::stop::Stop;
 
 use crate::commands::{Captured, cargo, run_in_background, workspace};
@@ -38,6 +39,12 @@ impl Job {
         Self { suite: suite.to_owned(), kind: Kind::Check, command }
     }
 
+    /// Checks by Cargo have a target folder of their own, where they wait for no build of a test. They would not use its files anyway.
+    fn cargo(suite: &str, mut command: Command) -> Self {
+        command.env("CARGO_TARGET_DIR", cache::place("checks"));
+        Self::check(suite, command)
+    }
+
     fn tests(suite: &str, command: Command) -> Self {
         Self { suite: suite.to_owned(), kind: Kind::Tests, command }
     }
@@ -54,7 +61,7 @@ impl Steps<'_> {
     pub(crate) fn jobs(&mut self, args: &TestArgs) -> Result<Vec<Job>> {
         let mut jobs = Vec::new();
         if args.wants(Only::Lint) && self.has_component("clippy", "clippy", "clippy") {
-            jobs.push(Job::check("clippy", cargo(CLIPPY)));
+            jobs.push(Job::cargo("clippy", cargo(CLIPPY)));
         }
         if args.wants(Only::Ops) {
             jobs.extend(self.alert_rules()?);
@@ -63,42 +70,35 @@ impl Steps<'_> {
             for (package, choices) in features::PACKAGES {
                 for choice in *choices {
                     let suite = format!("features: {package}, {}", if choice.is_empty() { "none" } else { choice });
-                    jobs.push(Job::check(&suite, cargo(&features::check(package, choice))));
+                    jobs.push(Job::cargo(&suite, cargo(&features::check(package, choice))));
                 }
             }
-            jobs.push(Job::check("features: injected bugs", cargo(features::INJECTED_BUGS)));
+            jobs.push(Job::cargo("features: injected bugs", cargo(features::INJECTED_BUGS)));
         }
         if args.wants(Only::Package) {
             let mut package = Command::new(std::env::current_exe()?);
             package.arg("package").current_dir(workspace());
-            jobs.push(Job::check("package", package));
+            jobs.push(Job::cargo("package", package));
         }
         if args.wants(Only::Docs) {
             let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--all-features"]);
             doc.env("RUSTDOCFLAGS", "-D warnings");
-            jobs.push(Job::check("docs", doc));
+            jobs.push(Job::cargo("docs", doc));
         }
+        // Last, because it waits while a test is built.
         if args.wants(Only::Model) {
             jobs.push(Job::tests("model", cargo_test(&["--test", "model"], &[])));
         }
         Ok(jobs)
     }
 
-    /// Runs the tests with servers, which mostly wait, and the jobs beside them.
+    /// Runs the tests, and the jobs beside them.
     pub(crate) fn run_beside(&mut self, mut jobs: Vec<Job>, tests: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         jobs.iter_mut().for_each(|job| self.shared.set_env(&mut job.command));
-        let (stop, (started, has_started)) = (self.stop, mpsc::channel());
-        self.started = Some(started);
-        let jobs = &jobs;
+        let (stop, jobs) = (self.stop, &jobs);
         let ended = thread::scope(|scope| {
-            let ended = scope.spawn(move || {
-                // Cargo builds one thing at a time in a target folder: the tests come first. An error means that they have
-                // ended, or were not even built.
-                let _ = has_started.recv();
-                jobs.iter().map(|job| job.run(stop)).collect::<Result<Vec<_>>>()
-            });
+            let ended = scope.spawn(move || jobs.iter().map(|job| job.run(stop)).collect::<Result<Vec<_>>>());
             let tested = tests(self);
-            self.started = None;
             let ended = ended.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             tested.and(ended)
         })?;

@@ -2,7 +2,6 @@
 
 use std::num::NonZeroUsize;
 use std::process::{Command, Stdio};
-use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -73,8 +72,6 @@ pub(crate) struct Steps<'a> {
     pub(crate) report: Report,
     pub(crate) shared: &'a SharedServers,
     pub(crate) stop: &'a Stop,
-    /// Who waits for the first test to run.
-    pub(crate) started: Option<Sender<()>>,
 }
 
 impl<'a> Steps<'a> {
@@ -84,7 +81,7 @@ impl<'a> Steps<'a> {
         for kind in shared.failures() {
             report.check(&format!("server: {kind}"), false, Duration::ZERO);
         }
-        Self { report, shared, stop, started: None }
+        Self { report, shared, stop }
     }
 
     /// Checks of texts and dependencies, which run no test.
@@ -103,31 +100,31 @@ impl<'a> Steps<'a> {
     }
 
     fn suites(&mut self, args: &TestArgs) -> Result<()> {
+        let jobs = self.jobs(args)?;
+        if args.runs_tests() {
+            return self.run_beside(jobs, |steps| steps.test_suites(args));
+        }
+        jobs.into_iter().try_for_each(|job| self.run_alone(job))
+    }
+
+    fn test_suites(&mut self, args: &TestArgs) -> Result<()> {
         if args.wants(Only::Unit) {
             let targets =
                 ["--lib", "--bins", "--test", "derive", "--example", "axum_service", "--example", "own_transport"];
             self.tests("unit", cargo_test(&targets, &[]))?;
         }
-        let (jobs, integration) = (self.jobs(args)?, args.integration());
-        if integration.is_none() && !args.wants(Only::Faults) && !args.wants(Only::BROWSER) {
-            jobs.into_iter().try_for_each(|job| self.run_alone(job))?;
-        } else {
-            self.run_beside(jobs, |steps| {
-                if let Some(filter) = integration {
-                    steps.integration("it", &filter)?;
-                }
-                if args.is_all() {
-                    let chain = ["--test", "order_chain", "--test", "order_chain_servers"];
-                    steps.with_servers("order chain", false, &chain, &[])?;
-                }
-                if args.wants(Only::BROWSER) {
-                    steps.with_servers("dashboard in chromium", false, &["--test", "browser"], &[])?;
-                }
-                if args.wants(Only::Faults) {
-                    steps.with_servers("faults", false, &["--test", "faults"], &[])?;
-                }
-                Ok(())
-            })?;
+        if let Some(filter) = args.integration() {
+            self.integration("it", &filter)?;
+        }
+        if args.is_all() {
+            let chain = ["--test", "order_chain", "--test", "order_chain_servers"];
+            self.with_servers("order chain", false, &chain, &[])?;
+        }
+        if args.wants(Only::BROWSER) {
+            self.with_servers("dashboard in chromium", false, &["--test", "browser"], &[])?;
+        }
+        if args.wants(Only::Faults) {
+            self.with_servers("faults", false, &["--test", "faults"], &[])?;
         }
         if args.wants(Only::Docs) {
             self.tests("doctests", cargo_test(&["--doc"], &[]))?;
@@ -251,13 +248,7 @@ impl<'a> Steps<'a> {
     fn run_tests(&self, mut command: Command) -> Result<(Output, bool)> {
         self.shared.set_env(&mut command);
         let mut output = Output::default();
-        let watched = watch(&mut command, self.stop, |line| {
-            if line.is_some_and(|line| line.starts_with("running ")) {
-                // An error means that nobody waits for it.
-                let _ = self.started.as_ref().map(|started| started.send(()));
-            }
-            output.watch(line)
-        });
+        let watched = watch(&mut command, self.stop, |line| output.watch(line));
         if output.hangs {
             println!("stopped: nothing was printed for too long{}", output.unfinished());
             output.fail_unfinished()?;

@@ -66,6 +66,12 @@ impl TestArgs {
         ServerKind::ALL.into_iter().filter(is_wanted).collect()
     }
 
+    /// Whether it runs tests that jobs may run beside.
+    pub(crate) fn runs_tests(&self) -> bool {
+        let steps = [Only::Unit, Only::BROWSER, Only::Faults, Only::Docs, Only::Examples];
+        self.integration().is_some() || steps.into_iter().any(|step| self.wants(step))
+    }
+
     /// The libtest arguments that select the integration tests; `None` if there are none.
     pub(crate) fn integration(&self) -> Option<Vec<&str>> {
         if !self.filter.is_empty() {

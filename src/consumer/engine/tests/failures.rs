@@ -21,7 +21,7 @@ fn a_failed_record_waits_and_other_keys_go_on() {
 }
 
 #[test]
-fn a_record_that_failed_for_good_is_given_up_and_its_key_goes_on() {
+fn a_record_that_failed_for_good_is_parked_and_its_key_goes_on() {
     let mut harness = Harness::new(|options| options.attempts_max = 2);
     harness.add(0, "a");
     harness.add(1, "a");
@@ -29,7 +29,7 @@ fn a_record_that_failed_for_good_is_given_up_and_its_key_goes_on() {
     harness.fail(&first);
     harness.advance(1);
     let second = harness.job();
-    assert_eq!(harness.fail(&second), Settled::GivenUp { failures: 2 });
+    assert_eq!(harness.fail(&second), Settled::Exhausted { failures: 2 });
     let last = harness.job();
     assert_eq!(last.step, Step::GiveUp { reason: "refused".into() });
     harness.complete(&last, Outcome::ParkedAlone);
@@ -43,7 +43,7 @@ fn a_permanent_error_spends_no_further_attempt() {
     harness.add(0, "a");
     let job = harness.job();
     let settled = harness.complete(&job, Outcome::Failed(HandlerError::permanent("unknown customer")));
-    assert_eq!(settled, Settled::GivenUp { failures: 1 });
+    assert_eq!(settled, Settled::Exhausted { failures: 1 });
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn a_held_key_waits_for_ever_and_holds_the_watermark() {
         } else {
             job
         };
-        assert!(matches!(harness.fail(&job), Settled::Held { .. }));
+        assert!(matches!(harness.fail(&job), Settled::Blocked { .. }));
         harness.advance(wait);
     }
     assert_eq!(harness.next_offset(), 0);
@@ -78,7 +78,7 @@ fn a_record_without_a_key_blocks_those_behind_it_without_one() {
         harness.add(offset, key);
     }
     let first = harness.job();
-    assert!(matches!(harness.fail(&first), Settled::Held { .. }));
+    assert!(matches!(harness.fail(&first), Settled::Blocked { .. }));
     let other = harness.job();
     assert_eq!(offset(&other), 2);
     harness.complete(&other, Outcome::Handled);
@@ -131,7 +131,7 @@ fn conflicts_spend_no_attempt_until_there_are_many() {
     // As a failure it reaches the hook, the metrics and the log.
     let outcome = harness.engine.judge(&job, Outcome::Conflict);
     assert!(matches!(outcome, Outcome::Failed(_)), "{outcome:?}");
-    assert_eq!(harness.complete(&job, outcome), Settled::GivenUp { failures: 1 });
+    assert_eq!(harness.complete(&job, outcome), Settled::Exhausted { failures: 1 });
 }
 
 fn away() -> Outcome {

@@ -44,7 +44,7 @@ fn suspects_that_were_survived_are_none_for_the_next_owner() {
 }
 
 #[test]
-fn a_record_that_killed_its_process_alone_is_given_up() {
+fn a_record_that_killed_its_process_alone_has_failed_for_good() {
     let mut harness = Harness::new(|options| options.crashes_max = 2);
     harness.open(suspected(1, 1));
     harness.add(0, "a");
