@@ -301,7 +301,7 @@ fn settings(
         ("storePathRootDir", store),
         ("flushDiskType", flush.to_owned()),
         // By default it writes its whole wheel of timers each second, also an empty one: a sixth of a processor.
-        ("timerFlushIntervalMs", "15000".to_owned()),
+        ("timerFlushIntervalMs", "120000".to_owned()),
     ];
     if let Some(Credentials { access_key, secret_key }) = credentials {
         let provider = "org.apache.rocketmq.auth.authentication.provider";
