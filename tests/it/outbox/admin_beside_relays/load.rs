@@ -7,7 +7,7 @@ use std::time::Duration;
 use diesel::connection::Connection;
 use diesel_outbox::retry::Fixed;
 use diesel_outbox::transport::{FailureClass, MemoryTransport, ScriptedResponse};
-use diesel_outbox::{Limits, Message, MessageId, OnFailedKey, Outbox, OutboxBackend, Topic};
+use diesel_outbox::{Message, MessageId, OnFailedKey, Outbox, OutboxBackend, Topic};
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::fixture::{ACCOUNTS, PAYMENTS};
@@ -56,12 +56,6 @@ pub(super) fn outbox() -> Outbox {
         .allow_outside_transaction()
         .build()
         .expect("an outbox")
-}
-
-/// The same holds for what a relay has taken. On SQLite the others may keep it from writing for seconds.
-pub(super) fn limits() -> Limits {
-    let (minutes, half_a_minute) = (Duration::from_secs(120), Duration::from_secs(30));
-    Limits::default().lease_duration(minutes).lane_lease_duration(minutes).claim_lease_duration(half_a_minute)
 }
 
 pub(super) struct Placed {

