@@ -76,5 +76,5 @@ async fn delayed_messages_cost_a_sweeper_no_row() {
     let Some(alone) = rows_read_beside(FEW).await else { return };
     let Some(beside) = rows_read_beside(DELAYED).await else { return };
     assert!(alone > 0, "nothing was counted");
-    assert!(beside <= alone * 2, "{beside} rows instead of {alone}");
+    assert!(beside < alone + u64::from(FEW), "{beside} rows instead of {alone}");
 }

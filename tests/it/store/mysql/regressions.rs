@@ -6,7 +6,6 @@ use diesel::connection::SimpleConnection;
 use diesel::mysql::{Mysql, MysqlConnection};
 use diesel::prelude::*;
 use diesel::r2d2::{ConnectionManager, CustomizeConnection, Pool};
-use diesel::sql_types::BigInt;
 use diesel_migrations::MigrationHarness;
 use diesel_outbox::TableNames;
 use diesel_outbox::internals::store::{
@@ -19,11 +18,12 @@ use xtask::servers::Mariadb;
 use xtask::servers::mariadb::{Flush, Options};
 use xtask::test_servers;
 
+use super::plans_at_size::Tally;
 use super::under_test::MysqlUnderTest;
 use super::{deadpool, r2d2};
 use crate::store::audit::assert_record_is_part_of_the_write;
 use crate::store::edited::assert_edits_are_isolated;
-use crate::store::{assert_works_without_pauses, insert, spec};
+use crate::store::{assert_works_without_pauses, eventually, insert, spec};
 
 /// T5: the same id with another message is another row.
 #[tokio::test]
@@ -173,19 +173,15 @@ async fn check_reports_schema_problems() {
 #[tokio::test]
 async fn check_reads_no_more_where_there_are_more_tables() {
     let Some(test) = MysqlUnderTest::open(r2d2) else { return };
-    let pool = Pool::builder().max_size(1).build(ConnectionManager::<MysqlConnection>::new(&test.url)).expect("a pool");
-    let mut store = MysqlStore::new(pool.clone());
-    store.use_tables(&test.names);
     let read_by_check = async || {
-        let read = || {
-            let rows = "CAST((SELECT variable_value FROM information_schema.session_status \
-                        WHERE variable_name = 'HANDLER_TMP_WRITE') AS signed)";
-            let mut conn = pool.get().expect("a connection");
-            diesel::select(diesel::dsl::sql::<BigInt>(rows)).get_result::<i64>(&mut conn).expect("the status")
-        };
-        let before = read();
+        let tally = Tally::default();
+        let pool = Pool::builder().max_size(1).min_idle(Some(0)).connection_customizer(Box::new(tally.clone()));
+        let pool = pool.build(ConnectionManager::<MysqlConnection>::new(&test.url)).expect("a pool");
+        let mut store = MysqlStore::new(pool);
+        store.use_tables(&test.names);
         store.check().await.expect("check");
-        read() - before
+        drop(store);
+        eventually("the session has recorded its reads", || tally.0.lock().expect("unpoisoned").pop()).await
     };
     let few = read_by_check().await;
     (0..200).for_each(|table| test.run(&format!("CREATE TABLE {{m}}_{table} (id int)")));
