@@ -68,7 +68,7 @@ impl Steps<'_> {
         }
         if args.wants(Only::Features) && self.has_component("features", "clippy", "clippy") {
             for (package, choices) in features::PACKAGES {
-                for choice in *choices {
+                for choice in choices.of_run(args.is_all()) {
                     let suite = format!("features: {package}, {}", if choice.is_empty() { "none" } else { choice });
                     jobs.push(Job::cargo(&suite, cargo(&features::check(package, choice))));
                 }
