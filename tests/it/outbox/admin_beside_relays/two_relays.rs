@@ -25,7 +25,8 @@ use crate::outbox::databases::{SqliteFile, fresh_mariadb, fresh_postgres, pool};
 /// How many dead letters of each kind the relays have reported.
 type CalledBack = Arc<Mutex<HashMap<String, usize>>>;
 
-const DEADLINE: Duration = Duration::from_secs(120);
+/// Longer than the staleness: a row whose hand-over a busy SQLite made fail is swept then.
+const DEADLINE: Duration = Duration::from_secs(300);
 
 /// The result; `None` if somebody was faster, or if the call must be repeated.
 fn done<T>(result: Result<T, AdminError>) -> Option<T> {
