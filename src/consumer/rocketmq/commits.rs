@@ -54,11 +54,16 @@ impl Commits {
             let ended = self.member.requests.runtime().block_on(sending);
             ended.unwrap_or_else(|error| Err(error.into())).map_err(|not_taken| not_taken.error)
         });
+        self.send_waiting();
+        ended
+    }
+
+    /// Nothing may be on its way.
+    fn send_waiting(&mut self) {
         if !self.waiting.is_empty() {
             let sent = send(Arc::clone(&self.member), Arc::clone(&self.line), std::mem::take(&mut self.waiting));
             self.sending = Some(self.member.requests.runtime().spawn(sent));
         }
-        ended
     }
 
     /// Sends everything, and waits for the answers. What a broker does not take goes again, until the time is over: it may be back in a
@@ -92,7 +97,7 @@ impl Commits {
                     self.member.requests.runtime().block_on(async { sleep(CONSUMER_OUTAGE_WAIT_MIN).await });
                 }
             }
-            self.go_on().map_err(Some)?;
+            self.send_waiting();
         }
     }
 
