@@ -15,7 +15,7 @@ const CHOICES: Choices = Choices {
         "mysql,bb8",
         "sqlite,mobc,r2d2,kafka-ssl",
     ],
-    alone: &[
+    further: &[
         "derive",
         "r2d2",
         "async",
@@ -32,16 +32,16 @@ const CHOICES: Choices = Choices {
 
 /// The same for the command line, which needs a database: each alone, then with a broker or the dashboard.
 const CLI_CHOICES: Choices =
-    Choices { always: &["postgres", "sqlite,web"], alone: &["mysql", "sqlite", "sqlite,kafka", "sqlite,rocketmq"] };
+    Choices { always: &["postgres", "sqlite,web"], further: &["mysql", "sqlite", "sqlite,kafka", "sqlite,rocketmq"] };
 
 /// The features of `diesel-outbox-codecs`: none, and each alone.
-const CODECS_CHOICES: Choices = Choices { always: &["", "webhook"], alone: &["avro", "cloudevents", "protobuf"] };
+const CODECS_CHOICES: Choices = Choices { always: &["", "webhook"], further: &["avro", "cloudevents", "protobuf"] };
 
 /// The features of `diesel-outbox-otel`: none, and each alone.
-const OTEL_CHOICES: Choices = Choices { always: &["", "tracing"], alone: &["http", "rdkafka"] };
+const OTEL_CHOICES: Choices = Choices { always: &["", "tracing"], further: &["http", "rdkafka"] };
 
 /// The features of `diesel-outbox-verify`: none, and each alone.
-const VERIFY_CHOICES: Choices = Choices { always: &[""], alone: &["kafka", "rocketmq"] };
+const VERIFY_CHOICES: Choices = Choices { always: &[""], further: &["kafka", "rocketmq"] };
 
 /// The sets of one package.
 #[derive(Debug, Clone, Copy)]
@@ -50,14 +50,14 @@ pub(crate) struct Choices {
     always: &'static [&'static str],
     /// Checked by `--only features`, which the workflow runs beside its other jobs. All forty take a quarter of a whole run where
     /// nothing is built: each set has Diesel with other features.
-    alone: &'static [&'static str],
+    further: &'static [&'static str],
 }
 
 impl Choices {
     /// The sets of a whole run, or all.
     pub(crate) fn of_run(self, is_whole: bool) -> impl Iterator<Item = &'static str> {
-        let alone = if is_whole { &[] } else { self.alone };
-        self.always.iter().chain(alone).copied()
+        let further = if is_whole { &[] } else { self.further };
+        self.always.iter().chain(further).copied()
     }
 }
 
@@ -67,7 +67,7 @@ pub(crate) const PACKAGES: &[(&str, Choices)] = &[
     ("diesel-outbox-codecs", CODECS_CHOICES),
     ("diesel-outbox-otel", OTEL_CHOICES),
     ("diesel-outbox-verify", VERIFY_CHOICES),
-    ("diesel-outbox-web", Choices { always: &[""], alone: &[] }),
+    ("diesel-outbox-web", Choices { always: &[""], further: &[] }),
     ("diesel-outbox-cli", CLI_CHOICES),
 ];
 
