@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::app::now_ms;
 use crate::schedule::{Fault, Kind};
+use crate::wire::Times;
 
 /// A fault that happened.
 #[derive(Debug, Clone, Serialize)]
@@ -114,12 +115,15 @@ pub(crate) struct FaultLog {
 
 impl FaultLog {
     /// Logs the begin of a fault; returns its index.
-    pub(crate) fn begin(&self, fault: Fault, delivery_ms: u64) -> usize {
-        // A message that timed out at the end of an outage is sent again, with whatever else the client held.
+    pub(crate) fn begin(&self, fault: Fault, times: Times) -> usize {
         let lasts_ms = match fault.kind {
-            Kind::KillBroker | Kind::CutBroker | Kind::Pause => delivery_ms + 1_000,
-            // What was due by the wrong clock, or waited for the lock, is in flight when that ends.
-            Kind::DatabaseAhead | Kind::DatabaseBehind | Kind::LockTable => delivery_ms + 1_000,
+            // A message that timed out at the end of an outage is sent again, with whatever else the client held.
+            Kind::KillBroker | Kind::CutBroker | Kind::Pause => times.delivery_ms + 1_000,
+            // What waited for the lock is in flight when that ends.
+            Kind::LockTable => times.delivery_ms + 1_000,
+            // When the clock is corrected, leases by the wrong one end at once, and others claim their rows. By their
+            // own clocks, the holders may go on sending these for as long as a lease.
+            Kind::DatabaseAhead | Kind::DatabaseBehind => times.lease_ms,
             _ => 500,
         };
         let now = now_ms();
@@ -227,13 +231,13 @@ mod tests {
     fn an_application_has_a_fault_from_its_beginning_to_its_end() {
         let fault_log = FaultLog::default();
         let fault = |application| Fault { kind: Kind::CutBroker, application, for_ms: 0, amount: 0 };
-        fault_log.begin(fault(None), 0);
+        fault_log.begin(fault(None), Times::default());
         fault_log.failed(1, 0, 0);
         assert!(
             !fault_log.has_fault(1),
             "neither a server's fault nor a client's report counts as a fault of the application"
         );
-        let place = fault_log.begin(fault(Some(1)), 0);
+        let place = fault_log.begin(fault(Some(1)), Times::default());
         assert!(fault_log.has_fault(1) && !fault_log.has_fault(0));
         fault_log.end(place);
         assert!(!fault_log.has_fault(1));
@@ -243,7 +247,7 @@ mod tests {
     fn a_death_begins_when_it_comes_and_an_orderly_end_explains_nothing() {
         let fault_log = FaultLog::default();
         let fault = Fault { kind: Kind::CrashApplication, application: Some(1), for_ms: 0, amount: 0 };
-        let place = fault_log.begin(fault, 0);
+        let place = fault_log.begin(fault, Times::default());
         let died_at = fault_log.windows()[0].from_ms + 5_000;
         fault_log.began_at(place, died_at);
         let explains = |at_ms| fault_log.windows()[0].explains(at_ms, at_ms);
@@ -257,7 +261,7 @@ mod tests {
     fn a_fault_explains_what_comes_between_it_and_the_recovery() {
         let (fault_log, fault) =
             (FaultLog::default(), Fault { kind: Kind::LoseAcks, application: Some(1), for_ms: 0, amount: 0 });
-        let place = fault_log.begin(fault, 2_000);
+        let place = fault_log.begin(fault, Times::default());
         fault_log.recovered(2_000);
         fault_log.end(place);
         let ended = fault_log.windows()[0].until_ms;
@@ -269,5 +273,19 @@ mod tests {
         let window = &fault_log.windows()[0];
         assert!(window.explains(window.from_ms, ended + 2_500) && !window.explains(window.from_ms, ended + 60_000));
         assert!(!window.explains(ended + 5_000, ended + 5_100), "the first copy came long after it");
+    }
+
+    #[test]
+    fn a_corrected_clock_explains_a_copy_of_a_row_whose_holder_still_believes_in_its_lease() {
+        let fault = |kind| Fault { kind, application: None, for_ms: 0, amount: 0 };
+        for (kind, explains) in [(Kind::DatabaseBehind, true), (Kind::LockTable, false)] {
+            let (fault_log, times) = (FaultLog::default(), Times::default());
+            let place = fault_log.begin(fault(kind), times);
+            fault_log.end(place);
+            let window = &fault_log.windows()[0];
+            let held_ms = window.until_ms + times.lease_ms;
+            assert_eq!(window.explains(held_ms, held_ms + 1_600), explains);
+            assert!(!window.explains(held_ms + 1, held_ms + 1_600), "no holder sends past its lease");
+        }
     }
 }

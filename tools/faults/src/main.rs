@@ -44,6 +44,7 @@ use xtask::stop::Stop;
 use self::environment::Environment;
 use crate::plans::{BUG_CASES, BugCase, Plan};
 use crate::run::RunResult;
+use crate::wire::Times;
 
 /// A run with fewer messages proves nothing.
 const CONSUMED_MIN: usize = 100_000;
@@ -120,8 +121,11 @@ fn plan(arguments: &Arguments) -> Result<Plan> {
                 let consumed_min = CONSUMED_MIN.min(kills.saturating_mul(KILL_CONSUMED_MIN));
                 return Ok(plans::kills(run.seed, kills, consumed_min));
             }
-            let consumed_min = if run.smoke { SMOKE_CONSUMED_MIN } else { CONSUMED_MIN };
-            Ok(plans::long(run.seed, run.minutes, run.skew, consumed_min))
+            let (times, consumed_min) = match run.smoke {
+                true => (Times::on_a_busy_machine(), SMOKE_CONSUMED_MIN),
+                false => (Times::default(), CONSUMED_MIN),
+            };
+            Ok(plans::long(run.seed, run.minutes, run.skew, times, consumed_min))
         }
     }
 }

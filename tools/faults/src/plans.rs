@@ -61,8 +61,7 @@ struct Batch {
 }
 
 /// The schedule of a run without a bug.
-pub(crate) fn long(seed: u64, minutes: f64, is_skewed: bool, consumed_min: usize) -> Plan {
-    let times = Times::default();
+pub(crate) fn long(seed: u64, minutes: f64, is_skewed: bool, times: Times, consumed_min: usize) -> Plan {
     let mix = if is_skewed { schedule::CLOCK_SKEW_MIX } else { schedule::FAULT_MIX };
     Plan {
         seed,

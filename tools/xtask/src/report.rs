@@ -145,6 +145,18 @@ impl fmt::Display for Report {
         for skip in &self.skips {
             writeln!(f, "  {}: {}", skip.name, skip.reason)?;
         }
+        writeln!(f, "\n{:width$}  passed  failed  skipped  seconds", "suite")?;
+        for row in &self.rows {
+            let took = row.took.map(|took| format!("{:.1}", took.as_secs_f64())).unwrap_or_default();
+            let Row { suite, passed, failed, skipped, .. } = row;
+            // The heading of the rows by module, which has only a time.
+            if passed + failed + skipped == 0 && self.rows.len() > 1 {
+                writeln!(f, "{suite:width$}  {:>6}  {:>6}  {:>7}  {took:>7}", "", "", "")?;
+                continue;
+            }
+            writeln!(f, "{suite:width$}  {passed:>6}  {failed:>6}  {skipped:>7}  {took:>7}")?;
+        }
+        // Last: a part of CI's output shows its end.
         if !self.passed_on_rerun.is_empty() {
             writeln!(f, "\nflaky: failed once and passed the second time; fix the test or the code:")?;
         }
@@ -156,17 +168,6 @@ impl fmt::Display for Report {
         }
         for failure in &self.failures {
             writeln!(f, "  {failure}")?;
-        }
-        writeln!(f, "\n{:width$}  passed  failed  skipped  seconds", "suite")?;
-        for row in &self.rows {
-            let took = row.took.map(|took| format!("{:.1}", took.as_secs_f64())).unwrap_or_default();
-            let Row { suite, passed, failed, skipped, .. } = row;
-            // The heading of the rows by module, which has only a time.
-            if passed + failed + skipped == 0 && self.rows.len() > 1 {
-                writeln!(f, "{suite:width$}  {:>6}  {:>6}  {:>7}  {took:>7}", "", "", "")?;
-                continue;
-            }
-            writeln!(f, "{suite:width$}  {passed:>6}  {failed:>6}  {skipped:>7}  {took:>7}")?;
         }
         let again = match self.passed_on_rerun.len() {
             0 => String::new(),

@@ -102,7 +102,7 @@ pub(crate) async fn run(config: Config) -> Result<()> {
 
 fn outbox(config: &Config, policies: &PanickingPolicy) -> Result<Outbox> {
     let retry = || policies.clone();
-    let staleness = Duration::from_secs(2);
+    let staleness = Duration::from_millis(config.times.staleness_ms);
     let plain = Topic::new(config.topics.plain.as_str()).staleness(staleness).attempts_max(1).retry(retry());
     let ordered = Topic::new(config.topics.ordered.as_str()).ordered_by_key().serialize_by_key().lanes(LANES);
     let ordered = ordered.staleness(staleness).retry(retry());

@@ -302,8 +302,10 @@ impl Audit {
                     *self.duplicates.entry(window.name).or_default() += 1;
                     self.lag_ms = self.lag_ms.max(lag_ms);
                 }
-                _ => self
-                    .find(Finding::Duplicate, || format!("{before:?} again as {copy:?}, {lag_ms:?} ms after a fault")),
+                (_, lag_ms) => self.find(Finding::Duplicate, || {
+                    let of = nearest(before.at_ms, &senders, evidence.windows);
+                    format!("{before:?} again as {copy:?}, {lag_ms:?} ms after a fault; the last one: {of:?}")
+                }),
             }
         }
     }
@@ -323,6 +325,16 @@ impl Audit {
             }
         }
     }
+}
+
+/// The fault of these senders, or of all processes, that ended last before a copy, or had not ended then.
+fn nearest<'a>(at_ms: u64, senders: &[usize], windows: &'a [FaultWindow]) -> Option<&'a FaultWindow> {
+    let concerns = |window: &&FaultWindow| {
+        window.may_duplicate
+            && window.from_ms <= at_ms
+            && window.application.is_none_or(|application| senders.contains(&application))
+    };
+    windows.iter().filter(concerns).max_by_key(|window| window.until_ms)
 }
 
 /// The longest lag of a copy on a topic. Where applications die all the time, an owner of a plain lane seldom lives for as long as it waits

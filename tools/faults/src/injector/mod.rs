@@ -172,7 +172,7 @@ impl<'a> FaultInjector<'a> {
                 Ok(())
             }
             Action::Begin(fault, _) => {
-                let place = self.fault_log.begin(fault, self.times.delivery_ms);
+                let place = self.fault_log.begin(fault, self.times);
                 let ends_at = Instant::now() + Duration::from_millis(fault.for_ms);
                 if self.begin(fault, place, fleet).await? {
                     self.plan(ends_at, Action::End(fault, place));
