@@ -22,6 +22,8 @@ mod release;
 mod report;
 mod shared_servers;
 mod steps;
+#[cfg(test)]
+mod target_names;
 mod test_args;
 
 use std::process::ExitCode;

@@ -95,7 +95,7 @@ impl Row {
         let mut command = cargo(&["bench", "--quiet", "--package", "diesel-outbox"]);
         match self {
             Self::Rocketmq => command.args(["--bench", "rocketmq", "--features", "rocketmq"]),
-            Self::Http => command.args(["--bench", "http"]),
+            Self::Http => command.args(["--bench", "http_endpoint"]),
             _ => command.args(["--bench", "outbox"]),
         };
         command.args(arguments);
