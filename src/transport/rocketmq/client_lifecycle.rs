@@ -2,11 +2,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use cheetah_string::CheetahString;
+use futures_util::future::BoxFuture;
 use rocketmq_client_rust::{
-    AclClientRPCHook, ClientConfig, ClientInstanceHandle, ClientRpcHook, ClientRuntime, DefaultMQProducer, SendStatus,
-    SessionCredentials,
+    AclClientRPCHook, ClientConfig, ClientInstanceHandle, ClientRpcHook, ClientRuntime, DefaultMQProducer, SendResult,
+    SendStatus, SessionCredentials,
 };
 use rocketmq_model::common::message::MessageTrait as _;
 use rocketmq_model::common::message::message_batch::MessageBatch;
@@ -19,7 +19,7 @@ use rocketmq_protocol::protocol::route::topic_route_data::TopicRouteData;
 use super::batch::Content;
 use super::classify::{CallError, TOPIC_NOT_EXIST};
 use super::config::RocketMqConfig;
-use super::connection::{Connect, Connection, Fields, StoredHalf};
+use super::connection::{Call, Connect, Connection, Fields, StoredHalf};
 use super::queues::Queue;
 use crate::limits::ROCKETMQ_COMPRESS_BYTES_MIN;
 use crate::transport::FailureClass;
@@ -33,8 +33,8 @@ pub(super) fn connector(library: Arc<ClientRuntime>, config: RocketMqConfig) -> 
 
 /// A producer, and a second client for other requests, so that they do not wait behind messages.
 struct LibraryConnection {
-    producer: DefaultMQProducer,
-    lookup_client: ClientInstanceHandle,
+    producer: Arc<DefaultMQProducer>,
+    lookup_client: Arc<ClientInstanceHandle>,
     request_timeout: Duration,
 }
 
@@ -57,7 +57,7 @@ impl LibraryConnection {
         Box::pin(producer.start()).await?;
         let lookup_client = ClientInstanceHandle::get_or_create(library, life, client, hook)?;
         Box::pin(lookup_client.start()).await?;
-        Ok(Self { producer, lookup_client, request_timeout })
+        Ok(Self { producer: Arc::new(producer), lookup_client: Arc::new(lookup_client), request_timeout })
     }
 }
 
@@ -82,76 +82,84 @@ pub(super) fn client(config: &RocketMqConfig) -> (u64, ClientConfig) {
     (life, client)
 }
 
-#[async_trait]
 impl Connection for LibraryConnection {
-    async fn send(&self, content: Content, topic: &str, queue: &Queue) -> Result<SendStatus, CallError> {
+    fn send(&self, content: Content, topic: &str, queue: &Queue) -> Call<'_, SendStatus> {
         let target = MessageQueue::from_parts(topic, &*queue.broker, queue.number);
-        let within = millis(self.request_timeout);
-        let sent = match content {
-            Content::One(record) => {
-                let message = record.into_message(topic);
-                Box::pin(self.producer.send_to_queue_with_timeout(message, target, within)).await?
-            }
-            Content::Batch(framed) => {
-                let batch = batch(framed, topic);
-                Box::pin(self.producer.send_to_queue_with_timeout(batch, target, within)).await?
-            }
-        };
-        sent.map(|sent| sent.send_status).ok_or_else(|| CallError::request_timed_out(self.request_timeout))
-    }
-
-    async fn send_half(&self, message: Message, topic: &str, queue: &Queue) -> Result<StoredHalf, CallError> {
-        let target = MessageQueue::from_parts(topic, &*queue.broker, queue.number);
-        let within = millis(self.request_timeout);
-        let sent = Box::pin(self.producer.send_to_queue_with_timeout(message, target, within)).await?;
-        let sent = sent.ok_or_else(|| CallError::request_timed_out(self.request_timeout))?;
-        // The broker's address and port, then eight bytes with the message's offset in the commit log.
-        let id = sent.offset_msg_id.unwrap_or_default();
-        let offset = id.len().checked_sub(16).and_then(|at| u64::from_str_radix(id.get(at..)?, 16).ok());
-        let client_id = sent.msg_id.map(|id| id.to_string()).unwrap_or_default();
-        Ok(StoredHalf {
-            status: sent.send_status,
-            queue_offset: sent.queue_offset,
-            log_offset: offset.ok_or_else(|| {
-                CallError::new(FailureClass::Temporary, "the broker did not say where it keeps the message")
-            })?,
-            transaction_id: sent.transaction_id.unwrap_or_else(|| client_id.clone()),
-            client_id,
+        let (producer, request_timeout) = (Arc::clone(&self.producer), self.request_timeout);
+        let topic = topic.to_owned();
+        Box::pin(async move {
+            let within = millis(request_timeout);
+            let sent = match content {
+                Content::One(record) => {
+                    let message = record.into_message(&topic);
+                    Box::pin(producer.send_to_queue_with_timeout(message, target, within)).await?
+                }
+                Content::Batch(framed) => {
+                    let batch = batch(framed, &topic);
+                    Box::pin(producer.send_to_queue_with_timeout(batch, target, within)).await?
+                }
+            };
+            sent.map(|sent| sent.send_status).ok_or_else(|| CallError::request_timed_out(request_timeout))
         })
     }
 
-    async fn route(&self, topic: &str) -> Result<Option<TopicRouteData>, CallError> {
-        Ok(Box::pin(self.lookup_client.topic_route(topic, millis(self.request_timeout))).await?)
+    fn send_half(&self, message: Message, topic: &str, queue: &Queue) -> Call<'_, StoredHalf> {
+        let target = MessageQueue::from_parts(topic, &*queue.broker, queue.number);
+        let (producer, request_timeout) = (Arc::clone(&self.producer), self.request_timeout);
+        Box::pin(async move {
+            let sent = producer.send_to_queue_with_timeout(message, target, millis(request_timeout));
+            let sent = Box::pin(sent).await?.ok_or_else(|| CallError::request_timed_out(request_timeout))?;
+            stored_half(sent)
+        })
     }
 
-    async fn request(
-        &self,
-        address: &str,
-        code: i32,
-        fields: Fields<'_>,
-        body: Vec<u8>,
-    ) -> Result<Option<Vec<u8>>, CallError> {
+    fn route(&self, topic: &str) -> Call<'_, Option<TopicRouteData>> {
+        let (client, topic, within) = (Arc::clone(&self.lookup_client), topic.to_owned(), millis(self.request_timeout));
+        Box::pin(async move { Ok(client.topic_route(&topic, within).await?) })
+    }
+
+    fn request(&self, address: &str, code: i32, fields: Fields<'_>, body: Vec<u8>) -> Call<'_, Option<Vec<u8>>> {
         let text = |text: &str| CheetahString::from_slice(text);
         let mut request = RemotingCommand::create_remoting_command(code);
         request = request.set_ext_fields(fields.iter().map(|(name, value)| (text(name), text(value))).collect());
         if !body.is_empty() {
             request.set_body_mut_ref(body);
         }
-        let address = text(address);
-        let response =
-            Box::pin(self.lookup_client.invoke_remoting(&address, request, millis(self.request_timeout))).await?;
-        match response.code() {
-            0 => Ok(Some(response.body().map(|body| body.to_vec()).unwrap_or_default())),
-            TOPIC_NOT_EXIST => Ok(None),
-            code => Err(CallError::answered(code)),
-        }
+        let (client, address, within) = (Arc::clone(&self.lookup_client), text(address), millis(self.request_timeout));
+        Box::pin(async move {
+            let response = client.invoke_remoting(&address, request, within).await?;
+            match response.code() {
+                0 => Ok(Some(response.body().map(|body| body.to_vec()).unwrap_or_default())),
+                TOPIC_NOT_EXIST => Ok(None),
+                code => Err(CallError::answered(code)),
+            }
+        })
     }
 
-    async fn close(&self) {
-        let mut producer = self.producer.clone();
-        Box::pin(producer.shutdown()).await;
-        self.lookup_client.shutdown_owned().await;
+    fn close(&self) -> BoxFuture<'_, ()> {
+        let (mut producer, client) = (DefaultMQProducer::clone(&self.producer), Arc::clone(&self.lookup_client));
+        Box::pin(async move {
+            producer.shutdown().await;
+            client.shutdown_owned().await;
+        })
     }
+}
+
+/// What the broker said of a half message that it stored.
+fn stored_half(sent: SendResult) -> Result<StoredHalf, CallError> {
+    // The broker's address and port, then eight bytes with the message's offset in the commit log.
+    let id = sent.offset_msg_id.unwrap_or_default();
+    let offset = id.len().checked_sub(16).and_then(|at| u64::from_str_radix(id.get(at..)?, 16).ok());
+    let client_id = sent.msg_id.map(|id| id.to_string()).unwrap_or_default();
+    Ok(StoredHalf {
+        status: sent.send_status,
+        queue_offset: sent.queue_offset,
+        log_offset: offset.ok_or_else(|| {
+            CallError::new(FailureClass::Temporary, "the broker did not say where it keeps the message")
+        })?,
+        transaction_id: sent.transaction_id.unwrap_or_else(|| client_id.clone()),
+        client_id,
+    })
 }
 
 /// A batch that is already framed: the library sends it as it is, and reads the parts only to frame them.

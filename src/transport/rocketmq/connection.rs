@@ -2,7 +2,6 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use rocketmq_client_rust::SendStatus;
@@ -14,29 +13,28 @@ use super::batch::Content;
 use super::classify::CallError;
 use super::queues::Queue;
 
+/// A call of the client library.
+pub(super) type Call<'a, T> = BoxFuture<'a, Result<T, CallError>>;
+
 /// A connection of the client library. It is a trait object, so that the library's types, which are nested beyond the
 /// compiler's usual limit, stay behind it, and so that tests can use a failing one.
-#[async_trait]
+///
+/// Its functions are not async: inside an async function of a trait, the compiler took 60 s to find that the library's futures are
+/// `Send`, which was half of the whole build. Elsewhere it takes less than one.
 pub(super) trait Connection: Send + Sync {
     /// Sends messages of one topic in one request.
-    async fn send(&self, content: Content, topic: &str, queue: &Queue) -> Result<SendStatus, CallError>;
+    fn send(&self, content: Content, topic: &str, queue: &Queue) -> Call<'_, SendStatus>;
 
     /// Sends a half message. The broker hides it until it is committed.
-    async fn send_half(&self, message: Message, topic: &str, queue: &Queue) -> Result<StoredHalf, CallError>;
+    fn send_half(&self, message: Message, topic: &str, queue: &Queue) -> Call<'_, StoredHalf>;
 
     /// The brokers of a topic; `None` if the name servers know no such topic.
-    async fn route(&self, topic: &str) -> Result<Option<TopicRouteData>, CallError>;
+    fn route(&self, topic: &str) -> Call<'_, Option<TopicRouteData>>;
 
     /// Sends a request to the node at `address`. Returns the answer's body; `None` if there is no such topic.
-    async fn request(
-        &self,
-        address: &str,
-        code: i32,
-        fields: Fields<'_>,
-        body: Vec<u8>,
-    ) -> Result<Option<Vec<u8>>, CallError>;
+    fn request(&self, address: &str, code: i32, fields: Fields<'_>, body: Vec<u8>) -> Call<'_, Option<Vec<u8>>>;
 
-    async fn close(&self);
+    fn close(&self) -> BoxFuture<'_, ()>;
 }
 
 /// Where a broker stores a half message, in the form that its later requests need.
@@ -53,7 +51,7 @@ pub(super) struct StoredHalf {
 pub(super) type Fields<'a> = &'a [(&'a str, String)];
 
 /// Opens a connection of the library.
-pub(super) type Connect = Box<dyn Fn() -> BoxFuture<'static, Result<Arc<dyn Connection>, CallError>> + Send + Sync>;
+pub(super) type Connect = Box<dyn Fn() -> Call<'static, Arc<dyn Connection>> + Send + Sync>;
 
 /// A connection that does not rely on the library's time-outs: neither a lost answer nor a panic may keep a message.
 pub(super) struct GuardedConnection {
@@ -68,45 +66,32 @@ impl GuardedConnection {
     }
 }
 
-#[async_trait]
 impl Connection for GuardedConnection {
-    async fn send(&self, content: Content, topic: &str, queue: &Queue) -> Result<SendStatus, CallError> {
-        call_guarded(self.inner.send(content, topic, queue), self.call_timeout).await
+    fn send(&self, content: Content, topic: &str, queue: &Queue) -> Call<'_, SendStatus> {
+        Box::pin(call_guarded(self.inner.send(content, topic, queue), self.call_timeout))
     }
 
-    async fn send_half(&self, message: Message, topic: &str, queue: &Queue) -> Result<StoredHalf, CallError> {
-        call_guarded(self.inner.send_half(message, topic, queue), self.call_timeout).await
+    fn send_half(&self, message: Message, topic: &str, queue: &Queue) -> Call<'_, StoredHalf> {
+        Box::pin(call_guarded(self.inner.send_half(message, topic, queue), self.call_timeout))
     }
 
-    async fn route(&self, topic: &str) -> Result<Option<TopicRouteData>, CallError> {
-        call_guarded(self.inner.route(topic), self.call_timeout).await
+    fn route(&self, topic: &str) -> Call<'_, Option<TopicRouteData>> {
+        Box::pin(call_guarded(self.inner.route(topic), self.call_timeout))
     }
 
-    async fn request(
-        &self,
-        address: &str,
-        code: i32,
-        fields: Fields<'_>,
-        body: Vec<u8>,
-    ) -> Result<Option<Vec<u8>>, CallError> {
-        call_guarded(self.inner.request(address, code, fields, body), self.call_timeout).await
+    fn request(&self, address: &str, code: i32, fields: Fields<'_>, body: Vec<u8>) -> Call<'_, Option<Vec<u8>>> {
+        Box::pin(call_guarded(self.inner.request(address, code, fields, body), self.call_timeout))
     }
 
-    async fn close(&self) {
-        let closed = async {
-            self.inner.close().await;
-            Ok(())
-        };
+    fn close(&self) -> BoxFuture<'_, ()> {
+        let closed = self.inner.close().map(Ok).boxed();
         // The connection is dropped either way; what it leaves behind ends with its runtime.
-        let _ = call_guarded(Box::pin(closed), self.call_timeout).await;
+        Box::pin(call_guarded(closed, self.call_timeout).map(drop))
     }
 }
 
 /// Calls the library. A panic or a time-out becomes an error.
-pub(super) async fn call_guarded<T>(
-    call: BoxFuture<'_, Result<T, CallError>>,
-    within: Duration,
-) -> Result<T, CallError> {
+pub(super) async fn call_guarded<T>(call: Call<'_, T>, within: Duration) -> Result<T, CallError> {
     match timeout(within, AssertUnwindSafe(call).catch_unwind()).await {
         Ok(Ok(done)) => done,
         Ok(Err(_panic)) => Err(CallError::panicked()),

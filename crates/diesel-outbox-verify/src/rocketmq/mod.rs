@@ -1,34 +1,22 @@
 //! Topics of RocketMQ.
 
+mod client;
 mod library;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use diesel_outbox::transport::RocketMqRecord;
-#[expect(
-    deprecated,
-    reason = "the other consumer assigns queues to the members of a group; this one reads by offset"
-)]
-use rocketmq_client_rust::DefaultMQPullConsumer;
-use rocketmq_client_rust::{AclClientRPCHook, ClientResult, SessionCredentials};
 use rocketmq_model::common::message::message_ext::MessageExt;
-use rocketmq_model::common::message::message_queue::MessageQueue;
 use rocketmq_model::result::PullStatus;
-use tokio::runtime::Handle;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
-use self::library::Library;
-use crate::entry::Millis;
-use crate::limits::{BROKER_TIMEOUT, RECORDS_PER_BATCH, ROCKETMQ_PULLED_MAX};
+use self::client::Client;
+use crate::limits::{BROKER_TIMEOUT, RECORDS_PER_BATCH};
 use crate::record::Record;
 use crate::source::{Compaction, Partition, RecordSource, SourceError, TopicState};
-
-/// The client wants one. Nothing is committed for it.
-const GROUP: &str = "diesel-outbox-verify";
 
 /// Reads a topic of RocketMQ: every queue of every broker, by offset.
 ///
@@ -45,16 +33,6 @@ pub struct RocketMqSource {
     client: Option<Client>,
     /// Where the reading is, for queues that are not read up to their ends.
     left: BTreeMap<usize, i64>,
-}
-
-/// A running client of a topic.
-struct Client {
-    topic: Arc<str>,
-    runtime: Handle,
-    #[expect(deprecated, reason = "see the import")]
-    consumer: DefaultMQPullConsumer,
-    queues: Vec<MessageQueue>,
-    _library: Library,
 }
 
 impl RocketMqSource {
@@ -96,15 +74,13 @@ impl RocketMqSource {
         self.client.as_ref().ok_or_else(|| SourceError::Settings { problem: "the topic is not open".to_owned() })
     }
 
-    /// Pulls from a queue. What comes may be behind its end.
+    /// Reads from a queue. What comes may be behind its end.
     async fn pull(&mut self, index: usize, records: &mut Vec<Record>) -> Result<(), SourceError> {
         let Some(offset) = self.left.get(&index).copied() else { return Ok(()) };
         let (client, deadline) = (self.client()?, Instant::now() + BROKER_TIMEOUT);
         let queue = client.queues[index].clone();
         let (next, found) = loop {
-            let (consumer, queue) = (client.consumer.clone(), queue.clone());
-            let pulled = async move { consumer.pull(&queue, "*", offset, ROCKETMQ_PULLED_MAX).await };
-            let mut pulled = client.call(pulled).await?;
+            let mut pulled = client.pull(&queue, offset).await?;
             match pulled.pull_status() {
                 PullStatus::Found => {
                     let next = i64::try_from(pulled.next_begin_offset()).unwrap_or(i64::MAX);
@@ -138,67 +114,6 @@ impl RocketMqSource {
     }
 }
 
-impl Client {
-    async fn start(source: &RocketMqSource, topic: &str) -> Result<Self, SourceError> {
-        let (library, runtime, clients) = Library::start().map_err(|problem| SourceError::Settings { problem })?;
-        #[expect(deprecated, reason = "see the import")]
-        let mut builder = DefaultMQPullConsumer::builder(clients)
-            .consumer_group(GROUP)
-            .name_server_addr(source.name_servers.as_str())
-            .consumer_pull_timeout(BROKER_TIMEOUT);
-        if let Some((access_key, secret_key)) = &source.credentials {
-            let keys = SessionCredentials::with_keys(access_key.as_str(), secret_key.as_str());
-            builder = builder.rpc_hook(Arc::new(AclClientRPCHook::new(keys)));
-        }
-        let consumer = builder.build().map_err(|error| SourceError::Settings { problem: error.to_string() })?;
-        let topic: Arc<str> = match &source.namespace {
-            Some(namespace) => format!("{namespace}%{topic}").into(),
-            None => topic.into(),
-        };
-        let mut client = Self { topic: Arc::clone(&topic), runtime, consumer, queues: Vec::new(), _library: library };
-        let starting = client.consumer.clone();
-        client.call(async move { Box::pin(starting.start()).await }).await?;
-        let asking = client.consumer.clone();
-        let asked = Arc::clone(&topic);
-        let mut queues = client.call(async move { asking.fetch_subscribe_message_queues(&asked).await }).await?;
-        queues.sort_by_key(|queue| (queue.broker_name().to_string(), queue.queue_id()));
-        // The library takes the namespace away that we put there.
-        let own =
-            |queue: MessageQueue| MessageQueue::from_parts(&*topic, queue.broker_name().clone(), queue.queue_id());
-        client.queues = queues.into_iter().map(own).collect();
-        Ok(client)
-    }
-
-    /// Calls the library on its own runtime, with a time-out of ours: it does not keep all of its own.
-    async fn call<T: Send + 'static>(
-        &self,
-        call: impl Future<Output = ClientResult<T>> + Send + 'static,
-    ) -> Result<T, SourceError> {
-        let problem = match self.runtime.spawn(timeout(2 * BROKER_TIMEOUT, call)).await {
-            Ok(Ok(Ok(done))) => return Ok(done),
-            Ok(Ok(Err(error))) => error.to_string(),
-            Ok(Err(_)) => format!("no answer within {:?}", 2 * BROKER_TIMEOUT),
-            Err(error) => error.to_string(),
-        };
-        Err(SourceError::Broker { topic: self.topic.to_string(), problem })
-    }
-
-    /// The first offset of a queue, that of a moment, and the end.
-    async fn offsets(&self, queue: &MessageQueue, from: Option<SystemTime>) -> Result<[i64; 3], SourceError> {
-        let (consumer, queue) = (self.consumer.clone(), queue.clone());
-        let at = from.map(|from| u64::try_from(Millis::of(from).0).unwrap_or_default());
-        self.call(async move {
-            let (first, end) = (consumer.min_offset(&queue).await?, consumer.max_offset(&queue).await?);
-            let begin = match at {
-                Some(at) => consumer.search_offset(&queue, at).await?,
-                None => first,
-            };
-            Ok([first, begin.max(first), end])
-        })
-        .await
-    }
-}
-
 /// A message of a queue in the terms of the outbox.
 fn record(partition: u32, message: &MessageExt) -> Record {
     let properties = message.properties().iter().map(|(name, value)| (name.as_str(), value.as_str()));
@@ -212,7 +127,11 @@ fn record(partition: u32, message: &MessageExt) -> Record {
 #[async_trait]
 impl RecordSource for RocketMqSource {
     async fn open(&mut self, topic: &str, from: Option<SystemTime>) -> Result<TopicState, SourceError> {
-        let client = Client::start(self, topic).await?;
+        let topic = match &self.namespace {
+            Some(namespace) => format!("{namespace}%{topic}").into(),
+            None => topic.into(),
+        };
+        let client = Client::start(&self.name_servers, self.credentials.as_ref(), topic).await?;
         if client.queues.is_empty() {
             let brokers = self.name_servers.clone();
             return Err(SourceError::NoSuchTopic { topic: client.topic.to_string(), brokers });

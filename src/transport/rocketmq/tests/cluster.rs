@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 
-use async_trait::async_trait;
+use futures_util::FutureExt as _;
+use futures_util::future::{BoxFuture, pending, ready};
 use rocketmq_client_rust::SendStatus;
 use rocketmq_model::common::message::message_single::Message;
 use rocketmq_protocol::protocol::route::topic_route_data::TopicRouteData;
@@ -20,7 +21,7 @@ use super::super::queues::Queue;
 use super::super::work;
 use super::route_of;
 use crate::transport::FailureClass;
-use crate::transport::rocketmq::connection::{Connect, Connection, Fields, StoredHalf};
+use crate::transport::rocketmq::connection::{Call, Connect, Connection, Fields, StoredHalf};
 
 const MAKE_TOPIC: i32 = 17;
 const LIST_BROKERS: i32 = 106;
@@ -45,30 +46,32 @@ impl Nodes {
     }
 }
 
-#[async_trait]
 impl Connection for Nodes {
-    async fn send(&self, _content: Content, _topic: &str, _queue: &Queue) -> Result<SendStatus, CallError> {
+    fn send(&self, _content: Content, _topic: &str, _queue: &Queue) -> Call<'_, SendStatus> {
         unreachable!("no message is sent here")
     }
 
-    async fn send_half(&self, _message: Message, _topic: &str, _queue: &Queue) -> Result<StoredHalf, CallError> {
+    fn send_half(&self, _message: Message, _topic: &str, _queue: &Queue) -> Call<'_, StoredHalf> {
         unreachable!("no message is sent here")
     }
 
-    async fn route(&self, _topic: &str) -> Result<Option<TopicRouteData>, CallError> {
-        Ok(Some(route_of(&["a"])))
+    fn route(&self, _topic: &str) -> Call<'_, Option<TopicRouteData>> {
+        ready(Ok(Some(route_of(&["a"])))).boxed()
     }
 
-    async fn request(&self, address: &str, code: i32, _: Fields<'_>, _: Vec<u8>) -> Result<Option<Vec<u8>>, CallError> {
+    fn request(&self, address: &str, code: i32, _: Fields<'_>, _: Vec<u8>) -> Call<'_, Option<Vec<u8>>> {
         self.requests.lock().expect("no panic").push((address.to_owned(), code));
         if address.starts_with("silent") {
-            return std::future::pending().await;
+            return pending().boxed();
         }
         let gone = || CallError::new(FailureClass::Connection, "gone");
-        self.responses.get(address).map(|response| response.map(|text| text.as_bytes().to_vec())).ok_or_else(gone)
+        let response = self.responses.get(address).map(|response| response.map(|text| text.as_bytes().to_vec()));
+        ready(response.ok_or_else(gone)).boxed()
     }
 
-    async fn close(&self) {}
+    fn close(&self) -> BoxFuture<'_, ()> {
+        ready(()).boxed()
+    }
 }
 
 #[tokio::test]

@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use async_trait::async_trait;
+use futures_util::FutureExt as _;
+use futures_util::future::{BoxFuture, ready};
 use rocketmq_client_rust::SendStatus;
 use rocketmq_model::common::message::message_single::Message;
 use rocketmq_protocol::protocol::route::topic_route_data::TopicRouteData;
@@ -19,7 +20,7 @@ use super::route_of;
 use crate::clock::system_now;
 use crate::message::{Envelope, MessageId};
 use crate::transport::FailureClass;
-use crate::transport::rocketmq::connection::{Connect, Connection, Fields, StoredHalf};
+use crate::transport::rocketmq::connection::{Call, Connect, Connection, Fields, StoredHalf};
 
 /// A broker `a` that the name server lists at one address, and that may run at another.
 struct MovingBroker {
@@ -39,33 +40,35 @@ impl MovingBroker {
     }
 }
 
-#[async_trait]
 impl Connection for MovingBroker {
-    async fn send(&self, _content: Content, _topic: &str, _queue: &Queue) -> Result<SendStatus, CallError> {
+    fn send(&self, _content: Content, _topic: &str, _queue: &Queue) -> Call<'_, SendStatus> {
         unreachable!("only half messages are sent here")
     }
 
-    async fn send_half(&self, _message: Message, _topic: &str, _queue: &Queue) -> Result<StoredHalf, CallError> {
+    fn send_half(&self, _message: Message, _topic: &str, _queue: &Queue) -> Call<'_, StoredHalf> {
         let (client_id, transaction_id) = ("id".to_owned(), "id".to_owned());
-        Ok(StoredHalf { status: self.keeps, queue_offset: 1, log_offset: 2, client_id, transaction_id })
+        let stored = StoredHalf { status: self.keeps, queue_offset: 1, log_offset: 2, client_id, transaction_id };
+        ready(Ok(stored)).boxed()
     }
 
-    async fn route(&self, _topic: &str) -> Result<Option<TopicRouteData>, CallError> {
-        Ok(Some(route_of(&["a"])))
+    fn route(&self, _topic: &str) -> Call<'_, Option<TopicRouteData>> {
+        ready(Ok(Some(route_of(&["a"])))).boxed()
     }
 
-    async fn request(&self, address: &str, _: i32, _: Fields<'_>, _: Vec<u8>) -> Result<Option<Vec<u8>>, CallError> {
+    fn request(&self, address: &str, _: i32, _: Fields<'_>, _: Vec<u8>) -> Call<'_, Option<Vec<u8>>> {
         let listed = *self.listed.lock().expect("no panic");
         if address == "names:1" {
             let list = format!(r#"{{"brokerAddrTable":{{"a":{{"brokerAddrs":{{0:"{listed}"}},"cluster":"one"}}}}}}"#);
-            return Ok(Some(list.into_bytes()));
+            return ready(Ok(Some(list.into_bytes()))).boxed();
         }
         self.requested_addresses.lock().expect("no panic").push(address.to_owned());
         let gone = CallError::new(FailureClass::Connection, "gone");
-        (self.is_there && address == listed).then(|| Some(Vec::new())).ok_or(gone)
+        ready((self.is_there && address == listed).then(|| Some(Vec::new())).ok_or(gone)).boxed()
     }
 
-    async fn close(&self) {}
+    fn close(&self) -> BoxFuture<'_, ()> {
+        ready(()).boxed()
+    }
 }
 
 fn halves(life: &Arc<MovingBroker>, config: RocketMqConfig) -> HalfProducer {

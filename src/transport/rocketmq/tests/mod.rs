@@ -6,6 +6,7 @@ mod half;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use futures_util::future::BoxFuture;
 use rocketmq_client_rust::SendStatus;
 use rocketmq_model::common::message::message_single::Message;
 use rocketmq_protocol::protocol::route::route_data_view::{BrokerData, QueueData};
@@ -13,7 +14,7 @@ use rocketmq_protocol::protocol::route::topic_route_data::TopicRouteData;
 use tokio::runtime::Handle;
 
 use super::batch::Content;
-use super::connection::{Connect, Connection, Fields, StoredHalf};
+use super::connection::{Call, Connect, Connection, Fields, StoredHalf};
 use super::queues::Queue;
 use super::*;
 use crate::clock::system_now;
@@ -47,43 +48,51 @@ enum Asking {
 
 struct Scripted(Sending, Asking);
 
-#[async_trait]
 impl Connection for Scripted {
-    async fn send(&self, _content: Content, _topic: &str, queue: &Queue) -> Result<SendStatus, CallError> {
-        match self.0 {
-            Sending::SecondIsGone if &*queue.broker == "b" => Err(CallError::new(FailureClass::Connection, "gone")),
-            Sending::SecondIsGone => Ok(SendStatus::SendOk),
-            Sending::Takes => Ok(SendStatus::SendOk),
-            Sending::Panics => panic!("in the client library"),
-            Sending::Hangs => std::future::pending().await,
-            Sending::Answers(code) => Err(CallError::answered(code)),
-            Sending::Half(status) => Ok(status),
-        }
+    fn send(&self, _content: Content, _topic: &str, queue: &Queue) -> Call<'_, SendStatus> {
+        let is_second = &*queue.broker == "b";
+        Box::pin(async move {
+            match self.0 {
+                Sending::SecondIsGone if is_second => Err(CallError::new(FailureClass::Connection, "gone")),
+                Sending::SecondIsGone => Ok(SendStatus::SendOk),
+                Sending::Takes => Ok(SendStatus::SendOk),
+                Sending::Panics => panic!("in the client library"),
+                Sending::Hangs => std::future::pending().await,
+                Sending::Answers(code) => Err(CallError::answered(code)),
+                Sending::Half(status) => Ok(status),
+            }
+        })
     }
 
-    async fn send_half(&self, _message: Message, _topic: &str, _queue: &Queue) -> Result<StoredHalf, CallError> {
+    fn send_half(&self, _message: Message, _topic: &str, _queue: &Queue) -> Call<'_, StoredHalf> {
         unreachable!("no half message is sent here")
     }
 
-    async fn route(&self, _topic: &str) -> Result<Option<TopicRouteData>, CallError> {
-        assert_ne!(self.1, Asking::Panics, "in the client library");
-        let names = if self.0 == Sending::SecondIsGone { &["a", "b"][..] } else { &["a"] };
-        Ok(Some(route_of(names)))
+    fn route(&self, _topic: &str) -> Call<'_, Option<TopicRouteData>> {
+        Box::pin(async {
+            assert_ne!(self.1, Asking::Panics, "in the client library");
+            let names = if self.0 == Sending::SecondIsGone { &["a", "b"][..] } else { &["a"] };
+            Ok(Some(route_of(names)))
+        })
     }
 
-    async fn request(&self, _: &str, code: i32, _: Fields<'_>, _: Vec<u8>) -> Result<Option<Vec<u8>>, CallError> {
+    fn request(&self, _: &str, code: i32, _: Fields<'_>, _: Vec<u8>) -> Call<'_, Option<Vec<u8>>> {
         const HEART_BEAT: i32 = 34;
-        match self.1 {
-            Asking::Hangs if code == HEART_BEAT => std::future::pending().await,
-            Asking::Denies if code == HEART_BEAT => Err(CallError::answered(16)),
-            _ => {
-                let list = r#"{"brokerAddrTable":{"a":{"brokerAddrs":{0:"127.0.0.1:1"},"cluster":"one"}}}"#;
-                Ok(Some(list.as_bytes().to_vec()))
+        Box::pin(async move {
+            match self.1 {
+                Asking::Hangs if code == HEART_BEAT => std::future::pending().await,
+                Asking::Denies if code == HEART_BEAT => Err(CallError::answered(16)),
+                _ => {
+                    let list = r#"{"brokerAddrTable":{"a":{"brokerAddrs":{0:"127.0.0.1:1"},"cluster":"one"}}}"#;
+                    Ok(Some(list.as_bytes().to_vec()))
+                }
             }
-        }
+        })
     }
 
-    async fn close(&self) {}
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
 }
 
 /// A topic with four queues on each of these brokers.
