@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::future::BoxFuture;
+use tokio::runtime::Handle;
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::{sleep, timeout};
 
@@ -14,12 +16,29 @@ use crate::limits::CONSUMER_OUTAGE_WAIT_MIN;
 use crate::transport::Line;
 
 pub(super) struct Commits {
-    member: Arc<Member>,
-    line: Arc<Line>,
+    runtime: Handle,
+    group: Arc<dyn GroupOffsets>,
     waiting: BTreeMap<Queue, i64>,
     sending: Option<JoinHandle<Result<(), NotTaken>>>,
     /// Nobody asks any more what becomes of `sending`.
     is_left: bool,
+}
+
+/// Where the offsets of a group are kept. Tests have one that refuses them.
+trait GroupOffsets: Send + Sync {
+    fn commit<'a>(&'a self, queue: &'a Queue, offset: i64) -> BoxFuture<'a, Result<(), String>>;
+}
+
+/// On the brokers, as a member of the group.
+struct OnBrokers {
+    member: Arc<Member>,
+    line: Line,
+}
+
+impl GroupOffsets for OnBrokers {
+    fn commit<'a>(&'a self, queue: &'a Queue, offset: i64) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(self.member.commit(&self.line, queue, offset))
+    }
 }
 
 /// Offsets that brokers did not take, and the last error.
@@ -36,8 +55,12 @@ impl From<JoinError> for NotTaken {
 
 impl Commits {
     pub(super) fn new(member: &Arc<Member>) -> Self {
-        let line = Arc::new(member.requests.line());
-        Self { member: Arc::clone(member), line, waiting: BTreeMap::new(), sending: None, is_left: false }
+        let on_brokers = OnBrokers { member: Arc::clone(member), line: member.requests.line() };
+        Self::of(member.requests.runtime().clone(), Arc::new(on_brokers))
+    }
+
+    fn of(runtime: Handle, group: Arc<dyn GroupOffsets>) -> Self {
+        Self { runtime, group, waiting: BTreeMap::new(), sending: None, is_left: false }
     }
 
     pub(super) fn add(&mut self, commits: &[Commit]) {
@@ -51,7 +74,7 @@ impl Commits {
         }
         self.is_left = false;
         let ended = self.sending.take().map_or(Ok(()), |sending| {
-            let ended = self.member.requests.runtime().block_on(sending);
+            let ended = self.runtime.block_on(sending);
             ended.unwrap_or_else(|error| Err(error.into())).map_err(|not_taken| not_taken.error)
         });
         self.send_waiting();
@@ -61,8 +84,8 @@ impl Commits {
     /// Nothing may be on its way.
     fn send_waiting(&mut self) {
         if !self.waiting.is_empty() {
-            let sent = send(Arc::clone(&self.member), Arc::clone(&self.line), std::mem::take(&mut self.waiting));
-            self.sending = Some(self.member.requests.runtime().spawn(sent));
+            let sent = send(Arc::clone(&self.group), std::mem::take(&mut self.waiting));
+            self.sending = Some(self.runtime.spawn(sent));
         }
     }
 
@@ -94,7 +117,7 @@ impl Commits {
                         // One that waits is later.
                         self.waiting.entry(queue).or_insert(offset);
                     }
-                    self.member.requests.runtime().block_on(async { sleep(CONSUMER_OUTAGE_WAIT_MIN).await });
+                    self.runtime.block_on(async { sleep(CONSUMER_OUTAGE_WAIT_MIN).await });
                 }
             }
             self.send_waiting();
@@ -105,7 +128,7 @@ impl Commits {
     fn settle(&mut self, deadline: Instant) -> Option<Result<(), NotTaken>> {
         let Some(sending) = &mut self.sending else { return Some(Ok(())) };
         let left = deadline.saturating_duration_since(Instant::now());
-        let ended = self.member.requests.runtime().block_on(async { timeout(left, sending).await }).ok()?;
+        let ended = self.runtime.block_on(async { timeout(left, sending).await }).ok()?;
         self.sending = None;
         let ended = ended.unwrap_or_else(|error| Err(error.into()));
         Some(if std::mem::take(&mut self.is_left) { Ok(()) } else { ended })
@@ -113,11 +136,11 @@ impl Commits {
 }
 
 /// A broker that did not take one offset is not asked to take others: each would cost its time-out.
-async fn send(member: Arc<Member>, line: Arc<Line>, offsets: BTreeMap<Queue, i64>) -> Result<(), NotTaken> {
+async fn send(group: Arc<dyn GroupOffsets>, offsets: BTreeMap<Queue, i64>) -> Result<(), NotTaken> {
     let (mut refused, mut not_taken) = (BTreeSet::new(), NotTaken { offsets: BTreeMap::new(), error: String::new() });
     for (queue, offset) in offsets {
         if !refused.contains(&queue.broker) {
-            match member.commit(&line, &queue, offset).await {
+            match group.commit(&queue, offset).await {
                 Ok(()) => continue,
                 Err(error) => not_taken.error = error,
             }
@@ -127,3 +150,6 @@ async fn send(member: Arc<Member>, line: Arc<Line>, offsets: BTreeMap<Queue, i64
     }
     if not_taken.offsets.is_empty() { Ok(()) } else { Err(not_taken) }
 }
+
+#[cfg(test)]
+mod tests;
