@@ -33,7 +33,7 @@ fn script_for(step: &str, ordered: &Ordered) -> Script {
         "relay::failing" => Script { refusals: 5, ..script },
         "relay::dead_lettering" => Script { refusals: 1, dead_letters_at_once: true, ..script },
         // Late answers keep some lanes from being handed over, and rows in all of them.
-        "lane::releasing" | "lane::released" => Script { ends: Ends::AtOnce, acknowledged_after_ms: 3_000, ..script },
+        "lane::releasing" | "lane::released" => Script { ends: Ends::AtOnce, acknowledged_after_ms: 8_000, ..script },
         _ => script,
     }
 }
