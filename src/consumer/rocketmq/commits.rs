@@ -72,13 +72,13 @@ impl Commits {
         if self.sending.as_ref().is_some_and(|sending| !sending.is_finished()) {
             return Ok(());
         }
-        self.is_left = false;
+        let is_left = std::mem::take(&mut self.is_left);
         let ended = self.sending.take().map_or(Ok(()), |sending| {
             let ended = self.runtime.block_on(sending);
             ended.unwrap_or_else(|error| Err(error.into())).map_err(|not_taken| not_taken.error)
         });
         self.send_waiting();
-        ended
+        if is_left { Ok(()) } else { ended }
     }
 
     /// Nothing may be on its way.

@@ -84,10 +84,10 @@ pub(super) fn client(config: &RocketMqConfig) -> (u64, ClientConfig) {
 
 impl Connection for LibraryConnection {
     fn send(&self, content: Content, topic: &str, queue: &Queue) -> Call<'_, SendStatus> {
-        let target = MessageQueue::from_parts(topic, &*queue.broker, queue.number);
         let (producer, request_timeout) = (Arc::clone(&self.producer), self.request_timeout);
-        let topic = topic.to_owned();
+        let (topic, queue) = (topic.to_owned(), queue.clone());
         Box::pin(async move {
+            let target = MessageQueue::from_parts(topic.as_str(), &*queue.broker, queue.number);
             let within = millis(request_timeout);
             let sent = match content {
                 Content::One(record) => {
@@ -104,9 +104,10 @@ impl Connection for LibraryConnection {
     }
 
     fn send_half(&self, message: Message, topic: &str, queue: &Queue) -> Call<'_, StoredHalf> {
-        let target = MessageQueue::from_parts(topic, &*queue.broker, queue.number);
         let (producer, request_timeout) = (Arc::clone(&self.producer), self.request_timeout);
+        let (topic, queue) = (topic.to_owned(), queue.clone());
         Box::pin(async move {
+            let target = MessageQueue::from_parts(topic, &*queue.broker, queue.number);
             let sent = producer.send_to_queue_with_timeout(message, target, millis(request_timeout));
             let sent = Box::pin(sent).await?.ok_or_else(|| CallError::request_timed_out(request_timeout))?;
             stored_half(sent)
@@ -120,13 +121,13 @@ impl Connection for LibraryConnection {
 
     fn request(&self, address: &str, code: i32, fields: Fields<'_>, body: Vec<u8>) -> Call<'_, Option<Vec<u8>>> {
         let text = |text: &str| CheetahString::from_slice(text);
-        let mut request = RemotingCommand::create_remoting_command(code);
-        request = request.set_ext_fields(fields.iter().map(|(name, value)| (text(name), text(value))).collect());
-        if !body.is_empty() {
-            request.set_body_mut_ref(body);
-        }
+        let fields = fields.iter().map(|(name, value)| (text(name), text(value))).collect();
         let (client, address, within) = (Arc::clone(&self.lookup_client), text(address), millis(self.request_timeout));
         Box::pin(async move {
+            let mut request = RemotingCommand::create_remoting_command(code).set_ext_fields(fields);
+            if !body.is_empty() {
+                request.set_body_mut_ref(body);
+            }
             let response = client.invoke_remoting(&address, request, within).await?;
             match response.code() {
                 0 => Ok(Some(response.body().map(|body| body.to_vec()).unwrap_or_default())),
@@ -137,9 +138,9 @@ impl Connection for LibraryConnection {
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
-        let (mut producer, client) = (DefaultMQProducer::clone(&self.producer), Arc::clone(&self.lookup_client));
+        let (producer, client) = (Arc::clone(&self.producer), Arc::clone(&self.lookup_client));
         Box::pin(async move {
-            producer.shutdown().await;
+            DefaultMQProducer::clone(&producer).shutdown().await;
             client.shutdown_owned().await;
         })
     }

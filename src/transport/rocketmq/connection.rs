@@ -20,7 +20,8 @@ pub(super) type Call<'a, T> = BoxFuture<'a, Result<T, CallError>>;
 /// compiler's usual limit, stay behind it, and so that tests can use a failing one.
 ///
 /// Its functions are not async: inside an async function of a trait, the compiler took 60 s to find that the library's futures are
-/// `Send`, which was half of the whole build. Elsewhere it takes less than one.
+/// `Send`, which was half of the whole build. Elsewhere it takes less than one. A call does nothing of the library's before it is polled:
+/// only then is a panic caught.
 pub(super) trait Connection: Send + Sync {
     /// Sends messages of one topic in one request.
     fn send(&self, content: Content, topic: &str, queue: &Queue) -> Call<'_, SendStatus>;

@@ -44,8 +44,10 @@ async fn dies_at(step: &str, sends: Sends) {
     let mut owner = script_for(step, &ordered).spawn();
     owner.wait_until_killed().await;
     let unsettled: HashSet<Uuid> = ordered.shop.at.unsettled().await.into_iter().collect();
-    // Between two settles there may be nothing.
-    assert!(!unsettled.is_empty() || step == "relay::settled", "at {step} nothing is left");
+    // Between two settles there may be nothing. Exactly-once lanes get no late answers, so all may be settled before the first is
+    // handed over.
+    let may_be_over = step == "relay::settled" || (step.starts_with("lane::releas") && sends == Sends::Once);
+    assert!(!unsettled.is_empty() || may_be_over, "at {step} nothing is left");
     let relay = ordered.relay().await;
     let (outbox, mut connection) = (ordered.outbox(), ordered.shop.connect().await);
     ordered.place(&mut connection, &outbox, 60..120).await;

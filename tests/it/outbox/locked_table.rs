@@ -21,7 +21,7 @@ use super::databases::{fresh_mariadb, fresh_postgres, pool};
 use super::{order, outbox};
 
 /// Of each call: while the table is held, many of them are over.
-const DEADLINE: Duration = Duration::from_millis(300);
+const DEADLINE: Duration = Duration::from_secs(1);
 const LOCK_DURATION: Duration = Duration::from_secs(5);
 /// How long the server may report a connection that is closed: 20 ms were too few beside builds.
 const CLOSING_MAX: Duration = Duration::from_millis(500);
@@ -123,7 +123,7 @@ async fn delivered(broker: &MemoryTransport, messages: &[MessageId]) {
 }
 
 /// The most connections of others at once during `LOCK_DURATION`. The server reports a closed one for a moment longer, so only those
-/// count that have been there for a while. One of an abandoned call would stay until the table is free.
+/// count that have been there for a while. One of an abandoned call stays until the server ends its statement, which takes longer.
 async fn most_connections<C: LockableTable>(side: &mut C, ours: &HashSet<i64>) -> usize {
     let end = Instant::now() + LOCK_DURATION;
     let (mut most, mut since) = (0, HashMap::<i64, Instant>::new());

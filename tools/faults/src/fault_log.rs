@@ -121,9 +121,11 @@ impl FaultLog {
             Kind::KillBroker | Kind::CutBroker | Kind::Pause => times.delivery_ms + 1_000,
             // What waited for the lock is in flight when that ends.
             Kind::LockTable => times.delivery_ms + 1_000,
-            // When the clock is corrected, leases by the wrong one end at once, and others claim their rows. By their
-            // own clocks, the holders may go on sending these for as long as a lease.
-            Kind::DatabaseAhead | Kind::DatabaseBehind => times.lease_ms,
+            // Where the clock goes forward, leases end at once, and others claim their rows. By their own clocks, the
+            // holders may go on sending these for as long as a lease. A clock that was behind goes forward at the end.
+            Kind::DatabaseBehind => times.lease_ms,
+            // One that is ahead did so at its beginning. At its end, what was due by it is in flight.
+            Kind::DatabaseAhead => (times.delivery_ms + 1_000).max(times.lease_ms.saturating_sub(fault.for_ms)),
             _ => 500,
         };
         let now = now_ms();
@@ -277,14 +279,20 @@ mod tests {
 
     #[test]
     fn a_corrected_clock_explains_a_copy_of_a_row_whose_holder_still_believes_in_its_lease() {
-        let fault = |kind| Fault { kind, application: None, for_ms: 0, amount: 0 };
-        for (kind, explains) in [(Kind::DatabaseBehind, true), (Kind::LockTable, false)] {
-            let (fault_log, times) = (FaultLog::default(), Times::default());
-            let place = fault_log.begin(fault(kind), times);
+        let times = Times::default();
+        let long = times.lease_ms;
+        for (kind, for_ms, explains) in [
+            (Kind::DatabaseBehind, long, true),
+            (Kind::DatabaseAhead, 0, true),
+            (Kind::DatabaseAhead, long, false),
+            (Kind::LockTable, 0, false),
+        ] {
+            let fault_log = FaultLog::default();
+            let place = fault_log.begin(Fault { kind, application: None, for_ms, amount: 0 }, times);
             fault_log.end(place);
             let window = &fault_log.windows()[0];
             let held_ms = window.until_ms + times.lease_ms;
-            assert_eq!(window.explains(held_ms, held_ms + 1_600), explains);
+            assert_eq!(window.explains(held_ms, held_ms + 1_600), explains, "{kind:?} for {for_ms} ms");
             assert!(!window.explains(held_ms + 1, held_ms + 1_600), "no holder sends past its lease");
         }
     }

@@ -26,7 +26,7 @@ const PROCESSED_MAX: Duration = Duration::from_secs(180);
 /// The pause between two phases: longer than a row's lease (5 s), so that a failure in it is retried in it.
 pub(crate) const STEADY_STATE: Duration = Duration::from_secs(8);
 /// Longer than the longest transaction.
-pub(crate) const QUIESCE_DURATION: Duration = Duration::from_secs(3);
+pub(crate) const QUIESCE_DURATION: Duration = Duration::from_secs(4);
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The context of a run. What did not end in time is described in words.

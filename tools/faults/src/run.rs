@@ -311,6 +311,7 @@ async fn audited(
         steady_states: &read.steady_states,
         pool_overruns: &connections.pool_overruns(),
         applications: &fleet.applications,
+        late_ms: plan.times.late_ms(),
     };
     Ok(Audit::of(&evidence))
 }

@@ -155,10 +155,21 @@ impl Default for Times {
 }
 
 impl Times {
-    /// For a machine that does other things as well. A row in flight has a third of its staleness to be extended, and
-    /// builds beside it took longer than that of 2 s: copies came that no fault explained.
+    /// For a machine that does other things as well. A lease is extended in its last third. Beside builds, a third of
+    /// 2 s was too short: copies came that no fault explained.
     pub(crate) fn on_a_busy_machine() -> Self {
         Self { staleness_ms: 3_000, ..Self::default() }
+    }
+
+    /// How long the longest transaction is open: its rows are due when they are committed.
+    pub(crate) fn long_transaction_ms(self) -> u64 {
+        self.staleness_ms + 300
+    }
+
+    /// How long a message may take in a steady state, counted from when it is written: that transaction, a sweep each
+    /// second, and a slow machine.
+    pub(crate) fn late_ms(self) -> u64 {
+        self.long_transaction_ms() + 2_700
     }
 }
 

@@ -156,7 +156,7 @@ impl fmt::Display for Report {
             }
             writeln!(f, "{suite:width$}  {passed:>6}  {failed:>6}  {skipped:>7}  {took:>7}")?;
         }
-        // Last: a part of CI's output shows its end.
+        // Last, because CI shows only the end of the output.
         if !self.passed_on_rerun.is_empty() {
             writeln!(f, "\nflaky: failed once and passed the second time; fix the test or the code:")?;
         }

@@ -14,8 +14,6 @@ use crate::wire::{AGED, FENCED, Load, ORDERED, PLAIN};
 
 /// Keys of each topic: few enough that each has many messages in order.
 const KEYS: u64 = 40;
-/// Longer than the staleness, so that its rows are due when they are committed.
-const LONG: Duration = Duration::from_millis(2_300);
 /// The range of delays, in milliseconds.
 const DELAYS: std::ops::Range<u64> = 200..3_000;
 
@@ -261,7 +259,7 @@ pub(super) async fn run(
             connection
                 .transaction(async |connection| {
                     first.write(work, connection).await?;
-                    sleep(LONG).await;
+                    sleep(Duration::from_millis(work.config.times.long_transaction_ms())).await;
                     second.write(work, connection).await
                 })
                 .await

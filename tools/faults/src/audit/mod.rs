@@ -143,6 +143,8 @@ pub(crate) struct Evidence<'a> {
     pub(crate) pool_overruns: &'a [PoolOverrun],
     /// The application that each process belonged to.
     pub(crate) applications: &'a HashMap<u32, usize>,
+    /// How long a message may take in a steady state, in milliseconds.
+    pub(crate) late_ms: u64,
 }
 
 impl Audit {
@@ -302,9 +304,12 @@ impl Audit {
                     *self.duplicates.entry(window.name).or_default() += 1;
                     self.lag_ms = self.lag_ms.max(lag_ms);
                 }
-                (_, lag_ms) => self.find(Finding::Duplicate, || {
-                    let of = nearest(before.at_ms, &senders, evidence.windows);
-                    format!("{before:?} again as {copy:?}, {lag_ms:?} ms after a fault; the last one: {of:?}")
+                (_, Some(lag_ms)) => self.find(Finding::Duplicate, || {
+                    format!("{before:?} again as {copy:?}, {lag_ms} ms after {reasons:?}")
+                }),
+                (_, None) => self.find(Finding::Duplicate, || {
+                    let last = last_fault(copy.at_ms, &senders, evidence.windows);
+                    format!("{before:?} again as {copy:?}, which no fault explains, the last one before it: {last:?}")
                 }),
             }
         }
@@ -327,8 +332,8 @@ impl Audit {
     }
 }
 
-/// The fault of these senders, or of all processes, that ended last before a copy, or had not ended then.
-fn nearest<'a>(at_ms: u64, senders: &[usize], windows: &'a [FaultWindow]) -> Option<&'a FaultWindow> {
+/// The last fault of these senders, or of all processes, that began before a copy.
+fn last_fault<'a>(at_ms: u64, senders: &[usize], windows: &'a [FaultWindow]) -> Option<&'a FaultWindow> {
     let concerns = |window: &&FaultWindow| {
         window.may_duplicate
             && window.from_ms <= at_ms

@@ -10,9 +10,6 @@ use crate::schedule::APPLICATIONS;
 use crate::truth::{Committed, MessageName};
 use crate::wire::{AGED, RELAY_CONNECTIONS};
 
-/// How long a message may take in a steady state, counted from when it is written, in milliseconds. Its transaction is
-/// open for up to 2.3 s, its delay takes up to 3 s, and a sweep comes each second.
-const LATE_MS: u64 = 5_000;
 /// Scans of a relay beyond those that its waits allow: one that was due when the steady state began, one of a relay
 /// that lost its position, and those of its lanes and claims.
 const WALKS_MORE: u64 = 3;
@@ -33,7 +30,7 @@ impl Audit {
             else {
                 continue;
             };
-            let until_ms = record.at_ms.clamp(from_ms, from_ms + LATE_MS);
+            let until_ms = record.at_ms.clamp(from_ms, from_ms + evidence.late_ms);
             let is_steady = evidence
                 .steady_states
                 .iter()
@@ -45,7 +42,7 @@ impl Audit {
             let took_ms = record.at_ms.saturating_sub(from_ms);
             let (judged, longest_ms) = self.steady_state.entry(is_held).or_default();
             (*judged, *longest_ms) = (*judged + 1, took_ms.max(*longest_ms));
-            if took_ms > LATE_MS {
+            if took_ms > evidence.late_ms {
                 self.find(Finding::Late, || {
                     format!("after {took_ms} ms, snapshot held: {is_held}: {row:?}, {record:?}")
                 });

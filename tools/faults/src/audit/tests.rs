@@ -79,6 +79,7 @@ fn audit(case: &Case) -> Audit {
         ledger: case.ledger.as_deref(),
         twice: &case.twice,
         applications: &applications,
+        late_ms: 5_000,
     })
 }
 
