@@ -72,13 +72,9 @@ impl Commits {
         if self.sending.as_ref().is_some_and(|sending| !sending.is_finished()) {
             return Ok(());
         }
-        let is_left = std::mem::take(&mut self.is_left);
-        let ended = self.sending.take().map_or(Ok(()), |sending| {
-            let ended = self.runtime.block_on(sending);
-            ended.unwrap_or_else(|error| Err(error.into())).map_err(|not_taken| not_taken.error)
-        });
+        let ended = self.settle(Instant::now()).unwrap_or(Ok(()));
         self.send_waiting();
-        if is_left { Ok(()) } else { ended }
+        ended.map_err(|not_taken| not_taken.error)
     }
 
     /// Nothing may be on its way.

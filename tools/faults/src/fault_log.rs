@@ -60,6 +60,11 @@ impl FaultWindow {
         self.may_duplicate && is_between && copy_ms <= self.explains_until_ms
     }
 
+    /// Whether it hit one of these applications, or all.
+    pub(crate) fn hits(&self, applications: &[usize]) -> bool {
+        self.application.is_none_or(|application| applications.contains(&application))
+    }
+
     /// Whether nobody may have been there meanwhile to send again what it left behind: a server was down, or a further
     /// application had died at a step. Where these die all the time, several owners of a lane do in succession.
     pub(crate) fn holds_up_copies(&self) -> bool {
@@ -116,16 +121,17 @@ pub(crate) struct FaultLog {
 impl FaultLog {
     /// Logs the begin of a fault; returns its index.
     pub(crate) fn begin(&self, fault: Fault, times: Times) -> usize {
+        let in_flight_ms = times.delivery_ms + 1_000;
         let lasts_ms = match fault.kind {
             // A message that timed out at the end of an outage is sent again, with whatever else the client held.
-            Kind::KillBroker | Kind::CutBroker | Kind::Pause => times.delivery_ms + 1_000,
+            Kind::KillBroker | Kind::CutBroker | Kind::Pause => in_flight_ms,
             // What waited for the lock is in flight when that ends.
-            Kind::LockTable => times.delivery_ms + 1_000,
+            Kind::LockTable => in_flight_ms,
             // Where the clock goes forward, leases end at once, and others claim their rows. By their own clocks, the
             // holders may go on sending these for as long as a lease. A clock that was behind goes forward at the end.
             Kind::DatabaseBehind => times.lease_ms,
             // One that is ahead did so at its beginning. At its end, what was due by it is in flight.
-            Kind::DatabaseAhead => (times.delivery_ms + 1_000).max(times.lease_ms.saturating_sub(fault.for_ms)),
+            Kind::DatabaseAhead => in_flight_ms.max(times.lease_ms.saturating_sub(fault.for_ms)),
             _ => 500,
         };
         let now = now_ms();

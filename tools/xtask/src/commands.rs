@@ -41,6 +41,16 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
+/// What `cargo metadata` says of the workspace and all dependencies. Those of other systems are not on this machine.
+#[cfg(test)]
+pub(crate) fn metadata() -> serde_json::Value {
+    let platform = "--filter-platform=x86_64-unknown-linux-gnu";
+    let metadata = cargo(&["metadata", "--format-version=1", "--all-features", "--locked", platform]).output();
+    let metadata = metadata.expect("run cargo");
+    assert!(metadata.status.success(), "{}", String::from_utf8_lossy(&metadata.stderr));
+    serde_json::from_slice(&metadata.stdout).expect("metadata")
+}
+
 const OF_A_PACKAGE: [&str; 3] = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_PRIMARY_PACKAGE"];
 
 /// Runs `command` to its end and shows each line of its output as it arrives; returns whether it succeeded.

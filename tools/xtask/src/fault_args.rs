@@ -13,7 +13,7 @@ pub struct FaultArgs {
     /// About how long the faults go on; a thousand of them take 38
     #[arg(long, default_value_t = 5.0)]
     pub minutes: f64,
-    /// A short run on a machine that does other things as well: 10,000 messages are enough, and rows are theirs for 3 s
+    /// A short run on a machine that does other things as well: 10,000 messages are enough, and new rows belong to their process for 3 s
     #[arg(long)]
     pub smoke: bool,
     /// Other faults: the database's clock jumps ahead and back, by libfaketime

@@ -71,7 +71,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::commands::workspace;
+    use crate::commands::{metadata, workspace};
 
     #[test]
     fn only_what_a_library_needs_is_left_of_a_manifest() {
@@ -85,9 +85,7 @@ mod tests {
     /// newer Rust, which the README names.
     #[test]
     fn the_readme_says_which_rust_the_pinned_dependencies_need() {
-        let platform = "--filter-platform=x86_64-unknown-linux-gnu";
-        let metadata = cargo(&["metadata", "--format-version=1", "--all-features", "--locked", platform]).output();
-        let metadata: Value = serde_json::from_slice(&metadata.expect("run cargo").stdout).expect("metadata");
+        let metadata = metadata();
         let packages = metadata["packages"].as_array().expect("packages");
         let named = |name: &str| packages.iter().find(|package| package["name"] == name).expect("a package");
         let ours = named("diesel-outbox");

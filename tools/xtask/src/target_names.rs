@@ -2,20 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
-
-use crate::commands::cargo;
+use crate::commands::metadata;
 
 /// `cargo clean --workspace` removes files by name. With a bench called `http` it also removed that of the crate, and CI built the
 /// RocketMQ client and all else behind it again each time.
 #[test]
 fn no_target_is_called_like_a_dependency() {
-    // Those of other systems are not on this machine.
-    let platform = "--filter-platform=x86_64-unknown-linux-gnu";
-    let metadata = cargo(&["metadata", "--format-version=1", "--all-features", "--locked", platform]).output();
-    let metadata = metadata.expect("run cargo");
-    assert!(metadata.status.success(), "{}", String::from_utf8_lossy(&metadata.stderr));
-    let metadata: Value = serde_json::from_slice(&metadata.stdout).expect("metadata");
+    let metadata = metadata();
     let members = metadata["workspace_members"].as_array().expect("members");
     let names = |of_members: bool| -> BTreeSet<String> {
         let packages = metadata["packages"].as_array().expect("packages").iter();

@@ -78,9 +78,9 @@ impl RocketMqSource {
     async fn pull(&mut self, index: usize, records: &mut Vec<Record>) -> Result<(), SourceError> {
         let Some(offset) = self.left.get(&index).copied() else { return Ok(()) };
         let (client, deadline) = (self.client()?, Instant::now() + BROKER_TIMEOUT);
-        let queue = client.queues[index].clone();
+        let queue = &client.queues[index];
         let (next, found) = loop {
-            let mut pulled = client.pull(&queue, offset).await?;
+            let mut pulled = client.pull(queue, offset).await?;
             match pulled.pull_status() {
                 PullStatus::Found => {
                     let next = i64::try_from(pulled.next_begin_offset()).unwrap_or(i64::MAX);

@@ -293,7 +293,7 @@ impl Audit {
                 copies[..=place].iter().filter_map(|record| evidence.applications.get(&record.sent_by?).copied());
             let senders: Vec<usize> = senders.collect();
             let concerns = |window: &&FaultWindow| {
-                window.application.is_none_or(|application| senders.contains(&application))
+                window.hits(&senders)
                     && window.from_ms <= before.at_ms + SETTLED_MAX_MS
                     && window.explains(before.at_ms, copy.at_ms)
             };
@@ -332,13 +332,9 @@ impl Audit {
     }
 }
 
-/// The last fault of these senders, or of all processes, that began before a copy.
+/// The fault of these senders, or of all processes, that ended last of those that began before a copy.
 fn last_fault<'a>(at_ms: u64, senders: &[usize], windows: &'a [FaultWindow]) -> Option<&'a FaultWindow> {
-    let concerns = |window: &&FaultWindow| {
-        window.may_duplicate
-            && window.from_ms <= at_ms
-            && window.application.is_none_or(|application| senders.contains(&application))
-    };
+    let concerns = |window: &&FaultWindow| window.may_duplicate && window.from_ms <= at_ms && window.hits(senders);
     windows.iter().filter(concerns).max_by_key(|window| window.until_ms)
 }
 
