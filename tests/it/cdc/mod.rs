@@ -60,7 +60,7 @@ impl Bed {
             test_servers::own_or_skip(Postgres::start(&postgres::Options { settings, ..Default::default() }))?;
         let sources = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("ops/debezium/OutboxHeaders.java")];
         let settings = vec![("offset.flush.interval.ms".to_owned(), "500".to_owned())];
-        let options = debezium::Options { bootstrap: bootstrap.clone(), sources, settings };
+        let options = debezium::Options { bootstrap: bootstrap.clone(), sources, settings, ..Default::default() };
         let worker = test_servers::own_or_skip(Debezium::start(&options))?;
         let mut conn = PgConnection::establish(&database.url()).expect("connect");
         conn.run_pending_migrations(MIGRATIONS).expect("migrate");

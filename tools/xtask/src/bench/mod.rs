@@ -14,7 +14,7 @@ use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 use xtask::bench_results::{FAILED, Origin, RowResult};
 use xtask::servers::rocketmq::{Flush, create_topic};
-use xtask::servers::{Debezium, Kafka, Postgres, Rocketmq, debezium, kafka, rocketmq};
+use xtask::servers::{Debezium, Kafka, Lifetime, Postgres, Rocketmq, debezium, kafka, rocketmq};
 use xtask::stop::Stop;
 
 use self::row::Row;
@@ -97,7 +97,7 @@ pub(crate) fn bench(bench: &Bench, stop: &Stop) -> Result<ExitCode> {
     }
     let started = Instant::now();
     let needs_kafka = rows.iter().any(|row| row.needs_kafka());
-    let kafka = needs_kafka.then(|| Kafka::start(&kafka::Options::default())).transpose()?;
+    let kafka = needs_kafka.then(start_kafka).transpose()?;
     let (mut table, mut failures) = (String::new(), Vec::new());
     for &row in rows {
         let measured = measure(bench, row, kafka.as_ref(), &results, stop);
@@ -141,8 +141,7 @@ fn measure(bench: &Bench, row: Row, kafka: Option<&Kafka>, results: &Path, stop:
     let rocketmq = (row == Row::Rocketmq).then(start_rocketmq).transpose()?;
     program.envs(rocketmq.iter().map(|rocketmq| ("OUTBOX_BENCH_ROCKETMQ", rocketmq.name_server())));
     let kafka = kafka.filter(|_| row == Row::Debezium);
-    let options = kafka.map(|kafka| debezium::Options { bootstrap: kafka.bootstrap(), ..debezium::Options::default() });
-    let debezium = options.map(|options| Debezium::start(&options)).transpose()?;
+    let debezium = kafka.map(start_debezium).transpose()?;
     if let (Some(kafka), Some(debezium)) = (kafka, &debezium) {
         program.envs(beside(&database, kafka, debezium));
     }
@@ -207,9 +206,20 @@ fn output_of(command: &mut Command) -> Option<String> {
     Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())
 }
 
+/// This program is not optimised, so the default lifetime would be that of a test. The same holds for the servers below.
+fn start_kafka() -> Result<Kafka> {
+    Kafka::start(&kafka::Options { lifetime: Lifetime::Minutes, ..kafka::Options::default() })
+}
+
+fn start_debezium(kafka: &Kafka) -> Result<Debezium> {
+    let bootstrap = kafka.bootstrap();
+    Debezium::start(&debezium::Options { bootstrap, lifetime: Lifetime::Minutes, ..debezium::Options::default() })
+}
+
 /// With its own default, `ASYNC_FLUSH`: the slower the disk, the less a difference between two clients would show.
 fn start_rocketmq() -> Result<Rocketmq> {
-    let options = rocketmq::Options { flush: Flush::Async, ..rocketmq::Options::default() };
+    let options =
+        rocketmq::Options { flush: Flush::Async, lifetime: Lifetime::Minutes, ..rocketmq::Options::default() };
     let rocketmq = Rocketmq::start(&options)?;
     create_topic(&rocketmq.name_server(), "bench")?;
     Ok(rocketmq)

@@ -12,7 +12,7 @@ pub use super::debezium_connector::Connector;
 use super::folder::Folder;
 use super::http_request;
 use super::install;
-use super::java;
+use super::java::{self, Lifetime};
 use super::port::{free_port, on_free_ports};
 use super::process::{Server, run};
 
@@ -25,6 +25,8 @@ pub struct Options {
     pub sources: Vec<PathBuf>,
     /// Further settings of the worker; they override ours.
     pub settings: Vec<(String, String)>,
+    /// How long it is to run.
+    pub lifetime: Lifetime,
 }
 
 /// A worker of our own, initially without a connector. Dropping it kills it and removes its data.
@@ -85,7 +87,7 @@ impl Debezium {
             "org.apache.kafka.connect.cli.ConnectStandalone".to_owned(),
             properties.display().to_string(),
         ];
-        let args: Vec<_> = java::options().into_iter().chain(own_args).collect();
+        let args: Vec<_> = java::options(options.lifetime).into_iter().chain(own_args).collect();
         let server = Server::spawn(&java, &args, account, &folder)?;
         let mut this = Self { server: Some(server), port, _folder: folder };
         let address = this.address();

@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use super::account::Account;
 use super::folder::{Folder, random_bytes};
 use super::install;
-use super::java;
+use super::java::{self, Lifetime};
 use super::kafka_access::Keys;
 pub use super::kafka_access::{Access, Login, Sasl};
 use super::kafka_wire;
@@ -37,6 +37,8 @@ pub struct Options {
     pub folder: Option<PathBuf>,
     /// Further settings, as in `server.properties`; they override ours.
     pub settings: Vec<(String, String)>,
+    /// How long it is to run.
+    pub lifetime: Lifetime,
 }
 
 impl Default for Options {
@@ -50,6 +52,7 @@ impl Default for Options {
             second_of: None,
             folder: None,
             settings: Vec::new(),
+            lifetime: Lifetime::default(),
         }
     }
 }
@@ -112,7 +115,7 @@ impl Kafka {
             "-cp".to_owned(),
             jars.join("*").display().to_string(),
         ];
-        let java_options: Vec<_> = java::options().into_iter().chain(own_options).collect();
+        let java_options: Vec<_> = java::options(options.lifetime).into_iter().chain(own_options).collect();
         let mut format = Command::new(&java);
         format.args(&java_options).args(["kafka.tools.StorageTool", "format", "--cluster-id", &cluster.id]);
         format.arg("--config").arg(&properties).args(keys.iter().flat_map(Keys::format_arguments));
@@ -170,7 +173,11 @@ impl Kafka {
             jars.join(":"),
             class.to_owned(),
         ];
-        Ok([self.java.display().to_string()].into_iter().chain(java::options()).chain(own_options).collect())
+        Ok([self.java.display().to_string()]
+            .into_iter()
+            .chain(java::options(Lifetime::Seconds))
+            .chain(own_options)
+            .collect())
     }
 
     /// `kill -9`; returns when the node is gone. Does nothing if it is down.

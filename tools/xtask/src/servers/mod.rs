@@ -42,6 +42,7 @@ mod stopped;
 pub use chromium::Chromium;
 pub use debezium::Debezium;
 pub use install::{ServerKind, Unavailable};
+pub use java::Lifetime;
 pub use kafka::Kafka;
 pub use mariadb::Mariadb;
 pub use pgbouncer::Pgbouncer;

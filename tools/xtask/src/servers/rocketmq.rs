@@ -9,7 +9,7 @@ use super::account::Account;
 use super::disk;
 use super::folder::{Folder, random_password};
 use super::install;
-use super::java;
+use super::java::{self, Lifetime};
 use super::port::{free_port, free_port_with, on_free_ports};
 use super::process::Server;
 use super::rocketmq_wire;
@@ -49,6 +49,8 @@ pub struct Options {
     pub folder: Option<PathBuf>,
     /// Further settings of the broker, as in `broker.conf`; they override ours.
     pub settings: Vec<(String, String)>,
+    /// How long it is to run.
+    pub lifetime: Lifetime,
 }
 
 /// An access key with its secret.
@@ -67,6 +69,7 @@ pub struct Rocketmq {
     name_server: Option<Server>,
     java: PathBuf,
     class_path: String,
+    lifetime: Lifetime,
     broker_port: u16,
     name_server_port: u16,
     credentials: Option<Credentials>,
@@ -113,6 +116,7 @@ impl Rocketmq {
             name_server,
             java,
             class_path,
+            lifetime: options.lifetime,
             broker_port,
             name_server_port,
             credentials,
@@ -225,7 +229,7 @@ impl Rocketmq {
     fn spawn(&self, [class, config]: [&str; 2], log_config: &str, heap: &str, folder: &Folder) -> Result<Server> {
         let home = folder.path().display();
         let open = ["--add-exports=java.base/sun.nio.ch=ALL-UNNAMED", "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED"];
-        let mut args = java::options();
+        let mut args = java::options(self.lifetime);
         args.extend([
             "-Xms64m".to_owned(),
             format!("-Xmx{heap}"),

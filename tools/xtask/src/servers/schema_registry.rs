@@ -8,7 +8,7 @@ use super::account::Account;
 use super::folder::Folder;
 use super::http_request;
 use super::install;
-use super::java;
+use super::java::{self, Lifetime};
 use super::port::{free_port, on_free_ports};
 use super::process::Server;
 
@@ -56,7 +56,7 @@ impl SchemaRegistry {
             "-jar".to_owned(),
             self.program.display().to_string(),
         ];
-        let args: Vec<_> = java::options().into_iter().chain(own_args).collect();
+        let args: Vec<_> = java::options(Lifetime::Seconds).into_iter().chain(own_args).collect();
         let mut server = Server::spawn(&self.java, &args, Account::current(), &self.folder)?;
         let path = format!("{PATH}/subjects");
         let is_ready = || http_request::request(&self.address(), "GET", &path, "").is_ok();
