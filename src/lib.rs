@@ -83,7 +83,7 @@
 //!
 //! - **Atomic**: after a rollback there is no row and no message.
 //! - **No phantom**: a message is never sent unless its row was committed, provided that the database keeps what it commits.
-//! - **At least once**: a committed message is delivered, or becomes a dead letter with its reason. A crash or a lost
+//! - **At least once**: a committed message stays until it is delivered or becomes a dead letter. A crash or a lost
 //!   acknowledgement can cause duplicates. Every copy has the same [`MessageId`].
 //! - **Immediate**: in a healthy system the message leaves right after COMMIT.
 //! - **Outages cost only time**: while the broker is down, no attempt is spent, no message becomes a dead letter. With Kafka and

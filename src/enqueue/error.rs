@@ -142,7 +142,8 @@ pub enum EnqueueError {
         /// The message's topic.
         topic: String,
     },
-    /// The outbox's table is not there: its migration has not run in this database, or the table has another name.
+    /// The outbox's table is not there: its migration has not run in this database, or the table has another name. As after any
+    /// failed statement, PostgreSQL refuses the rest of the transaction.
     #[error(
         "the message for topic {topic:?} cannot be written, because the table {table} is missing: run the outbox's migration \
          {migration} when the application starts, by `outbox.migrate(&mut conn)` or `outbox.migrate_async(&mut conn).await`; or, \

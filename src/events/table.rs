@@ -257,7 +257,7 @@ events! {
         "Nothing: the lane is fenced again by itself. If it repeats, `error` says why.";
     KEY_BLOCKED = ERROR "key_blocked" [message_id, topic, reason, wait, error],
         "a message is refused, and its key waits behind it: correct or remove it",
-        "Fix the cause, then pause and resume the topic; or cancel or dead-letter the message. See docs/ordering.md.";
+        "Fix the cause, then pause and resume the topic; or correct or delete the row. See docs/ordering.md.";
     KEY_BLOCKED_BY_ROW = ERROR "key_blocked_by_row" [message_id, topic, error],
         "a row cannot be decoded, and its key waits behind it: correct or remove the row",
         "Correct the row, or delete it.";

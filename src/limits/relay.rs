@@ -97,8 +97,8 @@ pub struct Limits {
     pub queue_rows_max: usize,
     /// Rows of one confirm: beyond 500, the cost per row no longer falls.
     pub confirm_rows_max: usize,
-    /// How long a confirm lingers for more rows while the processors are the limit, if that is measured to help
-    /// (`LINGER_TRIAL_PAIRS`). Rows that arrive meanwhile share one read and one request to the broker, which saves
+    /// How long a confirm lingers for more rows while the processors are the limit, if the relay's own trials show that
+    /// it helps. Rows that arrive meanwhile share one read and one request to the broker, which saves
     /// the application more than it costs the row. With 5 ms instead of 10 ms, an application beside a Kafka on the same
     /// processors commits 5 % fewer transactions. Zero: it never lingers.
     pub confirm_linger_max: Duration,
@@ -124,7 +124,7 @@ pub struct Limits {
     /// ordered topic.
     pub poll_interval: Duration,
     /// Slack of the watermark. Ordinary polls see a row that commits up to this long after its `due_at` (which is the topic's
-    /// staleness after its enqueue). Only a full scan (`FULL_SCAN_PAUSE_FACTOR`) finds a later one. 3 s is about how long a claim can keep a row locked
+    /// staleness after its enqueue). Only the rare full scan finds a later one. 3 s is about how long a claim can keep a row locked
     /// ([`claim_lease_duration`](Self::claim_lease_duration), plus the second after which the database ends it). Not
     /// more: if an old snapshot keeps deleted rows, each poll and the first claim of each traversal walk over the rows of
     /// this time. With 3 s at 8,300 rows a second, that is 0.6 times the pages of the claim itself.

@@ -1,5 +1,5 @@
-/// What became of a message, as far as this process knows. A committed message never just fails: it is sent, or becomes a dead
-/// letter.
+/// What became of a message, as far as this process knows. A committed message never just fails: it stays until it is sent or
+/// dead-lettered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DeliveryStatus {

@@ -55,7 +55,7 @@ use async_trait::async_trait;
 use crate::message::Envelope;
 use crate::topic::Topic;
 
-/// A destination of messages: Kafka, an HTTP service, or a fake.
+/// A destination of messages: Kafka, RocketMQ, an HTTP service, or a fake.
 ///
 /// Write `#[async_trait]` ([`diesel_outbox::async_trait`](crate::async_trait)) over an implementation.
 /// [`InFlightCounter`] counts for [`flush`](Self::flush), and [`header::of`] has the headers to send. Test it with the
