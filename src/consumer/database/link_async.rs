@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use diesel::QueryResult;
 use diesel_async::{AsyncConnection, RunQueryDsl as _, SimpleAsyncConnection as _, TransactionManager as _};
+use futures_util::future::LocalBoxFuture;
 use tokio::time::timeout;
 use uuid::Uuid;
 
@@ -35,12 +36,16 @@ pub(crate) type ConnectionOf<P> = <<P as AsyncPool>::Handle as Handle>::Connecti
 pub(crate) type BackendOf<P> = <ConnectionOf<P> as diesel_async::AsyncConnectionCore>::Backend;
 type ManagerOf<P> = <ConnectionOf<P> as AsyncConnection>::TransactionManager;
 
-struct AsyncLink<P: AsyncPool, F> {
+/// The user's handler. Its type is erased, so that its transactions are built once for a type of pool, not for each handler.
+type Handler<C> =
+    Arc<dyn for<'h> Fn(&'h mut C, &'h Record) -> LocalBoxFuture<'h, Result<(), HandlerError>> + Send + Sync>;
+
+struct AsyncLink<P: AsyncPool> {
     runtime: tokio::runtime::Handle,
     pool: P,
     handle: Option<P::Handle>,
     inbox: Option<Inbox>,
-    handler: Arc<F>,
+    handler: Handler<ConnectionOf<P>>,
 }
 
 /// Workers that use a pool of async connections.
@@ -57,7 +62,12 @@ where
     F: AsyncFn(&mut ConnectionOf<P>, &Record) -> Result<(), E> + Send + Sync + 'static,
     E: Into<HandlerError> + 'static,
 {
-    let (handler, options, sql) = (Arc::new(handler), Arc::new(options.clone()), sql::<BackendOf<P>>(options));
+    let handler = Arc::new(handler);
+    let handler: Handler<ConnectionOf<P>> = Arc::new(move |conn, record| {
+        let handler = Arc::clone(&handler);
+        Box::pin(async move { handler(conn, record).await.map_err(Into::into) })
+    });
+    let (options, sql) = (Arc::new(options.clone()), sql::<BackendOf<P>>(options));
     Arc::new(move || {
         let (pool, inbox) = (pool.clone(), inbox.clone());
         let link = AsyncLink { runtime: runtime.clone(), pool, handle: None, inbox, handler: Arc::clone(&handler) };
@@ -66,7 +76,7 @@ where
     })
 }
 
-impl<P: AsyncPool, F> AsyncLink<P, F> {
+impl<P: AsyncPool> AsyncLink<P> {
     fn connection(&mut self) -> QueryResult<&mut ConnectionOf<P>> {
         let handle = self.handle.as_mut().ok_or(diesel::result::Error::BrokenTransactionManager)?;
         Ok(handle.connection())
@@ -79,18 +89,16 @@ impl<P: AsyncPool, F> AsyncLink<P, F> {
     }
 }
 
-impl<P: AsyncPool, F> Drop for AsyncLink<P, F> {
+impl<P: AsyncPool> Drop for AsyncLink<P> {
     fn drop(&mut self) {
         self.give_back();
     }
 }
 
-impl<P, F, E> Link<BackendOf<P>> for AsyncLink<P, F>
+impl<P> Link<BackendOf<P>> for AsyncLink<P>
 where
     P: AsyncPool,
     BackendOf<P>: ConsumerBackend + AsyncOutboxBackend<ConnectionOf<P>>,
-    F: AsyncFn(&mut ConnectionOf<P>, &Record) -> Result<(), E> + Send + Sync + 'static,
-    E: Into<HandlerError>,
 {
     type Runtime = tokio::runtime::Handle;
 
@@ -169,7 +177,7 @@ where
 
     async fn handle(&mut self, record: &Record) -> Result<(), HandlerError> {
         let handler = Arc::clone(&self.handler);
-        handler(self.connection()?, record).await.map_err(Into::into)
+        handler(self.connection()?, record).await
     }
 
     fn block_on<T>(runtime: &tokio::runtime::Handle, future: impl Future<Output = T>) -> T {

@@ -27,11 +27,14 @@ use crate::outbox::transaction::{CommitError, begin_checked, commit_checked};
 use crate::store::sql::dialect::Statement;
 use crate::store::sql::rows::{FromRow, Read};
 
-struct SyncLink<C: R2D2Connection + Send + 'static, F> {
+/// The user's handler. Its type is erased, so that its transactions are built once for a type of connection, not for each handler.
+type Handler<C> = Arc<dyn Fn(&mut C, &Record) -> Result<(), HandlerError> + Send + Sync>;
+
+struct SyncLink<C: R2D2Connection + Send + 'static> {
     pool: Pool<ConnectionManager<C>>,
     connection: Option<PooledConnection<ConnectionManager<C>>>,
     inbox: Option<Inbox>,
-    handler: Arc<F>,
+    handler: Handler<C>,
 }
 
 /// Workers that use a pool of sync connections.
@@ -47,7 +50,8 @@ where
     F: Fn(&mut C, &Record) -> Result<(), E> + Send + Sync + 'static,
     E: Into<HandlerError> + 'static,
 {
-    let (handler, options, sql) = (Arc::new(handler), Arc::new(options.clone()), sql::<C::Backend>(options));
+    let handler: Handler<C> = Arc::new(move |conn, record| handler(conn, record).map_err(Into::into));
+    let (options, sql) = (Arc::new(options.clone()), sql::<C::Backend>(options));
     Arc::new(move || {
         let (pool, inbox) = (pool.clone(), inbox.clone());
         let link = SyncLink { pool, connection: None, inbox, handler: Arc::clone(&handler) };
@@ -55,18 +59,16 @@ where
     })
 }
 
-impl<C: R2D2Connection + Connection + Send + 'static, F> SyncLink<C, F> {
+impl<C: R2D2Connection + Connection + Send + 'static> SyncLink<C> {
     fn connection(&mut self) -> QueryResult<&mut C> {
         self.connection.as_deref_mut().ok_or(diesel::result::Error::BrokenTransactionManager)
     }
 }
 
-impl<C, F, E> Link<C::Backend> for SyncLink<C, F>
+impl<C> Link<C::Backend> for SyncLink<C>
 where
     C: R2D2Connection + LoadConnection + Send + 'static,
     C::Backend: ConsumerBackend + OutboxBackend<C>,
-    F: Fn(&mut C, &Record) -> Result<(), E> + Send + Sync + 'static,
-    E: Into<HandlerError>,
 {
     type Runtime = ();
 
@@ -138,7 +140,7 @@ where
 
     async fn handle(&mut self, record: &Record) -> Result<(), HandlerError> {
         let handler = Arc::clone(&self.handler);
-        handler(self.connection()?, record).map_err(Into::into)
+        handler(self.connection()?, record)
     }
 
     fn block_on<T>((): &(), future: impl Future<Output = T>) -> T {

@@ -61,15 +61,8 @@ impl<S: Send + 'static, T: Send + 'static> Drop for Call<S, T> {
         let Ok(runtime) = Handle::try_current() else { return };
         let (cancel, has_server_timeout) = (self.cancel.take(), self.has_server_timeout);
         let guard = AbandonedGuard::new(&self.abandoned);
-        runtime.spawn(async move {
-            let answered = async move { drop(running.await) };
-            tokio::select! {
-                () = answered => {}
-                () = guard.0.wait_for_server(cancel, has_server_timeout) => {}
-            }
-            // The connection is closed by now.
-            drop(guard);
-        });
+        let answered = Box::pin(async move { drop(running.await) });
+        runtime.spawn(guard.wait(answered, cancel, has_server_timeout));
     }
 }
 
@@ -80,6 +73,17 @@ impl AbandonedGuard {
     fn new(abandoned: &Arc<AbandonedCalls>) -> Self {
         abandoned.count.send_modify(|count| *count += 1);
         Self(Arc::clone(abandoned))
+    }
+
+    /// Waits for the answer, or until the server must have ended the statement. Boxed, because there are calls of hundreds of types,
+    /// and a task of each would be another copy of tokio's code to build.
+    async fn wait(self, answered: BoxFuture<'static, ()>, cancel: Option<Cancel>, has_server_timeout: bool) {
+        tokio::select! {
+            () = answered => {}
+            () = self.0.wait_for_server(cancel, has_server_timeout) => {}
+        }
+        // The connection is closed by now, and counted until here.
+        drop(self);
     }
 }
 

@@ -59,7 +59,7 @@ impl<DB: Dialect, P: ConnectionPool<DB>> Executor<DB, P> {
     ) -> Result<T, StoreError> {
         let (mut sender, receiver) = oneshot::channel();
         let connections = Arc::clone(&self.connections);
-        tokio::spawn(async move {
+        let task: BoxFuture<'static, ()> = Box::pin(async move {
             // If nobody waits any more, the call is not begun.
             let conn = tokio::select! {
                 biased;
@@ -79,6 +79,8 @@ impl<DB: Dialect, P: ConnectionPool<DB>> Executor<DB, P> {
             // An error means that the caller stopped waiting.
             let _ = sender.send(result);
         });
+        // Boxed: there are calls of hundreds of types, and a task of each would be another copy of tokio's code to build.
+        tokio::spawn(task);
         let timed_out = |_| StoreError::TimedOut { after: self.deadline };
         let task_ended = |error| Err(StoreError::Unreachable(Box::new(error)));
         timeout(self.deadline, receiver).await.map_err(timed_out)?.unwrap_or_else(task_ended)

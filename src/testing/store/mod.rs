@@ -29,7 +29,7 @@ pub use memory::MemoryUnderTest;
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
@@ -148,9 +148,11 @@ pub async fn run_all<S: StoreUnderTest>(open: impl AsyncFn() -> S) {
 /// If the case fails.
 pub fn run_case<S: StoreUnderTest>(case: impl AsyncFnOnce(&dyn StoreUnderTest), open: impl AsyncFnOnce() -> Option<S>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a tokio runtime");
-    runtime.block_on(async {
+    let run = pin!(async {
         if let Some(under_test) = open().await {
             case(&under_test).await;
         }
     });
+    // One type for all cases: each type is another copy of tokio's code to build.
+    runtime.block_on(run as Pin<&mut dyn Future<Output = ()>>);
 }

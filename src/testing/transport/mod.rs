@@ -60,7 +60,7 @@ pub use outcomes::{OutcomeRecorder, RecordedOutcome};
 pub use under_test::{StoredMessage, TransportUnderTest};
 
 use std::fmt;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 
 /// One requirement of the relay.
 #[doc(hidden)]
@@ -91,9 +91,11 @@ pub fn run_case<T: TransportUnderTest>(
     open: impl AsyncFnOnce() -> Option<T>,
 ) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a tokio runtime");
-    runtime.block_on(async {
+    let run = pin!(async {
         if let Some(under_test) = open().await {
             case(&under_test).await;
         }
     });
+    // One type for all cases: each type is another copy of tokio's code to build.
+    runtime.block_on(run as Pin<&mut dyn Future<Output = ()>>);
 }

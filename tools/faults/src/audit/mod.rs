@@ -309,7 +309,11 @@ impl Audit {
                 }),
                 (_, None) => self.find(Finding::Duplicate, || {
                     let last = last_fault(copy.at_ms, &senders, evidence.windows);
-                    format!("{before:?} again as {copy:?}, which no fault explains, the last one before it: {last:?}")
+                    let (first_ms, age_ms) = (age_ms(before), age_ms(copy));
+                    format!(
+                        "{before:?}, {first_ms} ms after it was written, again as {copy:?}, after {age_ms} ms, which no fault \
+                         explains, the last one before it: {last:?}"
+                    )
                 }),
             }
         }
@@ -345,6 +349,16 @@ fn lag_max_ms(topic: i16, windows: &[FaultWindow]) -> u64 {
         true => u64::MAX,
         false => LAG_MAX_MS,
     }
+}
+
+/// How long before this record its message was written, by the time in its id. About the staleness: a relay swept it
+/// while its sender had it, too.
+fn age_ms(record: &Record) -> u64 {
+    let written = record.message_id.get_timestamp().map_or(0, |at| {
+        let (seconds, nanoseconds) = at.to_unix();
+        seconds * 1_000 + u64::from(nanoseconds / 1_000_000)
+    });
+    record.at_ms.saturating_sub(written)
 }
 
 /// How long after a fault a copy came, without the time in which a server was down, or further applications died.
