@@ -6,4 +6,12 @@ pub mod consumer;
 pub(crate) mod store;
 pub mod transport;
 
+use std::pin::Pin;
+
 pub use self::consumer::ConsumerUnderTest;
+
+/// Runs a case of a suite. Not generic: each type of future would be another copy of tokio's code to build.
+fn run_on_own_runtime(case: Pin<&mut dyn Future<Output = ()>>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a tokio runtime");
+    runtime.block_on(case);
+}

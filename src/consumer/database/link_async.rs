@@ -176,8 +176,9 @@ where
     }
 
     async fn handle(&mut self, record: &Record) -> Result<(), HandlerError> {
-        let handler = Arc::clone(&self.handler);
-        handler(self.connection()?, record).await
+        let Self { handle, handler, .. } = self;
+        let handle = handle.as_mut().ok_or(diesel::result::Error::BrokenTransactionManager)?;
+        handler(handle.connection(), record).await
     }
 
     fn block_on<T>(runtime: &tokio::runtime::Handle, future: impl Future<Output = T>) -> T {

@@ -139,8 +139,9 @@ where
     }
 
     async fn handle(&mut self, record: &Record) -> Result<(), HandlerError> {
-        let handler = Arc::clone(&self.handler);
-        handler(self.connection()?, record)
+        let Self { connection, handler, .. } = self;
+        let connection = connection.as_deref_mut().ok_or(diesel::result::Error::BrokenTransactionManager)?;
+        handler(connection, record)
     }
 
     fn block_on<T>((): &(), future: impl Future<Output = T>) -> T {

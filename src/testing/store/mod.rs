@@ -147,12 +147,9 @@ pub async fn run_all<S: StoreUnderTest>(open: impl AsyncFn() -> S) {
 /// # Panics
 /// If the case fails.
 pub fn run_case<S: StoreUnderTest>(case: impl AsyncFnOnce(&dyn StoreUnderTest), open: impl AsyncFnOnce() -> Option<S>) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a tokio runtime");
-    let run = pin!(async {
+    super::run_on_own_runtime(pin!(async {
         if let Some(under_test) = open().await {
             case(&under_test).await;
         }
-    });
-    // One type for all cases: each type is another copy of tokio's code to build.
-    runtime.block_on(run as Pin<&mut dyn Future<Output = ()>>);
+    }));
 }

@@ -90,12 +90,9 @@ pub fn run_case<T: TransportUnderTest>(
     case: impl AsyncFnOnce(&dyn TransportUnderTest),
     open: impl AsyncFnOnce() -> Option<T>,
 ) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a tokio runtime");
-    let run = pin!(async {
+    super::run_on_own_runtime(pin!(async {
         if let Some(under_test) = open().await {
             case(&under_test).await;
         }
-    });
-    // One type for all cases: each type is another copy of tokio's code to build.
-    runtime.block_on(run as Pin<&mut dyn Future<Output = ()>>);
+    }));
 }
