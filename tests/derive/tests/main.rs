@@ -2,4 +2,5 @@
 //! compared in the macro's own crate.
 
 mod behaviour;
+mod no_name_in_scope;
 mod ui;

@@ -128,7 +128,7 @@ mod tests {
             ("crates/derive/src/lib.rs", "#[cfg(test)] #[path = \"../tests/mod.rs\"] mod tests;"),
             ("crates/derive/tests/mod.rs", "mod inner;"),
             ("crates/derive/tests/inner.rs", ""),
-            ("crates/derive/tests/ui/fail/no_key.rs", ""),
+            ("crates/derive/tests/ui/no_key.rs", ""),
         ];
         assert_eq!(dead(&files), [""; 0]);
     }

@@ -206,6 +206,12 @@ impl FaultLog {
         }
     }
 
+    /// The database committed nothing, although nobody touched it. Leases end meanwhile that nobody could extend.
+    pub(crate) fn database_stalled(&self, from_ms: u64, until_ms: u64) {
+        let stall = FaultWindow::unplanned("database too slow", 0, [from_ms, until_ms], 500);
+        self.lock().push(FaultWindow { application: None, may_duplicate: true, ..stall });
+    }
+
     /// A client reported failed messages. The client is part of what is tested, so this explains no second copy; the
     /// fault behind it does.
     pub(crate) fn failed(&self, application: usize, from_ms: u64, until_ms: u64) {

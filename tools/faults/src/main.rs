@@ -25,12 +25,14 @@ mod releaser;
 mod report;
 mod run;
 mod schedule;
+mod stall_monitor;
 mod steady_state;
 mod truth;
 mod verify;
 mod wire;
 
 use std::fs;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -44,7 +46,7 @@ use xtask::stop::Stop;
 use self::environment::Environment;
 use crate::plans::{BUG_CASES, BugCase, Plan};
 use crate::run::RunResult;
-use crate::wire::Times;
+use crate::wire::{Config, Times};
 
 /// A run with fewer messages proves nothing.
 const CONSUMED_MIN: usize = 100_000;
@@ -80,9 +82,26 @@ async fn run_application(config: &str) -> Result<ExitCode> {
     // Unless asked for more: a relay warns mostly of the faults themselves.
     let filter = EnvFilter::builder().with_default_directive(LevelFilter::ERROR.into());
     let filter = filter.from_env().context("read RUST_LOG")?;
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
-    app::run(serde_json::from_str(config)?).await?;
+    let config: Config = serde_json::from_str(config)?;
+    let process = config.process;
+    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(move || ProcessLog(process)).init();
+    app::run(config).await?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Standard error, with the number of the process before each event: all processes have one log.
+struct ProcessLog(u32);
+
+impl Write for ProcessLog {
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        let prefix = format!("process {}: ", self.0).into_bytes();
+        io::stderr().write_all(&[&prefix, event].concat())?;
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
 }
 
 async fn drive(arguments: &Arguments) -> Result<ExitCode> {

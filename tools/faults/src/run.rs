@@ -23,6 +23,7 @@ use crate::plans::Plan;
 use crate::recovery::{QUIESCE_DURATION, RunContext, STEADY_STATE};
 use crate::releaser::Releaser;
 use crate::schedule::{APPLICATIONS, PROCESSES};
+use crate::stall_monitor::StallMonitor;
 use crate::steady_state::SteadyState;
 use crate::truth;
 use crate::verify;
@@ -120,6 +121,7 @@ pub(crate) async fn run(
     let configs = configs.collect::<Result<Vec<Config>>>()?;
     let log = results.join(format!("{name}.log"));
     let connections = ConnectionMonitor::count(environment.url(name));
+    let _stalls = StallMonitor::watch(environment.url(name), fault_log.clone());
     let follower = AgedTopicReader::start(environment.bootstrap(), &topics);
     let mut fleet = Fleet::new(configs, fault_log.clone(), &log)?;
     (0..APPLICATIONS).try_for_each(|application| fleet.start(application))?;

@@ -10,11 +10,11 @@ use xtask::cache;
 use xtask::stop::Stop;
 
 use crate::commands::{Captured, cargo, run_in_background, workspace};
-use crate::features;
 use crate::libtest::Output;
 use crate::report::TestRun;
 use crate::steps::{Steps, cargo_test};
 use crate::test_args::{Only, TestArgs};
+use crate::{examples, features};
 
 const CLIPPY: &[&str] = &["clippy", "--workspace", "--all-targets", "--features", "_test", "--", "-D", "warnings"];
 
@@ -74,6 +74,9 @@ impl Steps<'_> {
                 }
             }
             jobs.push(Job::cargo("features: injected bugs", cargo(features::INJECTED_BUGS)));
+        }
+        if args.wants(Only::Examples) {
+            jobs.push(Job::cargo("examples: check", examples::check_of_examples()?));
         }
         if args.wants(Only::Package) {
             let mut package = Command::new(std::env::current_exe()?);

@@ -31,8 +31,13 @@ impl Example {
         Self { name: name.to_owned(), text, command }
     }
 
-    /// Whether it needs features of its own, and thereby another build of the crates that it shares with the tests. For those, that
-    /// of the tests is used: it has every feature, and building again took 5 minutes of a run.
+    /// Whether it is built as its command says, and not as the tests are. That takes another build of all crates that it uses; for the
+    /// others [`check_of_examples`] is enough.
+    fn has_own_build(&self) -> bool {
+        self.name == QUICKSTART
+    }
+
+    /// Whether its command names features or a package.
     fn has_features(&self) -> bool {
         self.command.iter().any(|argument| ["--features", "--package"].contains(&argument.as_str()))
     }
@@ -57,6 +62,15 @@ fn all() -> Result<Vec<Example>> {
     Ok(examples)
 }
 
+/// Checks the examples with the features that their commands give them: those of the tests are more.
+pub(crate) fn check_of_examples() -> Result<Command> {
+    let mut check = cargo(&["check"]);
+    for example in all()?.iter().filter(|example| !example.has_features()) {
+        check.args(["--example", &example.name]);
+    }
+    Ok(check)
+}
+
 impl Steps<'_> {
     /// Runs each example.
     pub(crate) fn examples(&mut self) -> Result<()> {
@@ -64,30 +78,26 @@ impl Steps<'_> {
         if !examples.iter().any(|example| example.name == QUICKSTART) {
             self.report.check("example: quickstart is missing", false, Duration::ZERO);
         }
-        // Two builds for all, which use every processor: one example links on one.
-        for (suite, has_features, arguments) in [
-            ("examples: build", false, &["build"][..]),
-            ("examples with features: build", true, &["build", "--workspace", "--features", "_test"]),
-        ] {
-            let mut build = cargo(arguments);
-            for example in examples.iter().filter(|example| example.has_features() == has_features) {
-                build.args(["--example", &example.name]);
-            }
-            self.check(suite, &mut build)?;
+        // One build for all, which uses every processor: one example links on one.
+        let mut build = cargo(&["build", "--workspace", "--features", "_test"]);
+        for example in examples.iter().filter(|example| !example.has_own_build()) {
+            build.args(["--example", &example.name]);
         }
+        self.check("examples: build", &mut build)?;
         for example in examples {
             let suite = format!("example: {}", example.name);
             let needed = ServerKind::ALL.into_iter().filter(|kind| example.needs(*kind));
             let mut lacking = needed.filter_map(|kind| Some((kind, self.shared.missing(kind)?)));
             match lacking.next() {
                 Some((kind, reason)) => self.report.skip(&suite, &format!("no {kind}: {reason}"), in_ci()),
-                None if example.has_features() => {
-                    let mut program = Command::new(cache::place("debug/examples").join(&example.name));
-                    self.check(&suite, program.current_dir(workspace()))?;
-                }
-                None => {
+                None if example.has_own_build() => {
                     let command: Vec<_> = example.command.iter().map(String::as_str).collect();
                     self.check(&suite, &mut cargo(&command))?;
+                }
+                None => {
+                    let mut program = Command::new(cache::place("debug/examples").join(&example.name));
+                    program.args(example.command.iter().skip_while(|argument| *argument != "--").skip(1));
+                    self.check(&suite, program.current_dir(workspace()))?;
                 }
             }
         }

@@ -155,7 +155,7 @@ mod tests {
 test relay::a ... ok
 test relay::b ... FAILED
 test src/lib.rs - (line 3) ... ignored, needs a moon
-test tests/ui/fail/no_key.rs [should fail to compile] ... ok
+test tests/ui/no_key.rs [should fail to compile] ... ok
 test relay::slow has been running for over 60 seconds
 test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; 8 filtered out; finished in 20.88s
 test result: ok. 10 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.00s";

@@ -30,6 +30,8 @@ const LAG_MAX_MS: u64 = 20_000;
 /// fault prevents that, which is then the explanation. An acknowledgement may be late by a second, and a settle may
 /// wait for a slow connection.
 const SETTLED_MAX_MS: u64 = 3_000;
+/// A fault that ended this long before a copy is named with it.
+const NEAR_MS: u64 = 10_000;
 
 /// The result.
 #[derive(Debug, Default)]
@@ -308,11 +310,11 @@ impl Audit {
                     format!("{before:?} again as {copy:?}, {lag_ms} ms after {reasons:?}")
                 }),
                 (_, None) => self.find(Finding::Duplicate, || {
-                    let last = last_fault(copy.at_ms, &senders, evidence.windows);
+                    let near = faults_near([before.at_ms, copy.at_ms], evidence.windows);
                     let (first_ms, age_ms) = (age_ms(before), age_ms(copy));
                     format!(
-                        "{before:?}, {first_ms} ms after it was written, again as {copy:?}, after {age_ms} ms, which no fault \
-                         explains, the last one before it: {last:?}"
+                        "{before:?}, {first_ms} ms after it was written, again as {copy:?}, after {age_ms} ms, by applications \
+                         {senders:?}, which no fault explains; near it, from its first send: {near}"
                     )
                 }),
             }
@@ -336,10 +338,15 @@ impl Audit {
     }
 }
 
-/// The fault of these senders, or of all processes, that ended last of those that began before a copy.
-fn last_fault<'a>(at_ms: u64, senders: &[usize], windows: &'a [FaultWindow]) -> Option<&'a FaultWindow> {
-    let concerns = |window: &&FaultWindow| window.may_duplicate && window.from_ms <= at_ms && window.hits(senders);
-    windows.iter().filter(concerns).max_by_key(|window| window.until_ms)
+/// What happened from some seconds before the first of two copies until the second, to any application.
+fn faults_near([before_ms, copy_ms]: [u64; 2], windows: &[FaultWindow]) -> String {
+    let near = windows.iter().filter(|window| window.from_ms <= copy_ms && window.until_ms + NEAR_MS >= before_ms);
+    let from_first = |at_ms: u64| at_ms.cast_signed() - before_ms.cast_signed();
+    let shown = near.map(|window| {
+        let (from, until) = (from_first(window.from_ms), from_first(window.until_ms));
+        format!("{} of {:?}, {from} to {until} ms", window.name, window.application)
+    });
+    shown.collect::<Vec<_>>().join("; ")
 }
 
 /// The longest lag of a copy on a topic. Where applications die all the time, an owner of a plain lane seldom lives for as long as it waits

@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use super::account::Account;
 use super::folder::{Folder, random_bytes};
 use super::install;
-use super::java::{self, Lifetime};
+use super::java::{self, ClassArchive, Lifetime};
 use super::kafka_access::Keys;
 pub use super::kafka_access::{Access, Login, Sasl};
 use super::kafka_wire;
@@ -71,6 +71,7 @@ pub struct Kafka {
     server: Option<Server>,
     java: PathBuf,
     java_options: Vec<String>,
+    classes: Option<ClassArchive>,
     port: u16,
     proxied_ports: Vec<u16>,
     cluster: Cluster,
@@ -115,15 +116,19 @@ impl Kafka {
             "-cp".to_owned(),
             jars.join("*").display().to_string(),
         ];
-        let java_options: Vec<_> = java::options(options.lifetime).into_iter().chain(own_options).collect();
+        let classes = (options.lifetime == Lifetime::Seconds).then(|| ClassArchive::of(&jars, &java));
+        let archive = classes.iter().map(ClassArchive::option);
+        let java_options: Vec<_> =
+            java::options(options.lifetime).into_iter().chain(archive).chain(own_options).collect();
         let mut format = Command::new(&java);
         format.args(&java_options).args(["kafka.tools.StorageTool", "format", "--cluster-id", &cluster.id]);
         format.arg("--config").arg(&properties).args(keys.iter().flat_map(Keys::format_arguments));
         account.apply(&mut format, folder.path());
         run(&mut format).context("format Kafka's data folder")?;
         let sasl = keys.map(Keys::into_sasl);
-        let mut this = Self { server: None, java, java_options, port, proxied_ports, cluster, sasl, folder };
+        let mut this = Self { server: None, java, java_options, classes, port, proxied_ports, cluster, sasl, folder };
         this.start_again()?;
+        this.write_classes();
         Ok(this)
     }
 
@@ -214,6 +219,14 @@ impl Kafka {
         server.wait_ready(|| kafka_wire::responds(self.port)).context("Kafka does not start")?;
         self.server = Some(server);
         Ok(())
+    }
+
+    fn write_classes(&self) {
+        let written =
+            self.classes.iter().zip(self.pid()).try_for_each(|(classes, pid)| classes.write(pid, &self.folder));
+        if let Err(error) = written {
+            println!("Kafka's next start takes as long as this one: {error:#}");
+        }
     }
 }
 

@@ -14,11 +14,19 @@ struct Shadowing {
 #[derive(::serde::Serialize, ::diesel_outbox::OutboxMessage)]
 #[outbox(topic = "names", key = field_0, headers("sum" = field_0))]
 enum Some {
-    None { field_0: u8, #[outbox(header)] headers: u8 },
-    Ok { #[outbox(header)] field_0: u8 },
+    None {
+        field_0: u8,
+        #[outbox(header)]
+        headers: u8,
+    },
+    Ok {
+        #[outbox(header)]
+        field_0: u8,
+    },
 }
 
-fn main() {
+#[test]
+fn expansion_uses_no_name_of_its_surroundings() {
     use ::diesel_outbox::OutboxMessage;
     use ::std::assert_eq;
     use ::std::iter::Iterator;
