@@ -225,7 +225,7 @@ impl Kafka {
         let written =
             self.classes.iter().zip(self.pid()).try_for_each(|(classes, pid)| classes.write(pid, &self.folder));
         if let Err(error) = written {
-            println!("Kafka's next start takes as long as this one: {error:#}");
+            eprintln!("Kafka's next start takes as long as this one: {error:#}");
         }
     }
 }
