@@ -206,10 +206,28 @@ impl FaultLog {
         }
     }
 
-    /// The database committed nothing, although nobody touched it. Leases end meanwhile that nobody could extend.
+    /// The database committed nothing. Leases end meanwhile that nobody could extend.
     pub(crate) fn database_stalled(&self, from_ms: u64, until_ms: u64) {
-        let stall = FaultWindow::unplanned("database too slow", 0, [from_ms, until_ms], 500);
-        self.lock().push(FaultWindow { application: None, may_duplicate: true, ..stall });
+        self.server_stalled("database too slow", [from_ms, until_ms], Times::default());
+    }
+
+    /// The broker acknowledged nothing, although nobody killed it. A message that it took may time out at its client.
+    pub(crate) fn broker_stalled(&self, from_ms: u64, until_ms: u64) {
+        let windows = self.lock();
+        let was_killed = windows.iter().any(|window| {
+            window.kind == Some(Kind::KillBroker) && window.from_ms <= until_ms && window.until_ms >= from_ms
+        });
+        if !was_killed {
+            drop(windows);
+            self.server_stalled("broker too slow", [from_ms, until_ms], Times::default());
+        }
+    }
+
+    /// It explains a message that was in flight, and whose lease ended soon after.
+    fn server_stalled(&self, name: &'static str, [from_ms, until_ms]: [u64; 2], times: Times) {
+        let stall = FaultWindow::unplanned(name, 0, [from_ms, until_ms], times.delivery_ms + 1_000);
+        let explains_until_ms = until_ms + times.lease_ms + 1_000;
+        self.lock().push(FaultWindow { application: None, may_duplicate: true, explains_until_ms, ..stall });
     }
 
     /// A client reported failed messages. The client is part of what is tested, so this explains no second copy; the
@@ -269,6 +287,24 @@ mod tests {
         fault_log.becomes(place, Kind::Restart);
         assert!(!explains(died_at) && !fault_log.windows()[0].is_crash_of_application());
         assert_eq!(FaultLog::shares(&fault_log.windows(), &[Kind::Restart], 0), (1, 1));
+    }
+
+    #[test]
+    fn a_server_that_stalls_explains_copies_and_one_that_was_killed_does_so_by_its_death() {
+        let fault_log = FaultLog::default();
+        fault_log.database_stalled(1_000, 1_800);
+        fault_log.broker_stalled(4_000, 6_100);
+        let explains = |before_ms, copy_ms| {
+            fault_log.windows().iter().any(|window| window.hits(&[2]) && window.explains(before_ms, copy_ms))
+        };
+        assert!(explains(900, 3_900) && explains(3_990, 7_000) && explains(9_000, 12_000));
+        assert!(!explains(9_200, 12_300) && !explains(3_990, 12_200), "long after it");
+        let fault = Fault { kind: Kind::KillBroker, application: None, for_ms: 0, amount: 0 };
+        let place = fault_log.begin(fault, Times::default());
+        let killed_ms = fault_log.windows()[place].from_ms;
+        fault_log.end(place);
+        fault_log.broker_stalled(killed_ms - 10, killed_ms + 2_000);
+        assert_eq!(fault_log.windows().len(), 3);
     }
 
     #[test]

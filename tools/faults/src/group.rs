@@ -16,7 +16,7 @@ use crate::truth::MessageName;
 use crate::wire::{Group, TWICE, Topics};
 
 /// The partitions of each topic.
-const PARTITIONS: i32 = 3;
+pub(crate) const PARTITIONS: i32 = 3;
 /// How long a member of a storm stays.
 const STAY: Duration = Duration::from_millis(700);
 /// How long a message of the driver may wait for a broker that is down.
@@ -24,16 +24,16 @@ const DELIVERY: Duration = Duration::from_secs(40);
 /// The process in the names of the driver's messages. Those of applications begin with 1.
 const DRIVER: u32 = 0;
 
-fn client(bootstrap: &str) -> ClientConfig {
+pub(crate) fn client(bootstrap: &str) -> ClientConfig {
     let mut client = ClientConfig::new();
     client.set("bootstrap.servers", bootstrap);
     client
 }
 
-/// Creates the topic that no relay creates.
-pub(crate) async fn create_topic(bootstrap: &str, topics: &Topics) -> Result<()> {
+/// Creates a topic that no relay creates.
+pub(crate) async fn create_topic(bootstrap: &str, topic: &str, partitions: i32) -> Result<()> {
     let admin: AdminClient<DefaultClientContext> = client(bootstrap).create().context("create an admin client")?;
-    let topic = NewTopic::new(topics.name(TWICE), PARTITIONS, TopicReplication::Fixed(1));
+    let topic = NewTopic::new(topic, partitions, TopicReplication::Fixed(1));
     let options = AdminOptions::new().operation_timeout(Some(DELIVERY));
     for created in admin.create_topics([&topic], &options).await.context("create a topic")? {
         if let Err((name, error)) = created

@@ -25,7 +25,7 @@ mod releaser;
 mod report;
 mod run;
 mod schedule;
-mod stall_monitor;
+mod stalls;
 mod steady_state;
 mod truth;
 mod verify;

@@ -23,11 +23,11 @@ use crate::plans::Plan;
 use crate::recovery::{QUIESCE_DURATION, RunContext, STEADY_STATE};
 use crate::releaser::Releaser;
 use crate::schedule::{APPLICATIONS, PROCESSES};
-use crate::stall_monitor::StallMonitor;
+use crate::stalls::{BrokerMonitor, DatabaseMonitor};
 use crate::steady_state::SteadyState;
 use crate::truth;
 use crate::verify;
-use crate::wire::{Command, Config, Role, Topics};
+use crate::wire::{Command, Config, Role, TWICE, Topics};
 use xtask::stop::Stop;
 
 /// History rows of this year expire in the first phase; each later phase uses the next year.
@@ -121,7 +121,9 @@ pub(crate) async fn run(
     let configs = configs.collect::<Result<Vec<Config>>>()?;
     let log = results.join(format!("{name}.log"));
     let connections = ConnectionMonitor::count(environment.url(name));
-    let _stalls = StallMonitor::watch(environment.url(name), fault_log.clone());
+    let _database = DatabaseMonitor::start(environment.url(name), fault_log.clone());
+    let stalls = format!("{name}.stalls");
+    let _broker = BrokerMonitor::start(environment.bootstrap(), stalls, fault_log.clone()).await?;
     let follower = AgedTopicReader::start(environment.bootstrap(), &topics);
     let mut fleet = Fleet::new(configs, fault_log.clone(), &log)?;
     (0..APPLICATIONS).try_for_each(|application| fleet.start(application))?;
@@ -209,7 +211,7 @@ async fn start_consumers(
     if !plan.load.consumers {
         return Ok(None);
     }
-    group::create_topic(&context.environment.bootstrap(), topics).await?;
+    group::create_topic(&context.environment.bootstrap(), topics.name(TWICE), group::PARTITIONS).await?;
     if let Err(what) = context.running(fleet).await? {
         bail!("before the first fault, {what}");
     }

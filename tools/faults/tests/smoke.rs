@@ -31,7 +31,7 @@ fn run(arguments: &[&str]) {
     let results = TempDir::new().expect("a folder");
     let mut harness = Command::new(env!("CARGO_BIN_EXE_faults"));
     harness.args(["--smoke", "--seed", "1", "--results"]).arg(results.path()).args(arguments);
-    let has_passed = harness.env("RUST_LOG", "diesel_outbox=warn").status().expect("it runs").success();
+    let has_passed = harness.env("RUST_LOG", "error,diesel_outbox=warn").status().expect("it runs").success();
     let warnings = || warnings(&results.path().join("run.log"));
     assert!(has_passed, "{}\n{}", warnings(), failures(&results.path().join("run.json")));
 }

@@ -31,8 +31,8 @@ impl Example {
         Self { name: name.to_owned(), text, command }
     }
 
-    /// Whether it is built as its command says, and not as the tests are. That takes another build of all crates that it uses; for the
-    /// others [`check_of_examples`] is enough.
+    /// Whether it is built as its command says, and not as the tests are. That takes another build of all crates that it uses: for
+    /// most others [`check_of_examples`] is enough.
     fn has_own_build(&self) -> bool {
         self.name == QUICKSTART
     }
@@ -62,7 +62,7 @@ fn all() -> Result<Vec<Example>> {
     Ok(examples)
 }
 
-/// Checks the examples with the features that their commands give them: those of the tests are more.
+/// Checks the examples whose commands name no feature: they have fewer than the tests.
 pub(crate) fn check_of_examples() -> Result<Command> {
     let mut check = cargo(&["check"]);
     for example in all()?.iter().filter(|example| !example.has_features()) {

@@ -30,7 +30,7 @@ const LAG_MAX_MS: u64 = 20_000;
 /// fault prevents that, which is then the explanation. An acknowledgement may be late by a second, and a settle may
 /// wait for a slow connection.
 const SETTLED_MAX_MS: u64 = 3_000;
-/// A fault that ended this long before a copy is named with it.
+/// A fault that ended at most this long before the first of two copies is named with them.
 const NEAR_MS: u64 = 10_000;
 
 /// The result.
