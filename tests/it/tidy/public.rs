@@ -207,11 +207,7 @@ mod tests {
     fn there_are_not_too_many() {
         let many: String = (0..NAMES_MAX).map(|number| format!("* n{number}\n")).collect();
         let violations = check(&[], &format!("{many}more\n"));
-        for violation in [
-            format!("{} names are public, more than {NAMES_MAX}", NAMES_MAX + 1),
-            format!("{NAMES_MAX} names are marked with *, more than {MET_MAX}"),
-        ] {
-            assert!(violations.contains(&violation), "{violation}");
-        }
+        assert!(violations.contains(&"234 names are public, more than 233".to_owned()), "{violations:?}");
+        assert!(violations.contains(&"233 names are marked with *, more than 45".to_owned()), "{violations:?}");
     }
 }

@@ -208,23 +208,22 @@ impl FaultLog {
 
     /// The database committed nothing. Leases end meanwhile that nobody could extend.
     pub(crate) fn database_stalled(&self, from_ms: u64, until_ms: u64) {
-        self.server_stalled("database too slow", [from_ms, until_ms], Times::default());
+        self.server_stalled("database too slow", [from_ms, until_ms]);
     }
 
     /// The broker acknowledged nothing, although nobody killed it. A message that it took may time out at its client.
     pub(crate) fn broker_stalled(&self, from_ms: u64, until_ms: u64) {
-        let windows = self.lock();
-        let was_killed = windows.iter().any(|window| {
+        let was_killed = self.lock().iter().any(|window| {
             window.kind == Some(Kind::KillBroker) && window.from_ms <= until_ms && window.until_ms >= from_ms
         });
         if !was_killed {
-            drop(windows);
-            self.server_stalled("broker too slow", [from_ms, until_ms], Times::default());
+            self.server_stalled("broker too slow", [from_ms, until_ms]);
         }
     }
 
     /// It explains a message that was in flight, and whose lease ended soon after.
-    fn server_stalled(&self, name: &'static str, [from_ms, until_ms]: [u64; 2], times: Times) {
+    fn server_stalled(&self, name: &'static str, [from_ms, until_ms]: [u64; 2]) {
+        let times = Times::default();
         let stall = FaultWindow::unplanned(name, 0, [from_ms, until_ms], times.delivery_ms + 1_000);
         let explains_until_ms = until_ms + times.lease_ms + 1_000;
         self.lock().push(FaultWindow { application: None, may_duplicate: true, explains_until_ms, ..stall });
