@@ -47,7 +47,7 @@ async fn metrics(State(service): State<Service>) -> String {
 /// The first hundred.
 async fn dead_letters(State(service): State<Service>) -> Result<Json<Value>, Refusal> {
     let page = service.admin.dead_letters(&DeadLetterFilter::new(), None, 100).await?;
-    let letters = page.dead_letters.iter().map(|letter| {
+    let letters = page.items.iter().map(|letter| {
         json!({
             "message_id": letter.message_id.to_string(),
             "topic": &*letter.topic,

@@ -4,23 +4,12 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{Admin, AdminError, AuditCursor, AuditEntry, AuditFilter};
+use super::{Admin, AdminError, AuditCursor, AuditEntry, AuditFilter, Page};
 use crate::events::log_event;
 use crate::limits::AUDIT_ACTOR_CHARS_MAX;
 use crate::message::MessageId;
 use crate::store::stored::truncated_text;
 use crate::store::{AuditRecord, AuditStore, SchemaProblem, StoreError};
-
-/// A page of the audit. From [`Admin::audit`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct AuditPage {
-    /// The entries, the latest first.
-    pub entries: Vec<AuditEntry>,
-    /// Where the next page begins; `None` on the last page.
-    #[serde(skip)]
-    pub next: Option<AuditCursor>,
-}
 
 /// The audit: who changed something, and why.
 ///
@@ -45,7 +34,7 @@ impl Admin {
     /// admin.acting_as("alice").because("ticket 17").pause("orders").await?;
     ///
     /// let page = admin.audit(&AuditFilter::new().actor("alice"), None, 50).await?;
-    /// let entry = &page.entries[0];
+    /// let entry = &page.items[0];
     /// assert_eq!((&*entry.action, entry.reason.as_deref(), entry.changed), ("pause", Some("ticket 17"), 1));
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// # }).unwrap();
@@ -98,7 +87,7 @@ impl Admin {
     /// let mut after = None;
     /// loop {
     ///     let page = admin.audit(&purges, after.as_ref(), 100).await?;
-    ///     for entry in &page.entries {
+    ///     for entry in &page.items {
     ///         println!("{:?} {:?} purged {} of {:?}", entry.began_at, entry.actor, entry.changed, entry.filter);
     ///     }
     ///     after = page.next;
@@ -118,7 +107,7 @@ impl Admin {
         filter: &AuditFilter,
         after: Option<&AuditCursor>,
         entries_max: usize,
-    ) -> Result<AuditPage, AdminError> {
+    ) -> Result<Page<AuditEntry, AuditCursor>, AdminError> {
         if entries_max == 0 {
             return Err(AdminError::EmptyPage);
         }
@@ -126,7 +115,7 @@ impl Admin {
         let entries = store.audit_entries(filter, after, entries_max).await?;
         let is_full = entries.len() == entries_max;
         let next = entries.last().filter(|_| is_full).map(AuditEntry::cursor);
-        Ok(AuditPage { entries, next })
+        Ok(Page { items: entries, next })
     }
 
     /// What an operation on one message records. `None`: it is not recorded.

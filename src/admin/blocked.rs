@@ -3,7 +3,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::live_walk::LiveWalk;
-use super::{Admin, AdminError, BoundedCount, LiveCursor, LiveFilter, LiveMessage, LivePage, LiveState};
+use super::{Admin, AdminError, BoundedCount, LiveCursor, LiveFilter, LiveMessage, LiveState, Page};
 use crate::limits::{BLOCKED_KEY_ROWS_READ_MAX, BLOCKED_KEYS_MAX};
 use crate::store::{AdminStore, KeyInLane, KeyNeighbours, LiveConditions, LivePosition, StoreError};
 
@@ -17,23 +17,13 @@ pub struct BlockedKey {
     pub behind: BoundedCount,
 }
 
-/// A page of blocked keys. From [`Admin::blocked_keys`].
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct BlockedKeyPage {
-    /// The keys, by lane and row id of the messages that block them.
-    pub keys: Vec<BlockedKey>,
-    /// Where the next page begins; `None` on the last page. A page with few keys, or none, may have a next one, too.
-    pub next: Option<LiveCursor>,
-}
-
 /// Blocked keys of ordered topics.
 impl Admin {
-    /// A page of the keys of an ordered topic that wait behind a failed message: at most `keys_max` and at most 50, after `after`. An
-    /// unordered topic has none.
+    /// A page of the keys of an ordered topic that wait behind a failed message: at most `keys_max` and at most 50, after `after`, by lane
+    /// and row id of the messages that block them. An unordered topic has none.
     ///
     /// It checks 10,000 messages of the lanes at most, and returns what it has found among them: go on as long as there is a
-    /// [`next`](BlockedKeyPage::next).
+    /// [`next`](Page::next).
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -44,7 +34,7 @@ impl Admin {
     /// let mut after = None;
     /// loop {
     ///     let page = admin.blocked_keys("payments", after.as_ref(), 50).await?;
-    ///     for blocked in &page.keys {
+    ///     for blocked in &page.items {
     ///         println!("{:?}: {} wait behind {}", blocked.head.key, blocked.behind, blocked.head.message_id);
     ///     }
     ///     after = page.next;
@@ -64,7 +54,7 @@ impl Admin {
         topic: &str,
         after: Option<&LiveCursor>,
         keys_max: usize,
-    ) -> Result<BlockedKeyPage, AdminError> {
+    ) -> Result<Page<BlockedKey, LiveCursor>, AdminError> {
         if keys_max == 0 {
             return Err(AdminError::EmptyPage);
         }
@@ -80,7 +70,7 @@ impl Admin {
             head,
             behind: BoundedCount { count: neighbours.behind, more: neighbours.more },
         });
-        Ok(BlockedKeyPage { keys: blocked.collect(), next: next.map(|position| LiveCursor { position, head: None }) })
+        Ok(Page { items: blocked.collect(), next: next.map(|position| LiveCursor { position, head: None }) })
     }
 
     /// A page of the messages that wait behind failed ones: key by key, in the order of the messages that block them.
@@ -90,7 +80,7 @@ impl Admin {
         filter: &LiveFilter,
         after: Option<&LiveCursor>,
         messages_max: usize,
-    ) -> Result<LivePage, StoreError> {
+    ) -> Result<Page<LiveMessage, LiveCursor>, StoreError> {
         // The head whose followers were being read is read again: if it is gone, they are blocked no more.
         let begin = after.map(|after| match after.head {
             Some(head) => LivePosition { id: head.saturating_sub(1), ..after.position },
@@ -108,11 +98,11 @@ impl Admin {
             let (found, cut_at) = walk.read(Some(behind), messages_max - messages.len()).await?;
             messages.extend(found.into_iter().map(|message| LiveMessage { state: LiveState::Blocked, ..message }));
             if let Some(position) = cut_at {
-                return Ok(LivePage { messages, next: Some(LiveCursor { position, head: Some(head.id) }) });
+                return Ok(Page { items: messages, next: Some(LiveCursor { position, head: Some(head.id) }) });
             }
             rows_left = Some(walk.rows_left());
         }
-        Ok(LivePage { messages, next: next.map(|position| LiveCursor { position, head: None }) })
+        Ok(Page { items: messages, next: next.map(|position| LiveCursor { position, head: None }) })
     }
 
     /// The messages that block keys, and what stands around them. If several messages of a key have failed, as on a fenced lane, the

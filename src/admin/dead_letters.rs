@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::redrive_rate::RedriveRate;
-use super::{Admin, AdminError, BoundedCount};
+use super::{Admin, AdminError, BoundedCount, Page};
 use crate::limits::{DEAD_LETTER_ROWS_READ_MAX, POSITIONS_READ_MAX, REDRIVE_ROWS_MAX};
 use crate::message::MessageId;
 use crate::metrics;
@@ -9,25 +9,15 @@ use crate::store::{
     AdminStore, AuditRecord, DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, RowRef, StoreError,
 };
 
-/// A page of dead letters. From [`Admin::dead_letters`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct DeadLetterPage {
-    /// The dead letters, by topic, time of death and message id.
-    pub dead_letters: Vec<DeadLetter>,
-    /// Where the next page begins; `None` on the last page. A page with few dead letters, or none, may have a next one, too.
-    pub next: Option<DeadLetterCursor>,
-}
-
 /// Some database clocks tick in milliseconds. A message that was dead-lettered in the current tick counts as dead already.
 const CLOCK_TICK: Duration = Duration::from_millis(1);
 
 /// Dead letters.
 impl Admin {
-    /// A page of dead letters with their payloads: at most `dead_letters_max`, after `after`.
+    /// A page of dead letters with their payloads: at most `dead_letters_max`, after `after`, by topic, time of death and message id.
     ///
     /// An index serves a topic, with or without a period. With any other filter a page checks 10,000 rows at most and returns what it
-    /// has found among them, perhaps nothing: go on as long as there is a [`next`](DeadLetterPage::next).
+    /// has found among them, perhaps nothing: go on as long as there is a [`next`](Page::next).
     ///
     /// A page begins after a dead letter, not at an offset. Additions and removals meanwhile neither skip nor repeat one.
     ///
@@ -42,7 +32,7 @@ impl Admin {
     /// let mut after = None;
     /// loop {
     ///     let page = admin.dead_letters(&refused, after.as_ref(), 100).await?;
-    ///     for letter in &page.dead_letters {
+    ///     for letter in &page.items {
     ///         println!("{} {:?}: {}, {} attempts", letter.message_id, letter.key, letter.reason, letter.attempts);
     ///     }
     ///     after = page.next;
@@ -62,7 +52,7 @@ impl Admin {
         filter: &DeadLetterFilter,
         after: Option<&DeadLetterCursor>,
         dead_letters_max: usize,
-    ) -> Result<DeadLetterPage, AdminError> {
+    ) -> Result<Page<DeadLetter, DeadLetterCursor>, AdminError> {
         if dead_letters_max == 0 {
             return Err(AdminError::EmptyPage);
         }
@@ -75,7 +65,7 @@ impl Admin {
         let dead_letters = store.dead_letters(filter, after, until.as_ref(), dead_letters_max).await?;
         let is_full = dead_letters.len() == dead_letters_max;
         let next = dead_letters.last().filter(|_| is_full).map(DeadLetter::cursor).or(until);
-        Ok(DeadLetterPage { dead_letters, next })
+        Ok(Page { items: dead_letters, next })
     }
 
     /// One dead letter with its attempts and their errors.
@@ -319,8 +309,8 @@ mod tests {
         let admin = Outbox::builder().topic(Topic::new("orders")).build().unwrap().admin(store.clone());
         let none = DeadLetterFilter::new().kind("no such kind");
         let first = admin.dead_letters(&none, None, 10).await.unwrap();
-        assert!(first.dead_letters.is_empty() && first.next.is_some());
+        assert!(first.items.is_empty() && first.next.is_some());
         let last = admin.dead_letters(&none, first.next.as_ref(), 10).await.unwrap();
-        assert!(last.dead_letters.is_empty() && last.next.is_none());
+        assert!(last.items.is_empty() && last.next.is_none());
     }
 }

@@ -5,30 +5,12 @@ use serde::Serialize;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::{Admin, AdminError, BoundedCount, RedriveRate};
+use super::{Admin, AdminError, BoundedCount, Page, RedriveRate};
 use crate::limits::POSITIONS_READ_MAX;
 use crate::message::MessageId;
 use crate::metrics;
 use crate::serialize::seconds_or_none;
 use crate::store::{AuditRecord, HistoryStore, ProcessedOutcome, SentCount, SentCursor, SentMessage, StoreError};
-
-/// A page of sent messages. From [`Admin::sent_of_key`] and [`Admin::unprocessed`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct SentPage {
-    /// The messages, by time of sending and message id.
-    pub messages: Vec<SentMessage>,
-    /// Where the next page begins; `None` on the last page.
-    pub next: Option<SentCursor>,
-}
-
-impl SentPage {
-    fn of(messages: Vec<SentMessage>, messages_max: usize) -> Self {
-        let is_full = messages.len() == messages_max;
-        let next = messages.last().filter(|_| is_full).map(SentMessage::cursor);
-        Self { messages, next }
-    }
-}
 
 /// Selects messages that their consumer has not reported as processed: those of a topic that were sent longer ago than its
 /// [`processed_within`](crate::Topic::processed_within), or than another age.
@@ -104,9 +86,9 @@ impl Admin {
         key: &str,
         after: Option<&SentCursor>,
         messages_max: usize,
-    ) -> Result<SentPage, AdminError> {
+    ) -> Result<Page<SentMessage, SentCursor>, AdminError> {
         let messages = self.store.history().sent_of_key(&topic.into(), &key.into(), after, messages_max).await?;
-        Ok(SentPage::of(messages, messages_max))
+        Ok(sent_page(messages, messages_max))
     }
 
     /// Counts a topic's messages in the history, and those of them that await processing. Each count stops at `count_max` and reads
@@ -201,10 +183,10 @@ impl Admin {
         filter: &UnprocessedFilter,
         after: Option<&SentCursor>,
         messages_max: usize,
-    ) -> Result<SentPage, AdminError> {
+    ) -> Result<Page<SentMessage, SentCursor>, AdminError> {
         let age_min = self.age_min(filter)?;
         let messages = self.store.history().unprocessed(&filter.topic, age_min, after, messages_max).await?;
-        Ok(SentPage::of(messages, messages_max))
+        Ok(sent_page(messages, messages_max))
     }
 
     /// Counts the messages that [`unprocessed`](Self::unprocessed) finds, up to `count_max`. Reads their positions only, no payloads.
@@ -313,4 +295,10 @@ impl Admin {
         let window = window.ok_or_else(|| AdminError::ReportsNotExpected { topic: Arc::clone(&filter.topic) })?;
         Ok(filter.age_min.unwrap_or(window))
     }
+}
+
+fn sent_page(messages: Vec<SentMessage>, messages_max: usize) -> Page<SentMessage, SentCursor> {
+    let is_full = messages.len() == messages_max;
+    let next = messages.last().filter(|_| is_full).map(SentMessage::cursor);
+    Page { items: messages, next }
 }

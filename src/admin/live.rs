@@ -1,29 +1,20 @@
 use std::sync::Arc;
 
 use super::live_walk::{LiveWalk, WalkedLanes};
-use super::{Admin, AdminError, LiveCount, LiveCursor, LiveFilter, LiveMessage, LiveState};
+use super::{Admin, AdminError, LiveCount, LiveCursor, LiveFilter, LiveMessage, LiveState, Page};
 use crate::lane::lane_of;
 use crate::limits::{LIVE_COUNT_MAX, LIVE_SEARCHED_MAX, LIVE_TOPICS_SHOWN_MAX};
 use crate::message::MessageId;
 use crate::store::{AdminStore, RowKey, StoreError};
 use crate::topic::Topic;
 
-/// A page of live messages. From [`Admin::live_messages`].
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct LivePage {
-    /// The messages: first those outside of lanes, by `due_at` and row id, then those in lanes, by lane and row id.
-    pub messages: Vec<LiveMessage>,
-    /// Where the next page begins; `None` on the last page. A page with few messages, or none, may have a next one, too.
-    pub next: Option<LiveCursor>,
-}
-
 /// Live messages: those that are not sent yet.
 impl Admin {
-    /// A page of live messages with their payloads: at most `messages_max`, after `after`.
+    /// A page of live messages with their payloads: at most `messages_max`, after `after`. First come those outside of lanes, by `due_at`
+    /// and row id, then those in lanes, by lane and row id.
     ///
     /// It reads an index, so it is safe while a backlog is large. If no index serves the filter, it checks 10,000 rows at most and
-    /// returns what it has found among them, perhaps nothing: go on as long as there is a [`next`](LivePage::next).
+    /// returns what it has found among them, perhaps nothing: go on as long as there is a [`next`](Page::next).
     ///
     /// A page begins after a message, not at an offset. Additions and removals meanwhile neither skip nor repeat a message. One that
     /// is itself written meanwhile, by an attempt or a lease, moves, and may be skipped or repeated.
@@ -39,7 +30,7 @@ impl Admin {
     /// let mut after = None;
     /// loop {
     ///     let page = admin.live_messages(&failing, after.as_ref(), 100).await?;
-    ///     for message in &page.messages {
+    ///     for message in &page.items {
     ///         let error = message.last_error().map(|note| &note.error);
     ///         println!("{} {:?}: {} failures, {error:?}", message.message_id, message.key, message.failures);
     ///     }
@@ -61,25 +52,25 @@ impl Admin {
         filter: &LiveFilter,
         after: Option<&LiveCursor>,
         messages_max: usize,
-    ) -> Result<LivePage, AdminError> {
+    ) -> Result<Page<LiveMessage, LiveCursor>, AdminError> {
         if messages_max == 0 {
             return Err(AdminError::EmptyPage);
         }
         let store = self.admin_store()?;
         self.check_topic_name(store, &filter.topic).await?;
         let mut page = if filter.is_impossible() {
-            LivePage::default()
+            Page::default()
         } else if filter.state == Some(LiveState::Blocked) {
             self.blocked_messages(store, filter, after, messages_max).await?
         } else {
             let mut walk = LiveWalk::new(store, filter, self.lanes_of(filter));
             let (messages, next) = walk.read(after.map(|after| after.position), messages_max).await?;
-            LivePage { messages, next: next.map(|position| LiveCursor { position, head: None }) }
+            Page { items: messages, next: next.map(|position| LiveCursor { position, head: None }) }
         };
-        if page.messages.is_empty() && page.next.is_none() && after.is_none() {
+        if page.items.is_empty() && page.next.is_none() && after.is_none() {
             self.check_topic(store, &filter.topic).await?;
         }
-        self.fill_owners(store, &mut page.messages).await?;
+        self.fill_owners(store, &mut page.items).await?;
         Ok(page)
     }
 
@@ -171,7 +162,7 @@ impl Admin {
     /// let store = MemoryStore::new();
     /// # store.commit(Envelope::new(MessageId::new(), "orders".into(), SystemTime::UNIX_EPOCH));
     /// let admin = outbox.admin(store);
-    /// for message in admin.live_messages(&LiveFilter::of("orders").key("42"), None, 100).await?.messages {
+    /// for message in admin.live_messages(&LiveFilter::of("orders").key("42"), None, 100).await?.items {
     ///     match admin.cancel_waiting(message.message_id).await {
     ///         Ok(()) => println!("{} is removed", message.message_id),
     ///         Err(AdminError::AlreadyClaimed { .. }) => println!("{} is being sent", message.message_id),

@@ -232,7 +232,7 @@ mod tests {
     async fn a_stop_is_recorded_with_its_actor() {
         let store = MemoryStore::new();
         admin(&store).acting_as("alice").because("wrong topic").record_stop("purge_all").await.unwrap();
-        let entries = admin(&store).audit(&AuditFilter::new(), None, 10).await.unwrap().entries;
+        let entries = admin(&store).audit(&AuditFilter::new(), None, 10).await.unwrap().items;
         let [entry] = &entries[..] else { panic!("one entry: {entries:?}") };
         assert_eq!((&*entry.action, entry.actor.as_deref()), ("stop", Some("alice")));
         assert_eq!(entry.filter.as_deref(), Some(r#"{"action":"purge_all"}"#));

@@ -1,25 +1,14 @@
 use std::sync::Arc;
 
-use serde::Serialize;
 use serde_json::json;
 
-use super::{Admin, AdminError};
+use super::{Admin, AdminError, Page};
 use crate::store::AuditRecord;
 use crate::store::parked::{ParkedRecord, ParkedStore};
 
-/// A page of parked records. From [`Admin::parked`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct ParkedPage {
-    /// The records, in the order in which they were parked.
-    pub records: Vec<ParkedRecord>,
-    /// After which row the next page begins; `None` on the last page.
-    pub next: Option<i64>,
-}
-
 /// Records that consumers have parked, in the table that the migration `0000consumer01_progress` creates.
 impl Admin {
-    /// A page of parked records: at most `records_max` after the row `after`, of all consumers or of one.
+    /// A page of parked records, in the order in which they were parked: at most `records_max` after the row `after`, of all consumers or of one.
     ///
     /// # Errors
     /// [`EmptyPage`](AdminError::EmptyPage), [`NoSuchConsumer`](AdminError::NoSuchConsumer), or a database error, such as that the
@@ -32,7 +21,7 @@ impl Admin {
         consumer: Option<&str>,
         after: Option<i64>,
         records_max: usize,
-    ) -> Result<ParkedPage, AdminError> {
+    ) -> Result<Page<ParkedRecord, i64>, AdminError> {
         if records_max == 0 {
             return Err(AdminError::EmptyPage);
         }
@@ -46,7 +35,7 @@ impl Admin {
             }
         }
         let next = records.last().filter(|_| records.len() == records_max).map(|last| last.id);
-        Ok(ParkedPage { records, next })
+        Ok(Page { items: records, next })
     }
 
     /// One parked record, by its row.

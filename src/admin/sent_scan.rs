@@ -2,21 +2,11 @@ use std::time::SystemTime;
 
 use uuid::Uuid;
 
-use super::{Admin, AdminError};
+use super::{Admin, AdminError, Page};
 use crate::limits::MESSAGE_ID_SKEW_MAX;
 use crate::message::MessageId;
 use crate::store::{SentMessage, SentScan, StoreError};
 use crate::transport::header::millis;
-
-/// A page of a scan of the history. From [`Admin::sent_of_topic`].
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct SentScanPage {
-    /// The messages, by message id.
-    pub messages: Vec<SentMessage>,
-    /// Where the next page begins; `None` on the last page. A page with few messages, or none, may have a next one, too.
-    pub next: Option<SentScanCursor>,
-}
 
 /// A position in a scan of the history: for the same topic and period only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,8 +36,8 @@ fn first_id_of(at: SystemTime) -> MessageId {
 
 /// Scans of the history.
 impl Admin {
-    /// A page of a topic's sent messages that were enqueued from `from` on and before `before`, after `after`. It reads `rows_max`
-    /// entries of the history at most, those of other topics included: go on as long as there is a [`next`](SentScanPage::next).
+    /// A page of a topic's sent messages that were enqueued from `from` on and before `before`, after `after`, by message id. It reads `rows_max`
+    /// entries of the history at most, those of other topics included: go on as long as there is a [`next`](Page::next).
     ///
     /// Message ids begin with the time at which they were made, and the scan reads those of the period, and an hour more on both sides.
     /// If the history has other ids, because rows were written in another way than by this library, it reads the whole history.
@@ -64,7 +54,7 @@ impl Admin {
     /// let (from, mut after) = (now - Duration::from_secs(3_600), None);
     /// loop {
     ///     let page = admin.sent_of_topic("orders", from, now, after.as_ref(), 500).await?;
-    ///     for message in &page.messages {
+    ///     for message in &page.items {
     ///         println!("{} was sent at {:?}", message.message_id, message.sent_at);
     ///     }
     ///     after = page.next;
@@ -86,7 +76,7 @@ impl Admin {
         before: SystemTime,
         after: Option<&SentScanCursor>,
         rows_max: usize,
-    ) -> Result<SentScanPage, AdminError> {
+    ) -> Result<Page<SentMessage, SentScanCursor>, AdminError> {
         if rows_max == 0 {
             return Err(AdminError::EmptyPage);
         }
@@ -99,7 +89,7 @@ impl Admin {
         let end = store.sent_scan_end(after, until, rows_max).await?;
         let scan = SentScan { topic: topic.into(), from, before, after, until: end.unwrap_or(until) };
         let messages = store.sent_in_scan(&scan).await?;
-        Ok(SentScanPage { messages, next: end.map(|after| SentScanCursor { after, until }) })
+        Ok(Page { items: messages, next: end.map(|after| SentScanCursor { after, until }) })
     }
 
     /// Whether the history has message ids without a time. Nearly all of those are greater than any id of the present.

@@ -123,8 +123,8 @@ async fn pages_and_purges_follow_the_filter() {
     let (admin, everything) = (admin(&store), DeadLetterFilter::everything());
     let first = admin.dead_letters(&everything, None, 3).await.unwrap();
     let second = admin.dead_letters(&everything, first.next.as_ref(), 3).await.unwrap();
-    assert_eq!((first.dead_letters.len(), second.dead_letters.len(), second.next), (3, 2, None));
-    admin.purge(first.dead_letters[0].message_id).await.unwrap();
+    assert_eq!((first.items.len(), second.items.len(), second.next), (3, 2, None));
+    admin.purge(first.items[0].message_id).await.unwrap();
     assert_eq!(admin.purge_all(&DeadLetterFilter::new().topic("invoices"), |_| ()).await.unwrap(), 0);
     assert_eq!(admin.purge_all(&everything, |_| ()).await.unwrap(), 4);
     assert_eq!(store.dead_letter_rows().len(), 0);
@@ -173,13 +173,13 @@ async fn late_messages_are_listed_and_resent() {
     let admin = admin_of_confirmed(&store);
     let (late, processed) = (send(&store).await, send(&store).await);
     let which = UnprocessedFilter::of("orders");
-    assert_eq!(admin.unprocessed(&which, None, 10).await.unwrap().messages, [], "its consumer has a minute");
+    assert_eq!(admin.unprocessed(&which, None, 10).await.unwrap().items, [], "its consumer has a minute");
     assert_eq!(admin.report_processed(processed).await.unwrap(), ProcessedOutcome::Processed);
     assert_eq!(admin.report_processed(processed).await.unwrap(), ProcessedOutcome::AlreadyProcessed);
     tokio::time::advance(Duration::from_secs(61)).await;
     let page = admin.unprocessed(&which, None, 1).await.unwrap();
-    assert_eq!(page.messages.iter().map(|sent| sent.message_id).collect::<Vec<_>>(), [late]);
-    assert!(admin.unprocessed(&which, page.next.as_ref(), 1).await.unwrap().messages.is_empty());
+    assert_eq!(page.items.iter().map(|sent| sent.message_id).collect::<Vec<_>>(), [late]);
+    assert!(admin.unprocessed(&which, page.next.as_ref(), 1).await.unwrap().items.is_empty());
     admin.resend(late).await.unwrap();
     assert_eq!(store.live_rows()[0].key.message_id, late);
     for message_id in [late, processed, MessageId::new()] {

@@ -196,7 +196,7 @@ impl LiveFilter {
     }
 }
 
-/// A position in a page of live messages, after which the next page begins. From [`LivePage::next`](crate::admin::LivePage::next); for
+/// A position in a page of live messages, after which the next page begins. From [`Page::next`](crate::admin::Page::next); for
 /// the same filter only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LiveCursor {

@@ -111,7 +111,7 @@ impl Lookup<'_> {
                 Err(AdminError::NoSuchTopic { .. }) => break,
                 page => page?,
             };
-            for row in &page.messages {
+            for row in &page.items {
                 left.remove(&row.message_id);
             }
             after = page.next;

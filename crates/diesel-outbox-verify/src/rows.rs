@@ -64,18 +64,18 @@ impl<'a> RowReader<'a> {
             }
             page => page?,
         };
-        self.size.note(page.messages.iter().map(|row| bytes_of(row.payload.as_ref(), &row.headers_json)));
+        self.size.note(page.items.iter().map(|row| bytes_of(row.payload.as_ref(), &row.headers_json)));
         self.at = page.next.map_or(At::DeadLetters(None), |next| At::Live(Some(next)));
-        Ok(page.messages.iter().filter(|row| self.rows.has(row.created_at)).map(Entry::of_live).collect())
+        Ok(page.items.iter().filter(|row| self.rows.has(row.created_at)).map(Entry::of_live).collect())
     }
 
     async fn dead_letters(&mut self, after: Option<DeadLetterCursor>) -> Result<Vec<Entry>, AdminError> {
         let Rows { admin, topic, .. } = self.rows;
         let filter = DeadLetterFilter::new().topic(topic);
         let page = admin.dead_letters(&filter, after.as_ref(), self.size.rows()).await?;
-        self.size.note(page.dead_letters.iter().map(|row| bytes_of(row.payload.as_ref(), &row.headers_json)));
+        self.size.note(page.items.iter().map(|row| bytes_of(row.payload.as_ref(), &row.headers_json)));
         self.at = page.next.map_or(At::History(None), |next| At::DeadLetters(Some(next)));
-        let rows = page.dead_letters.iter().filter(|row| self.rows.has(row.created_at));
+        let rows = page.items.iter().filter(|row| self.rows.has(row.created_at));
         Ok(rows.map(Entry::of_dead_letter).collect())
     }
 
@@ -108,8 +108,8 @@ impl Rows<'_> {
     ) -> Result<(Vec<SentMessage>, Option<SentScanCursor>), AdminError> {
         let Self { admin, topic, from, before } = *self;
         let page = admin.sent_of_topic(topic, from, before, after.as_ref(), size.rows()).await?;
-        size.note(page.messages.iter().map(|row| bytes_of(row.payload.as_ref(), &row.headers_json)));
-        Ok((page.messages, page.next))
+        size.note(page.items.iter().map(|row| bytes_of(row.payload.as_ref(), &row.headers_json)));
+        Ok((page.items, page.next))
     }
 }
 

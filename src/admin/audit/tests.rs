@@ -37,7 +37,7 @@ async fn sent(store: &MemoryStore) -> MessageId {
 }
 
 async fn entries(admin: &Admin) -> Vec<AuditEntry> {
-    let mut entries = admin.audit(&AuditFilter::new(), None, 100).await.unwrap().entries;
+    let mut entries = admin.audit(&AuditFilter::new(), None, 100).await.unwrap().items;
     entries.reverse();
     entries
 }

@@ -70,7 +70,7 @@ async fn run(store: &MemoryStore, canary: Canary, relay: impl Future<Output = ()
     };
     let page = admin.audit(&AuditFilter::new().action("redrive_canary"), None, 10).await.unwrap();
     let recorded: Vec<(usize, bool)> =
-        page.entries.iter().map(|entry| (entry.changed, entry.ended_at.is_some())).collect();
+        page.items.iter().map(|entry| (entry.changed, entry.ended_at.is_some())).collect();
     assert_eq!(recorded, [(report.redriven(), true)]);
     (report, steps)
 }
@@ -173,7 +173,7 @@ async fn a_dropped_canary_leaves_what_it_has_redriven() {
     let everything = DeadLetterFilter::new();
     let redrive = admin.redrive_canary(&everything, Canary::default().steps([3]), |_| ());
     assert!(tokio::time::timeout(Duration::from_secs(5), redrive).await.is_err(), "nobody sends");
-    let entries = admin.audit(&AuditFilter::new(), None, 10).await.unwrap().entries;
+    let entries = admin.audit(&AuditFilter::new(), None, 10).await.unwrap().items;
     assert_eq!(entries.iter().map(|entry| (entry.changed, entry.ended_at)).collect::<Vec<_>>(), [(3, None)]);
     assert_eq!((store.live_rows().len(), store.dead_letter_rows().len()), (3, 17));
     assert_eq!(REDRIVE_ROWS_MAX, 500, "and one transaction has no more");

@@ -1,7 +1,7 @@
 use std::time::{Duration, SystemTime};
 
 use super::*;
-use crate::admin::{BlockedKey, BlockedKeyPage};
+use crate::admin::{BlockedKey, Page};
 use crate::lane::NodeId;
 use crate::limits::{BLOCKED_KEYS_MAX, LIVE_RANGES_READ_MAX, LIVE_ROWS_READ_MAX};
 use crate::message::Envelope;
@@ -59,8 +59,8 @@ async fn all(admin: &Admin, filter: &LiveFilter, messages_max: usize) -> (Vec<i6
     let (mut ids, mut after, mut pages) = (Vec::new(), None, 0);
     loop {
         let page = admin.live_messages(filter, after.as_ref(), messages_max).await.unwrap();
-        assert!(page.messages.len() <= messages_max);
-        ids.extend(page.messages.iter().map(|message| message.id));
+        assert!(page.items.len() <= messages_max);
+        ids.extend(page.items.iter().map(|message| message.id));
         (after, pages) = (page.next, pages + 1);
         if after.is_none() {
             return (ids, pages);
@@ -107,12 +107,12 @@ async fn a_filter_without_an_index_reads_a_bounded_number_of_rows_per_page() {
     let last = insert(&store, "orders", "b", InsertOptions::default());
     let (admin, of_b) = (admin(&store), LiveFilter::of("orders").key("b"));
     let first = admin.live_messages(&of_b, None, 10).await.unwrap();
-    assert_eq!(first.messages, []);
+    assert_eq!(first.items, []);
     let second = admin.live_messages(&of_b, first.next.as_ref(), 10).await.unwrap();
-    assert_eq!((second.messages[0].id, second.messages.len(), second.next), (last.id, 1, None));
+    assert_eq!((second.items[0].id, second.items.len(), second.next), (last.id, 1, None));
     let counted = admin.count_live("orders").await.unwrap();
     assert_eq!((counted.due.to_string(), counted.due.more), (format!("at least {LIVE_COUNT_MAX}"), true));
-    assert_eq!(admin.live_messages(&LiveFilter::of("orders"), None, 10).await.unwrap().messages.len(), 10);
+    assert_eq!(admin.live_messages(&LiveFilter::of("orders"), None, 10).await.unwrap().items.len(), 10);
 }
 
 #[tokio::test]
@@ -128,7 +128,7 @@ async fn a_page_reads_a_bounded_number_of_lanes() {
 async fn blocked(admin: &Admin, keys_max: usize) -> Vec<BlockedKey> {
     let (mut keys, mut after) = (Vec::new(), None);
     loop {
-        let BlockedKeyPage { keys: found, next } =
+        let Page { items: found, next } =
             admin.blocked_keys("payments", after.as_ref(), keys_max).await.unwrap();
         assert!(found.len() <= keys_max);
         keys.extend(found);
@@ -159,7 +159,7 @@ async fn blocked_keys_and_what_waits_behind_them_are_found() {
     }
     // As on a fenced lane, where several messages of a key may be in flight.
     let second_of_a = admin.live_messages(&LiveFilter::of("payments").key("a"), None, 100).await.unwrap();
-    let second_of_a = second_of_a.messages.iter().find(|message| message.id == waiting[0].1).unwrap();
+    let second_of_a = second_of_a.items.iter().find(|message| message.id == waiting[0].1).unwrap();
     fail(&store, node, RowKey { id: second_of_a.id, message_id: second_of_a.message_id }).await;
 
     let expected = [("a", 3), ("b", 1), ("c", 0)];
@@ -182,7 +182,7 @@ async fn blocked_keys_and_what_waits_behind_them_are_found() {
     let of_b = LiveFilter::of("payments").state(LiveState::Blocked).key("b");
     let page = admin.live_messages(&of_b, None, 10).await.unwrap();
     assert_eq!(
-        page.messages.iter().map(|message| (message.state, message.id)).collect::<Vec<_>>(),
+        page.items.iter().map(|message| (message.state, message.id)).collect::<Vec<_>>(),
         [(LiveState::Blocked, waiting.iter().find(|(key, _)| *key == "b").unwrap().1)]
     );
     let retrying = all(&admin, &LiveFilter::of("payments").state(LiveState::Retrying), 1).await.0;
@@ -201,7 +201,7 @@ async fn a_page_of_blocked_keys_is_bounded() {
     let admin = admin(&store);
     let first = admin.blocked_keys("payments", None, usize::MAX).await.unwrap();
     let second = admin.blocked_keys("payments", first.next.as_ref(), usize::MAX).await.unwrap();
-    assert_eq!((first.keys.len(), second.keys.len(), second.next), (BLOCKED_KEYS_MAX, 1, None));
+    assert_eq!((first.items.len(), second.items.len(), second.next), (BLOCKED_KEYS_MAX, 1, None));
 }
 
 #[tokio::test]
@@ -222,7 +222,7 @@ async fn a_topic_that_nobody_knows_is_an_error_and_a_filter_that_matches_nothing
             assert_eq!(known, &["orders", "payments", "returns"]);
         }
     }
-    let nothing = LivePage::default();
+    let nothing = Page::default();
     for filter in [
         LiveFilter::of("orders"),
         LiveFilter::of("returns").state(LiveState::Delayed),

@@ -41,8 +41,8 @@ async fn pages(admin: &Admin, consumer: &str) -> Vec<ParkedRecord> {
     let (mut records, mut after) = (Vec::new(), None);
     loop {
         let page = admin.parked(Some(consumer), after, 3).await.expect("a page");
-        assert!(page.records.len() <= 3, "{page:?}");
-        records.extend(page.records);
+        assert!(page.items.len() <= 3, "{page:?}");
+        records.extend(page.items);
         after = page.next;
         if after.is_none() {
             break;
@@ -62,7 +62,7 @@ async fn operators_release_and_discard(on: On) {
     let known = vec![place.group()];
     let error = admin.parked(Some("billing"), None, 10).await.expect_err("there is no such consumer");
     assert!(matches!(&error, AdminError::NoSuchConsumer { known: found, .. } if *found == known), "{error}");
-    assert!(admin.parked(Some(&known[0]), None, 10).await.expect("it has parked nothing").records.is_empty());
+    assert!(admin.parked(Some(&known[0]), None, 10).await.expect("it has parked nothing").items.is_empty());
     assert!(matches!(admin.parked(None, None, 0).await, Err(AdminError::EmptyPage)));
 
     // Six records of the key `a`, and as many of `b`, in turns.
@@ -115,7 +115,7 @@ async fn assert_refused_and_recorded(admin: &Admin, gone: &ParkedRecord, consume
         );
     }
     let filter = AuditFilter::new().actor("alice");
-    let entries = admin.audit(&filter.clone().action("discard_parked"), None, 10).await.expect("the audit").entries;
+    let entries = admin.audit(&filter.clone().action("discard_parked"), None, 10).await.expect("the audit").items;
     let [entry] = &entries[..] else { panic!("what was refused is no entry: {entries:?}") };
     assert_eq!((entry.reason.as_deref(), entry.changed), (Some("ticket 17"), 1));
     let of: serde_json::Value = serde_json::from_str(entry.filter.as_deref().expect("which record")).expect("JSON");
@@ -123,7 +123,7 @@ async fn assert_refused_and_recorded(admin: &Admin, gone: &ParkedRecord, consume
         (of["consumer"].as_str(), of["offset"].as_i64(), of["id"].as_i64()),
         (Some(consumer), Some(7), Some(gone.id))
     );
-    let released = admin.audit(&filter.action("release_parked"), None, 10).await.expect("the audit").entries;
+    let released = admin.audit(&filter.action("release_parked"), None, 10).await.expect("the audit").items;
     assert!((2..=3).contains(&released.len()), "{released:?}");
 }
 

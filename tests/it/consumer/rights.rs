@@ -50,13 +50,13 @@ async fn consumer_and_admin_work_with_their_documented_rights() {
     let admin = outbox.admin(PostgresStore::connect(url).expect("a store")).acting_as("alice");
     let error = admin.parked(Some("billing"), None, 10).await.expect_err("there is no such consumer");
     assert!(matches!(error, AdminError::NoSuchConsumer { .. }), "{error}");
-    let parked = admin.parked(None, None, 10).await.expect("parked").records;
+    let parked = admin.parked(None, None, 10).await.expect("parked").items;
     // They have different keys, so either may be parked first.
     assert_eq!(parked.iter().map(|record| record.offset).collect::<BTreeSet<_>>(), BTreeSet::from([3, 4]));
     admin.release_parked(parked[0].id).await.expect("released");
     wait_until("it is tried again", || place.count("SELECT count(*) FROM outbox_parked WHERE replays = 1") == 1);
     admin.discard_parked(parked[1].id).await.expect("discarded");
-    let entries = admin.audit(&AuditFilter::new().actor("alice"), None, 10).await.expect("the audit").entries;
+    let entries = admin.audit(&AuditFilter::new().actor("alice"), None, 10).await.expect("the audit").items;
     assert_eq!(entries.len(), 2, "{entries:?}");
     assert!(consumer.shutdown_blocking(DEADLINE).is_clean());
 }

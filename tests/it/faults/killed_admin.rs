@@ -52,7 +52,7 @@ impl Script {
     }
 
     async fn entry(&self) -> AuditEntry {
-        let mut entries = self.admin().audit(&AuditFilter::new().actor("alice"), None, 10).await.unwrap().entries;
+        let mut entries = self.admin().audit(&AuditFilter::new().actor("alice"), None, 10).await.unwrap().items;
         assert_eq!(entries.len(), 1, "{entries:?}");
         entries.remove(0)
     }

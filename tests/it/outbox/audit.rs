@@ -53,7 +53,7 @@ async fn a_required_audit_refuses_what_it_cannot_record() {
     admin.cancel_delayed(message_id).await.expect("it was not cancelled before");
     let page = admin.audit(&AuditFilter::new().message_id(message_id), None, 10).await.expect("audit");
     assert_eq!(
-        page.entries.iter().map(|entry| (&*entry.action, entry.changed)).collect::<Vec<_>>(),
+        page.items.iter().map(|entry| (&*entry.action, entry.changed)).collect::<Vec<_>>(),
         [("cancel_delayed", 1)]
     );
     assert_eq!(page.next, None);

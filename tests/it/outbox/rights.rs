@@ -155,7 +155,7 @@ async fn administer(admin: &Admin, refused: &[MessageId], delayed: &[MessageId],
     let counts = admin.count_dead_letters().await.expect("count");
     assert!(counts.iter().all(|count| count.reason == DeadLetterReason::Refused), "{counts:?}");
     let letters = admin.dead_letters(&DeadLetterFilter::new().topic("orders"), None, 10).await.expect("list");
-    assert_eq!(letters.dead_letters.len(), 3);
+    assert_eq!(letters.items.len(), 3);
     admin.redrive(refused[0]).await.expect("redrive");
     admin.redrive_edited(refused[1], &message("orders", "edited")).await.expect("edit");
     admin.purge(refused[2]).await.expect("purge");
@@ -181,6 +181,6 @@ async fn administer(admin: &Admin, refused: &[MessageId], delayed: &[MessageId],
     let late = UnprocessedFilter::of("orders").older_than(Duration::ZERO);
     admin.unprocessed(&late, None, 10).await.expect("list unprocessed");
     admin.resend(sent[1]).await.expect("resend");
-    let entries = admin.audit(&AuditFilter::new().actor("alice"), None, 100).await.expect("audit").entries;
+    let entries = admin.audit(&AuditFilter::new().actor("alice"), None, 100).await.expect("audit").items;
     assert!(entries.len() >= 10, "{entries:?}");
 }

@@ -85,7 +85,7 @@ impl AuditArgs {
         loop {
             let wanted = listing.wanted(ENTRIES_PER_PAGE);
             let page = session.admin.audit(&filter, after.as_ref(), wanted).await?;
-            listing.push(page.entries.into_iter().map(AuditRow))?;
+            listing.push(page.items.into_iter().map(AuditRow))?;
             after = page.next;
             if after.is_none() || listing.is_full() {
                 break;

@@ -57,7 +57,7 @@ impl KeysArgs {
         loop {
             let wanted = listing.wanted(KEYS_PER_PAGE);
             let page = session.admin.blocked_keys(&self.topic, after.as_ref(), wanted).await?;
-            listing.push(page.keys.into_iter().map(KeyRow))?;
+            listing.push(page.items.into_iter().map(KeyRow))?;
             after = page.next;
             if after.is_none() || listing.is_full() {
                 break;

@@ -98,7 +98,7 @@ impl ListArgs {
         loop {
             let wanted = listing.wanted(RECORDS_PER_PAGE);
             let page = session.admin.parked(self.consumer.as_deref(), after, wanted).await?;
-            listing.push(page.records.into_iter().map(Parked))?;
+            listing.push(page.items.into_iter().map(Parked))?;
             after = page.next;
             if after.is_none() || listing.is_full() {
                 break;

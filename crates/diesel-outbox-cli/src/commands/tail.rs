@@ -160,7 +160,7 @@ impl Follower<'_> {
         let (mut events, mut recent, mut after) = (Vec::new(), BTreeSet::new(), None);
         loop {
             let page = self.session.admin.dead_letters(&filter, after.as_ref(), LETTERS_PER_PAGE).await?;
-            for letter in page.dead_letters {
+            for letter in page.items {
                 recent.insert(letter.message_id);
                 if !self.seen.letters.contains(&letter.message_id) {
                     let letter = DeadRow { letter, has_payload: false };
@@ -182,7 +182,7 @@ impl Follower<'_> {
         // Without the audit's table there is nothing to follow of it.
         let Some(page) = if_migrated(page)? else { return Ok(Vec::new()) };
         let mut events = Vec::new();
-        for entry in page.entries.into_iter().rev() {
+        for entry in page.items.into_iter().rev() {
             let state = (entry.changed, entry.ended_at.is_some());
             if self.seen.operations.insert(entry.id.to_string(), state) != Some(state) {
                 events.push(Event::Audit { at: instant(entry.began_at), entry });

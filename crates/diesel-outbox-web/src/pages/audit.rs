@@ -81,7 +81,7 @@ pub(crate) async fn show(visit: Visit, State(shared): State<Shared>, asked: Quer
             (time("Before", "before", given(&asked.before)))
             button.plain { "Search" }
         }
-        @if found.entries.is_empty() { p.quiet { "Nothing matches." } } @else { (table(&visit, &found.entries, now)) }
+        @if found.items.is_empty() { p.quiet { "Nothing matches." } } @else { (table(&visit, &found.items, now)) }
         (next(more))
     };
     Ok(page(&visit, "Audit", Refresh::ByEvents, content))

@@ -1,7 +1,7 @@
 use std::time::SystemTime;
 
 use axum::extract::{Query, State};
-use diesel_outbox::admin::{BoundedCount, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, DeadLetterPage};
+use diesel_outbox::admin::{BoundedCount, DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, Page};
 use maud::{Markup, html};
 use serde::Deserialize;
 
@@ -179,13 +179,13 @@ fn bulk_acts(visit: &Visit, asked: &Asked, total: BoundedCount) -> Markup {
     }
 }
 
-fn table(visit: &Visit, found: &DeadLetterPage, now: SystemTime, has_more: bool) -> Markup {
+fn table(visit: &Visit, found: &Page<DeadLetter, DeadLetterCursor>, now: SystemTime, has_more: bool) -> Markup {
     html! {
-        @if found.dead_letters.is_empty() && has_more { p.quiet { "None on this page; there are more rows to look through." } }
+        @if found.items.is_empty() && has_more { p.quiet { "None on this page; there are more rows to look through." } }
         table.stack {
             thead { tr { th { "Message" } th { "Topic" } th { "Key" } th { "Kind" } th { "Died" } th { "Reason" } } }
             tbody {
-                @for letter in &found.dead_letters {
+                @for letter in &found.items {
                     tr {
                         td data-label="Message" { (message_link(visit, letter.message_id, None)) }
                         td data-label="Topic" { (letter.topic) }

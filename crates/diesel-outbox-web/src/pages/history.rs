@@ -1,7 +1,7 @@
 use std::time::SystemTime;
 
 use axum::extract::{Query, State};
-use diesel_outbox::admin::{AdminError, SentCursor, SentPage, UnprocessedFilter};
+use diesel_outbox::admin::{AdminError, Page, SentCursor, SentMessage, UnprocessedFilter};
 use maud::{Markup, html};
 use serde::Deserialize;
 
@@ -79,13 +79,13 @@ fn form(visit: &Visit, asked: &Asked, kept: &[&str], topic: &str) -> Markup {
     }
 }
 
-fn table(visit: &Visit, found: &SentPage, now: SystemTime) -> Markup {
+fn table(visit: &Visit, found: &Page<SentMessage, SentCursor>, now: SystemTime) -> Markup {
     html! {
-        @if found.messages.is_empty() { p.quiet { "Nothing matches." } } @else {
+        @if found.items.is_empty() { p.quiet { "Nothing matches." } } @else {
             table.stack {
                 thead { tr { th { "Message" } th { "Key" } th { "Kind" } th { "Sent" } th { "Processed" } } }
                 tbody {
-                    @for message in &found.messages {
+                    @for message in &found.items {
                         tr {
                             td data-label="Message" { (message_link(visit, message.message_id, None)) }
                             td data-label="Key" { (key(message.key.as_deref())) }

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use axum::extract::{Query, State};
-use diesel_outbox::admin::{BlockedKeyPage, LiveCursor};
+use diesel_outbox::admin::{BlockedKey, LiveCursor, Page};
 use diesel_outbox::relay::LaneStatus;
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -67,17 +67,17 @@ fn owners(lanes: &[LaneStatus]) -> Markup {
     }
 }
 
-fn blocked_keys(visit: &Visit, topic: &str, page: &BlockedKeyPage) -> Markup {
+fn blocked_keys(visit: &Visit, topic: &str, page: &Page<BlockedKey, LiveCursor>) -> Markup {
     let more = page.next.as_ref().map(|next| visit.to("/lanes").with("topic", topic).with("after", next.to_token()));
     html! {
-        @if page.keys.is_empty() {
+        @if page.items.is_empty() {
             p.quiet { @if more.is_some() { "None on this page; there are more rows to look through." } @else { "None." } }
         } @else {
             p.quiet { "The owner of the lane retries them by itself. To retry all at once, pause the topic and resume it." }
             table.stack {
                 thead { tr { th { "Key" } th.number { "Lane" } th { "Waits for" } th.number { "Failures" } th { "Last failure" } th.number { "Behind it" } } }
                 tbody {
-                    @for blocked in &page.keys {
+                    @for blocked in &page.items {
                         @let head = &blocked.head;
                         tr {
                             td data-label="Key" { (key(head.key.as_deref())) }

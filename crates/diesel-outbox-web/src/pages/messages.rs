@@ -1,5 +1,5 @@
 use axum::extract::{Query, State};
-use diesel_outbox::admin::{LiveCount, LiveCursor, LiveFilter, LiveMessage, LivePage, LiveState};
+use diesel_outbox::admin::{LiveCount, LiveCursor, LiveFilter, LiveMessage, LiveState, Page};
 use maud::{Markup, html};
 use serde::Deserialize;
 use std::time::SystemTime;
@@ -153,15 +153,15 @@ fn counts(visit: &Visit, topic: &str, count: &LiveCount) -> Markup {
     }
 }
 
-fn table(visit: &Visit, found: &LivePage, now: SystemTime, has_more: bool) -> Markup {
+fn table(visit: &Visit, found: &Page<LiveMessage, LiveCursor>, now: SystemTime, has_more: bool) -> Markup {
     html! {
-        @if found.messages.is_empty() {
+        @if found.items.is_empty() {
             p.quiet { @if has_more { "None on this page; there are more rows to look through." } @else { "Nothing matches." } }
         } @else {
             table.stack {
                 thead { tr { th { "Message" } th { "Key" } th { "Kind" } th { "State" } th { "When" } th.number { "Failures" } th { "Last failure" } } }
                 tbody {
-                    @for message in &found.messages {
+                    @for message in &found.items {
                         tr {
                             td data-label="Message" { (message_link(visit, message.message_id, Some(message.id))) }
                             td data-label="Key" { (key(message.key.as_deref())) }

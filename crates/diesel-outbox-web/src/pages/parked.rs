@@ -1,7 +1,7 @@
 use std::time::SystemTime;
 
 use axum::extract::{Query, State};
-use diesel_outbox::admin::{AdminError, ParkedPage, ParkedRecord};
+use diesel_outbox::admin::{AdminError, Page, ParkedRecord};
 use diesel_outbox::store::{SchemaProblem, StoreError};
 use diesel_outbox::transport::header;
 use maud::{Markup, html};
@@ -48,7 +48,7 @@ pub(crate) async fn list(visit: Visit, State(shared): State<Shared>, asked: Quer
     Ok(page(&visit, "Parked records", Refresh::ByEvents, content))
 }
 
-fn found_records(visit: &Visit, consumer: Option<&str>, found: ParkedPage, now: SystemTime) -> Markup {
+fn found_records(visit: &Visit, consumer: Option<&str>, found: Page<ParkedRecord, i64>, now: SystemTime) -> Markup {
     let more =
         found.next.map(|after| visit.to("/parked").with_some("consumer", consumer).with("after", after.to_string()));
     html! {
@@ -56,7 +56,7 @@ fn found_records(visit: &Visit, consumer: Option<&str>, found: ParkedPage, now: 
             (text("Consumer", "consumer", consumer))
             button.plain { "Search" }
         }
-        @if found.records.is_empty() { p.quiet { "No record is parked." } } @else { (table(visit, &found.records, now)) }
+        @if found.items.is_empty() { p.quiet { "No record is parked." } } @else { (table(visit, &found.items, now)) }
         (next(more))
     }
 }

@@ -46,7 +46,7 @@ async fn wait_for(site: &Site, job: &str, text: &str) -> String {
 
 async fn entry(site: &Site, action: &str) -> Option<AuditEntry> {
     let page = site.admin.audit(&AuditFilter::new().action(action), None, 1).await.expect("the audit");
-    page.entries.into_iter().next()
+    page.items.into_iter().next()
 }
 
 async fn dead_count(site: &Site) -> usize {

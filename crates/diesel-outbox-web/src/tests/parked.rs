@@ -14,7 +14,7 @@ async fn park(site: &Site, offset: i64) -> i64 {
            holds_key, error)
          VALUES ('billing', 'orders', '0', {offset}, X'6b', '[[\"token\",\"{SECRET}\"]]', CAST('{SECRET}' AS blob), -1, 1700000000000, 1, 'no <address>')"
     ));
-    site.admin.parked(None, None, 100).await.expect("parked").records.last().expect("it is parked").id
+    site.admin.parked(None, None, 100).await.expect("parked").items.last().expect("it is parked").id
 }
 
 #[tokio::test]

@@ -244,7 +244,7 @@ impl Site {
     /// The latest entry of the audit.
     pub(crate) async fn audited(&self) -> Option<AuditEntry> {
         let page = self.admin.audit(&AuditFilter::new(), None, 1).await.expect("the audit");
-        page.entries.into_iter().next()
+        page.items.into_iter().next()
     }
 
     /// Everything that the acts could have changed.
@@ -254,7 +254,7 @@ impl Site {
         let counts: Vec<_> =
             backlog.topics.iter().map(|topic| (&topic.topic, topic.live, topic.due, topic.dead)).collect();
         let paused = self.admin.paused().await.expect("paused");
-        format!("{:?} {counts:?} {paused:?} {:?}", letters.dead_letters, self.audited().await.map(|entry| entry.id))
+        format!("{:?} {counts:?} {paused:?} {:?}", letters.items, self.audited().await.map(|entry| entry.id))
     }
 }
 

@@ -93,7 +93,7 @@ async fn edit(shop: &Shop, page: &Page) {
     page.wait_for_text("The edited message replaces the dead letter").await;
     assert_eq!(shop.dead_count().await, 0);
     let filter = diesel_outbox::admin::LiveFilter::of("orders").key("edited");
-    let found = shop.admin.live_messages(&filter, None, 10).await.expect("live messages").messages;
+    let found = shop.admin.live_messages(&filter, None, 10).await.expect("live messages").items;
     let [message] = &found[..] else { panic!("one message: {found:?}") };
     assert_eq!(message.payload.as_deref(), Some(&b"{\n  \"order\": \"edited\",\n  \"amount\": 9\n}"[..]));
     assert_ne!(message.message_id, id);
@@ -168,7 +168,7 @@ async fn parked(shop: &Shop, page: &Page) {
     open("orders/0@8").await;
     page.act("//main", "Discard it").await;
     page.wait_for_text("The record is discarded").await;
-    let left = shop.admin.parked(None, None, 10).await.expect("parked").records;
+    let left = shop.admin.parked(None, None, 10).await.expect("parked").items;
     assert_eq!(left.iter().map(|record| (record.offset, record.is_released)).collect::<Vec<_>>(), [(7, true)]);
 }
 
@@ -194,7 +194,7 @@ async fn audit(shop: &Shop, page: &Page) {
     ] {
         assert!(text.contains(action), "{action}: {text}");
         let filter = AuditFilter::new().actor("ann").action(action);
-        let entries = shop.admin.audit(&filter, None, 10).await.expect("the audit").entries;
+        let entries = shop.admin.audit(&filter, None, 10).await.expect("the audit").items;
         let [entry] = &entries[..] else { panic!("one entry of {action}: {entries:?}") };
         assert_eq!(entry.reason.as_deref(), Some("ticket 17"));
         assert!(entry.changed > 0);

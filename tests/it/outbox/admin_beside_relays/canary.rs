@@ -44,9 +44,9 @@ async fn a_canary_halts_until_the_broker_is_mended(fixture: &mut Fixture) {
         assert!(ids.iter().all(|id| fixture.is_delivered(*id)), "each has left before the report");
     }
     let page = call!(fixture, audit(&AuditFilter::new().action("redrive_canary"), None, 10)).expect("audit");
-    let changed: Vec<usize> = page.entries.iter().rev().map(|entry| entry.changed).collect();
+    let changed: Vec<usize> = page.items.iter().rev().map(|entry| entry.changed).collect();
     assert_eq!(changed, [1, 6, 1, 6]);
-    assert!(page.entries.iter().all(|entry| entry.ended_at.is_some() && entry.actor.is_none()), "{page:?}");
+    assert!(page.items.iter().all(|entry| entry.ended_at.is_some() && entry.actor.is_none()), "{page:?}");
 }
 
 /// Redriven messages have other rows in their lanes.

@@ -24,7 +24,7 @@ async fn are_late(fixture: &Fixture, count: usize) {
 
 async fn unprocessed(fixture: &Fixture) -> Vec<MessageId> {
     let page = call!(fixture, unprocessed(&late(), None, 10)).expect("unprocessed");
-    page.messages.into_iter().map(|sent| sent.message_id).collect()
+    page.items.into_iter().map(|sent| sent.message_id).collect()
 }
 
 async fn sent_messages_are_confirmed_or_sent_again(fixture: &mut Fixture) {
@@ -60,7 +60,7 @@ async fn sent_messages_are_confirmed_or_sent_again(fixture: &mut Fixture) {
     assert_eq!(unprocessed(fixture).await, []);
     let page = call!(fixture, sent_of_key(ORDERS, "2", None, 10)).expect("of its key");
     assert_eq!(
-        page.messages.iter().map(|sent| sent.message_id).collect::<Vec<_>>(),
+        page.items.iter().map(|sent| sent.message_id).collect::<Vec<_>>(),
         [ids[1]],
         "once, however often sent"
     );

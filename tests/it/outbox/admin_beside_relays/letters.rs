@@ -89,7 +89,7 @@ async fn purged_dead_letters_are_gone(fixture: &mut Fixture) {
     assert!(matches!(error, AdminError::NoFilter), "{error}");
     assert_eq!(call!(fixture, purge_all(&DeadLetterFilter::new().topic(ORDERS), |_| {})).expect("purge"), 1);
     let page = call!(fixture, dead_letters(&DeadLetterFilter::new(), None, 10)).expect("letters");
-    assert_eq!(page.dead_letters.iter().map(|letter| letter.message_id).collect::<Vec<_>>(), [ids[2]]);
+    assert_eq!(page.items.iter().map(|letter| letter.message_id).collect::<Vec<_>>(), [ids[2]]);
     assert_eq!(call!(fixture, purge_all(&DeadLetterFilter::everything(), |_| {})).expect("purge"), 1);
     // Behind them on the same way, so that they would have come before it.
     let last = [fixture.enqueue(&message(ORDERS, "good")), fixture.enqueue(&message(ACCOUNTS, BAD))];

@@ -63,7 +63,7 @@ async fn one_by_one(admin: &Admin, broker: &MemoryTransport) -> usize {
     let (mut went, dead) = (0, DeadLetterFilter::new().kind(ONE_BY_ONE));
     let call = async || {
         let page = admin.dead_letters(&dead, None, 10).await.expect("letters");
-        for letter in page.dead_letters {
+        for letter in page.items {
             went += usize::from(done(admin.redrive(letter.message_id).await).is_some());
         }
     };

@@ -50,16 +50,16 @@ async fn live_messages_are_listed_and_cancelled(fixture: &mut Fixture) {
     let in_lane = fixture.enqueue(&message(ACCOUNTS, "1"));
     let due = LiveFilter::of(PAYMENTS).state(LiveState::Due);
     until_async("both are due", async || {
-        call!(fixture, live_messages(&due, None, 10)).expect("live messages").messages.len() == 2
+        call!(fixture, live_messages(&due, None, 10)).expect("live messages").items.len() == 2
     })
     .await;
     let of_key = call!(fixture, live_messages(&due.clone().key("1"), None, 10)).expect("live messages");
-    assert_eq!(of_key.messages.iter().map(|message| message.message_id).collect::<Vec<_>>(), [gone]);
+    assert_eq!(of_key.items.iter().map(|message| message.message_id).collect::<Vec<_>>(), [gone]);
     assert_eq!(call!(fixture, count_live(PAYMENTS)).expect("count").due.to_string(), "2");
     let ordered = call!(fixture, live_message(in_lane)).expect("it is live");
     assert_eq!(ordered.state, LiveState::InLane);
     assert!(ordered.owner.is_some() && ordered.leased_until.is_some(), "the relay owns the lanes: {ordered:?}");
-    assert_eq!(call!(fixture, blocked_keys(ACCOUNTS, None, 10)).expect("keys").keys, []);
+    assert_eq!(call!(fixture, blocked_keys(ACCOUNTS, None, 10)).expect("keys").items, []);
 
     call!(fixture, cancel_waiting(gone)).expect("cancel");
     for not_waiting in [gone, in_lane] {

@@ -76,7 +76,7 @@ async fn check_lanes(topic: &TopicStatus, session: &Session, findings: &mut Find
         ),
     );
     let blocked = session.admin.blocked_keys(name, None, BLOCKED_KEYS_COUNTED).await?;
-    match (blocked.keys.len(), blocked.next.is_some()) {
+    match (blocked.items.len(), blocked.next.is_some()) {
         (0, false) => findings.of_topic(Verdict::Fine, "blocked keys", name, "none"),
         // So many messages were checked that the rest may have some.
         (0, true) => findings.of_topic(

@@ -67,7 +67,7 @@ impl ListArgs {
             let wanted = listing.wanted(LETTERS_PER_PAGE);
             let page = session.admin.dead_letters(&filter, after.as_ref(), wanted).await?;
             let has_payload = self.payloads;
-            listing.push(page.dead_letters.into_iter().map(|letter| DeadRow { letter, has_payload }))?;
+            listing.push(page.items.into_iter().map(|letter| DeadRow { letter, has_payload }))?;
             after = page.next;
             if after.is_none() || listing.is_full() {
                 break;

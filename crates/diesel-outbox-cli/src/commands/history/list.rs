@@ -1,5 +1,5 @@
 use clap::{ArgGroup, Args};
-use diesel_outbox::admin::{SentCursor, SentMessage, SentPage};
+use diesel_outbox::admin::{Page, SentCursor, SentMessage};
 use serde::{Serialize, Serializer};
 
 use super::explain_nothing;
@@ -81,7 +81,7 @@ impl ListArgs {
         loop {
             let page = self.page(session, after.as_ref(), listing.wanted(MESSAGES_PER_PAGE)).await?;
             let has_payload = self.payloads;
-            listing.push(page.messages.into_iter().map(|message| SentRow { message, has_payload }))?;
+            listing.push(page.items.into_iter().map(|message| SentRow { message, has_payload }))?;
             after = page.next;
             if after.is_none() || listing.is_full() {
                 break;
@@ -95,7 +95,7 @@ impl ListArgs {
         Ok(Exit::Fine)
     }
 
-    async fn page(&self, session: &Session, after: Option<&SentCursor>, max: usize) -> Result<SentPage, Error> {
+    async fn page(&self, session: &Session, after: Option<&SentCursor>, max: usize) -> Result<Page<SentMessage, SentCursor>, Error> {
         Ok(match &self.key {
             Some(key) => session.admin.sent_of_key(&self.topic, key, after, max).await?,
             None => session.admin.unprocessed(&self.age.filter(&self.topic), after, max).await?,

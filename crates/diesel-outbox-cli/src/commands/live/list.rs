@@ -147,7 +147,7 @@ impl ListArgs {
             let wanted = listing.wanted(MESSAGES_PER_PAGE);
             let page = session.admin.live_messages(&filter, after.as_ref(), wanted).await?;
             let has_payload = self.payloads;
-            listing.push(page.messages.into_iter().map(|message| LiveRow { message, has_payload }))?;
+            listing.push(page.items.into_iter().map(|message| LiveRow { message, has_payload }))?;
             after = page.next;
             if after.is_none() || listing.is_full() {
                 return Ok(after.is_some());

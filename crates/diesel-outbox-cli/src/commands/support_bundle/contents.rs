@@ -132,17 +132,17 @@ impl Topic {
             blocked_keys: admin
                 .blocked_keys(name, None, EXAMPLES)
                 .await
-                .map(|page| page.keys.iter().map(blocked).collect())
+                .map(|page| page.items.iter().map(blocked).collect())
                 .into(),
             retrying: admin
                 .live_messages(&retrying, None, EXAMPLES)
                 .await
-                .map(|page| page.messages.iter().map(live).collect())
+                .map(|page| page.items.iter().map(live).collect())
                 .into(),
             dead: admin
                 .dead_letters(&dead, None, EXAMPLES)
                 .await
-                .map(|page| page.dead_letters.iter().map(letter).collect())
+                .map(|page| page.items.iter().map(letter).collect())
                 .into(),
             status,
         }
@@ -166,7 +166,7 @@ fn with_known_words(mut counts: Vec<DeadLetterCount>) -> Vec<DeadLetterCount> {
 
 async fn recent_operations(session: &Session) -> Result<Vec<Operation>, AdminError> {
     let page = session.admin.audit(&AuditFilter::new(), None, EXAMPLES).await?;
-    let operations = page.entries.into_iter().map(|entry| Operation {
+    let operations = page.items.into_iter().map(|entry| Operation {
         action: entry.action,
         began_at: instant(entry.began_at),
         ended_at: entry.ended_at.map(instant),

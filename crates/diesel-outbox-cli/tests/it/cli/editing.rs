@@ -88,7 +88,7 @@ async fn a_dead_letter_takes_its_content_from_files_on_sqlite() {
     shop.run(&args).ok();
     shop.run(&["live", "cancel", &other, "--yes"]).ok();
     let page = shop.admin().live_messages(&LiveFilter::of("invoices"), None, 10).await.expect("live");
-    let [message] = page.messages.as_slice() else { panic!("{page:?}") };
+    let [message] = page.items.as_slice() else { panic!("{page:?}") };
     assert_eq!((message.payload.as_deref(), message.key.as_deref()), (Some(&[0xff, 0x00][..]), Some("9")));
     assert_eq!(message.headers_json, r#"[["source","crm"]]"#, "a header is set, not added");
 

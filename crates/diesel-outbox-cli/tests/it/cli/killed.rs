@@ -66,7 +66,7 @@ async fn killed(kind: Kind) {
     let (mut live, mut entry);
     // What its session has begun, the server still commits or rolls back.
     loop {
-        let mut entries = shop.admin().audit(&filter, None, 10).await.expect("audit").entries;
+        let mut entries = shop.admin().audit(&filter, None, 10).await.expect("audit").items;
         assert_eq!(entries.len(), 1, "{entries:?}");
         (live, entry) = (self::live(&shop).await, entries.remove(0));
         if entry.changed == live && live + dead(&shop).await == LETTERS {

@@ -188,7 +188,7 @@ async fn changes_need_rights_and_come_from_its_own_pages_on_sqlite() {
     let done = acting.post("/topics/pause", &own, "topic=orders&reason=ticket+17");
     assert_eq!(done.status, 303, "{}", done.text);
     assert_eq!(paused(&shop).await, 1);
-    let entries = shop.admin().audit(&AuditFilter::new().actor("alice"), None, 10).await.expect("audit").entries;
+    let entries = shop.admin().audit(&AuditFilter::new().actor("alice"), None, 10).await.expect("audit").items;
     let [entry] = &entries[..] else { panic!("one entry: {entries:?}") };
     assert_eq!((&*entry.action, entry.reason.as_deref()), ("pause", Some("ticket 17")));
 
