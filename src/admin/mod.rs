@@ -164,14 +164,10 @@ impl Admin {
         record: Option<&AuditRecord>,
     ) -> Result<SendNowOutcome, AdminError> {
         let outcome = self.admin_store()?.send_now(message_id, self.lease_duration, record).await?;
-        match outcome {
-            SendNowOutcome::NotFound => Err(AdminError::NotWaiting { message_id }),
-            SendNowOutcome::Due => {
-                self.wake();
-                Ok(outcome)
-            }
-            SendNowOutcome::Soon => Ok(outcome),
+        if outcome == Some(SendNowOutcome::Due) {
+            self.wake();
         }
+        outcome.ok_or(AdminError::NotWaiting { message_id })
     }
 
     /// Wakes the relay of this process, if there is one. The others poll within their poll interval.

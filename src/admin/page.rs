@@ -1,7 +1,7 @@
 use serde::Serialize;
 
-/// A page of a list. Every list of [`Admin`](super::Admin) returns its pages in this shape: ask for the first page with no cursor, and for the next with
-/// this page's [`next`](Self::next).
+/// A page of a list. From the methods of [`Admin`](super::Admin) that list something: the first page comes without a cursor, each further one
+/// with the [`next`](Self::next) of the one before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Page<T, C> {

@@ -34,7 +34,7 @@ pub use self::error::{ConsumerStartError, HandlerError};
 #[cfg(feature = "kafka")]
 pub use self::kafka::KafkaConsumer;
 pub use self::options::{OnFailure, Progress, StartFrom};
-pub use self::parked::{ParkedRecord, ParkedRecords};
+pub use self::parked::ParkedRecords;
 pub use self::record::Record;
 #[cfg(feature = "rocketmq")]
 pub use self::rocketmq::RocketMqConsumer;

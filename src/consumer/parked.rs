@@ -5,7 +5,7 @@ use diesel::connection::LoadConnection;
 
 use super::database::{ConsumerBackend, parked_statements};
 use crate::naming::TableNames;
-pub use crate::store::parked::ParkedRecord;
+use crate::store::parked::ParkedRecord;
 use crate::store::sql::rows::Read;
 
 /// The parked records of a consumer: lists and releases them.

@@ -37,13 +37,13 @@ pub trait AdminStore: fmt::Debug + Send + Sync {
     ) -> Result<CancelOutcome, StoreError>;
 
     /// Makes a live message due now, under the next epoch, if nobody holds it and nobody would send it within `lease`: it is
-    /// delayed with epoch 0, or due later than any lease lasts. Not in a lane.
+    /// delayed with epoch 0, or due later than any lease lasts. Not in a lane: `None`, as if there were no message.
     async fn send_now(
         &self,
         message: MessageId,
         lease: Duration,
         record: Option<&AuditRecord>,
-    ) -> Result<SendNowOutcome, StoreError>;
+    ) -> Result<Option<SendNowOutcome>, StoreError>;
 
     /// Removes a live message that nobody holds: it is due, delayed with epoch 0, or due later than any lease lasts. Not in a lane.
     /// [`AlreadyClaimed`](CancelOutcome::AlreadyClaimed) if somebody may hold it.
@@ -221,6 +221,4 @@ pub enum SendNowOutcome {
     Due,
     /// It is due already, a relay holds it, or it will be tried within a lease.
     Soon,
-    /// There is no live message of that id outside of lanes.
-    NotFound,
 }

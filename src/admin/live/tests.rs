@@ -128,8 +128,7 @@ async fn a_page_reads_a_bounded_number_of_lanes() {
 async fn blocked(admin: &Admin, keys_max: usize) -> Vec<BlockedKey> {
     let (mut keys, mut after) = (Vec::new(), None);
     loop {
-        let Page { items: found, next } =
-            admin.blocked_keys("payments", after.as_ref(), keys_max).await.unwrap();
+        let Page { items: found, next } = admin.blocked_keys("payments", after.as_ref(), keys_max).await.unwrap();
         assert!(found.len() <= keys_max);
         keys.extend(found);
         after = next;

@@ -29,8 +29,8 @@ impl AdminStore for MemoryStore {
         message: MessageId,
         lease: Duration,
         record: Option<&AuditRecord>,
-    ) -> Result<SendNowOutcome, StoreError> {
-        let changed = |outcome: &SendNowOutcome| usize::from(*outcome == SendNowOutcome::Due);
+    ) -> Result<Option<SendNowOutcome>, StoreError> {
+        let changed = |outcome: &Option<SendNowOutcome>| usize::from(*outcome == Some(SendNowOutcome::Due));
         self.call(Call::SendNow, |state| state.recorded(record, changed, |state| state.send_now(message, lease))).await
     }
 

@@ -2,13 +2,13 @@
 
 mod bind;
 mod check;
-mod claim;
 mod claim_rows;
 mod ctid;
 mod database;
 mod instants;
 mod notice_connection;
 mod notices;
+mod open_claim;
 mod partitions;
 mod pooler;
 mod read_value;

@@ -37,11 +37,11 @@ impl<DB: Database, P: ConnectionPool<DB>> AdminStore for SqlStore<DB, P> {
         message: MessageId,
         lease: Duration,
         record: Option<&AuditRecord>,
-    ) -> Result<SendNowOutcome, StoreError> {
+    ) -> Result<Option<SendNowOutcome>, StoreError> {
         Ok(match self.write_waiting(&self.sql.waiting.send_now, message, lease, record).await? {
-            WriteOutcome::Written(_) => SendNowOutcome::Due,
-            WriteOutcome::Skipped => SendNowOutcome::Soon,
-            WriteOutcome::NotFound => SendNowOutcome::NotFound,
+            WriteOutcome::Written(_) => Some(SendNowOutcome::Due),
+            WriteOutcome::Skipped => Some(SendNowOutcome::Soon),
+            WriteOutcome::NotFound => None,
         })
     }
 

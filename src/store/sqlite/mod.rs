@@ -2,8 +2,8 @@
 
 mod bind;
 mod check;
-mod claim;
 mod database;
+mod open_claim;
 mod read_value;
 #[cfg(test)]
 mod tests;

@@ -113,7 +113,7 @@ async fn read_keys(admin: &dyn AdminStore) {
 async fn read_and_write_one(admin: &dyn AdminStore, message: MessageId) {
     assert!(admin.find_live(message).await.expect("a live message").is_some());
     assert_eq!(admin.find_live(MessageId::new()).await.expect("a live message"), None);
-    assert_eq!(admin.send_now(message, LEASE, None).await.expect("send now"), SendNowOutcome::Due);
+    assert_eq!(admin.send_now(message, LEASE, None).await.expect("send now"), Some(SendNowOutcome::Due));
     assert_eq!(admin.cancel_delayed(message, None).await.expect("cancel"), CancelOutcome::NotFound);
     let cancelled = admin.cancel_waiting(message, LEASE, None).await.expect("cancel");
     assert_eq!(cancelled, CancelOutcome::Cancelled { topic: "orders".into() });

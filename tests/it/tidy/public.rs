@@ -12,7 +12,7 @@ use super::module_tree::{Segments, child, is_test_only, leaves, module_of};
 
 /// The most public names in all, modules included, and the most that an ordinary application uses. The consumer's half and the operations
 /// came after a first limit of 200.
-const NAMES_MAX: usize = 227;
+const NAMES_MAX: usize = 226;
 const MET_MAX: usize = 45;
 
 /// Reports names that are missing in `list`, listed names that are not public, and too many names.
@@ -207,7 +207,7 @@ mod tests {
     fn there_are_not_too_many() {
         let many: String = (0..NAMES_MAX).map(|number| format!("* n{number}\n")).collect();
         let violations = check(&[], &format!("{many}more\n"));
-        assert!(violations.contains(&"228 names are public, more than 227".to_owned()), "{violations:?}");
-        assert!(violations.contains(&"227 names are marked with *, more than 45".to_owned()), "{violations:?}");
+        assert!(violations.contains(&"227 names are public, more than 226".to_owned()), "{violations:?}");
+        assert!(violations.contains(&"226 names are marked with *, more than 45".to_owned()), "{violations:?}");
     }
 }

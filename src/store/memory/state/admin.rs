@@ -87,21 +87,20 @@ impl State {
         CancelOutcome::Cancelled { topic }
     }
 
-    pub(in crate::store::memory) fn send_now(&mut self, message: MessageId, lease: Duration) -> SendNowOutcome {
+    pub(in crate::store::memory) fn send_now(&mut self, message: MessageId, lease: Duration) -> Option<SendNowOutcome> {
         let now = self.clock.now();
-        let row = self.ids.get(&message).and_then(|id| self.rows.get(id)).filter(|row| row.lane.is_none());
-        let Some(row) = row else { return SendNowOutcome::NotFound };
+        let row = self.ids.get(&message).and_then(|id| self.rows.get(id)).filter(|row| row.lane.is_none())?;
         let is_nobodys = if row.epoch == 0 { row.delayed } else { row.due_at > now.plus(lease) };
         let key = row.key;
         if row.due_at <= now || !is_nobodys || self.is_locked(row, now) {
-            return SendNowOutcome::Soon;
+            return Some(SendNowOutcome::Soon);
         }
         if let Some(row) = self.row_mut(key) {
             row.due_at = now;
             row.epoch += 1;
             row.envelope.deliver_at = row.envelope.deliver_at.map(|at| at.min(now.as_system_time()));
         }
-        SendNowOutcome::Due
+        Some(SendNowOutcome::Due)
     }
 
     pub(in crate::store::memory) fn dead_letters(

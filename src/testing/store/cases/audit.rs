@@ -71,7 +71,7 @@ pub async fn each_admin_write_is_recorded(under_test: &dyn StoreUnderTest) {
         let outcome = admin.cancel_delayed(cancelled.message_id, Some(&cancel)).await.expect("cancel");
         assert_eq!(matches!(outcome, CancelOutcome::Cancelled { .. }), expected.is_some());
         let outcome = admin.send_now(hastened.message_id, LEASE, Some(&send_now)).await.expect("send now");
-        assert_eq!(outcome == SendNowOutcome::Due, expected.is_some());
+        assert_eq!(outcome == Some(SendNowOutcome::Due), expected.is_some());
         let outcome = admin.cancel_waiting(removed.message_id, LEASE, Some(&cancel_waiting)).await.expect("cancel");
         assert_eq!(matches!(outcome, CancelOutcome::Cancelled { .. }), expected.is_some());
         for written in [&cancel, &send_now, &cancel_waiting] {

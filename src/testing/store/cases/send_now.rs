@@ -13,7 +13,7 @@ pub async fn send_now_makes_a_waiting_row_due(under_test: &dyn StoreUnderTest) {
     let delayed = insert(under_test, InsertOptions::default().deliver_after(HOUR)).await;
     let soon = insert(under_test, InsertOptions::default().deliver_after(LEASE / 2)).await;
     for key in [delayed, soon] {
-        assert_eq!(admin.send_now(key.message_id, LEASE, None).await.expect("send now"), SendNowOutcome::Due);
+        assert_eq!(admin.send_now(key.message_id, LEASE, None).await.expect("send now"), Some(SendNowOutcome::Due));
         assert_eq!(live_row(under_test, key).await.epoch, 1, "an older epoch has no say any more");
         let live = admin.find_live(key.message_id).await.expect("a live message").expect("it is there");
         let deliver_at = live.deliver_at.expect("it is still a delayed one");
@@ -28,7 +28,7 @@ pub async fn send_now_makes_a_waiting_row_due(under_test: &dyn StoreUnderTest) {
     failure.wait = HOUR;
     under_test.store().fail(&[failure.clone()]).await.expect("fail");
     let outcome = admin.send_now(failure.held.key.message_id, LEASE, None).await.expect("send now");
-    assert_eq!(outcome, SendNowOutcome::Due);
+    assert_eq!(outcome, Some(SendNowOutcome::Due));
     assert_eq!(claim_and_close(under_test, &spec(TOPIC)).await, [failure.held.key]);
 }
 
@@ -41,16 +41,19 @@ pub async fn send_now_leaves_held_rows(under_test: &dyn StoreUnderTest) {
     let born_for_long = insert(under_test, leased(LEASE * 2)).await;
     let due = insert(under_test, DUE).await;
     for (key, epoch) in [(held.key, held.epoch), (born, 0), (born_for_long, 0), (due, 0)] {
-        assert_eq!(admin.send_now(key.message_id, LEASE, None).await.expect("send now"), SendNowOutcome::Soon);
+        assert_eq!(admin.send_now(key.message_id, LEASE, None).await.expect("send now"), Some(SendNowOutcome::Soon));
         assert_eq!(live_row(under_test, key).await.epoch, epoch);
     }
     let delayed = insert(under_test, InsertOptions::default().deliver_after(HOUR)).await;
     if let Some(lock) = under_test.lock(delayed).await {
-        assert_eq!(admin.send_now(delayed.message_id, LEASE, None).await.expect("send now"), SendNowOutcome::Soon);
+        assert_eq!(
+            admin.send_now(delayed.message_id, LEASE, None).await.expect("send now"),
+            Some(SendNowOutcome::Soon)
+        );
         lock.roll_back().await;
     }
     let ordered = insert(under_test, InsertOptions::default().in_lane(3)).await;
     for message in [MessageId::new(), ordered.message_id] {
-        assert_eq!(admin.send_now(message, LEASE, None).await.expect("send now"), SendNowOutcome::NotFound);
+        assert_eq!(admin.send_now(message, LEASE, None).await.expect("send now"), None);
     }
 }

@@ -59,11 +59,7 @@ async fn sent_messages_are_confirmed_or_sent_again(fixture: &mut Fixture) {
     }
     assert_eq!(unprocessed(fixture).await, []);
     let page = call!(fixture, sent_of_key(ORDERS, "2", None, 10)).expect("of its key");
-    assert_eq!(
-        page.items.iter().map(|sent| sent.message_id).collect::<Vec<_>>(),
-        [ids[1]],
-        "once, however often sent"
-    );
+    assert_eq!(page.items.iter().map(|sent| sent.message_id).collect::<Vec<_>>(), [ids[1]], "once, however often sent");
 }
 
 async fn processed_may_be_reported_before_the_settle(fixture: &mut Fixture) {

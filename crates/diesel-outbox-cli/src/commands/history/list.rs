@@ -95,7 +95,12 @@ impl ListArgs {
         Ok(Exit::Fine)
     }
 
-    async fn page(&self, session: &Session, after: Option<&SentCursor>, max: usize) -> Result<Page<SentMessage, SentCursor>, Error> {
+    async fn page(
+        &self,
+        session: &Session,
+        after: Option<&SentCursor>,
+        max: usize,
+    ) -> Result<Page<SentMessage, SentCursor>, Error> {
         Ok(match &self.key {
             Some(key) => session.admin.sent_of_key(&self.topic, key, after, max).await?,
             None => session.admin.unprocessed(&self.age.filter(&self.topic), after, max).await?,
