@@ -126,7 +126,7 @@ macro_rules! metrics {
 metrics! {
     ENQUEUED = "outbox_enqueued_total", Counter, Count, [topic], "Rows that enqueue wrote, by `topic`; includes those rolled back later.";
     HANDED_OVER = "outbox_handed_over_total", Counter, Count, [topic], "Rows that the commit hook handed to the relay, by `topic`.";
-    LEFT_TO_SWEEPER = "outbox_left_to_sweeper_total", Counter, Count, [reason], "Committed rows that this process's relay did not take at once; a sweeper takes them. By `reason`: queue_full, stale, too_many, no_hook, no_relay, outage, confirm_failed, topic_waits, paused, unknown_topic.";
+    LEFT_TO_SWEEPER = "outbox_left_to_sweeper_total", Counter, Count, [reason], "Committed rows that no relay of this process took at once; a sweeper takes them. By `reason`: queue_full, stale, too_many, no_hook, no_relay, outage, confirm_failed, topic_waits, paused, unknown_topic.";
     CONFIRM_MISSED = "outbox_confirm_missed_total", Counter, Count, [], "Rows handed over and not found by their confirm, the read that proves their COMMIT: rolled back, not visible yet, or already claimed.";
     SENT = "outbox_sent_total", Counter, Count, [topic, transport, path], "Messages handed to the transport, by `topic` and `path`: inline, confirmed, swept or lane.";
     DELIVERED = "outbox_delivered_total", Counter, Count, [topic, transport, path], "Messages that the broker acknowledged, by `topic` and by the `path` of the acknowledged copy. The share sent directly is inline and confirmed, of all but lane.";

@@ -73,7 +73,7 @@ impl Admin {
         self.store.history().sent(message_id).await?.ok_or(AdminError::NotInHistory { message_id })
     }
 
-    /// A page of sent messages of a key: at most `messages_max`, after `after`, in the order in which they were settled.
+    /// A page of sent messages of a key: at most `messages_max`, after `after`, by time of sending and message id.
     ///
     /// # Errors
     /// A database error.
@@ -170,8 +170,8 @@ impl Admin {
         Ok(reported)
     }
 
-    /// A page of messages that their consumer should have reported by now: at most `messages_max`, after `after`, the oldest
-    /// first.
+    /// A page of messages that their consumer should have reported by now: at most `messages_max`, after `after`, by time of
+    /// sending and message id.
     ///
     /// # Errors
     /// [`ReportsNotExpected`](AdminError::ReportsNotExpected), or a database error.

@@ -1,14 +1,11 @@
-use serde::Serialize;
-
-/// A page of a list. From the methods of [`Admin`](super::Admin) that list something: the first page comes without a cursor, each further one
-/// with the [`next`](Self::next) of the one before.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+/// A page of a list. From the methods of [`Admin`](super::Admin) that list something: the first page comes without a cursor, each
+/// further one with the [`next`](Self::next) of the one before.
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Page<T, C> {
     /// What it found, in the order that the method names.
     pub items: Vec<T>,
     /// Where the next page begins; `None` on the last page. A page with few items, or none, may have a next one, too.
-    #[serde(skip)]
     pub next: Option<C>,
 }
 

@@ -8,7 +8,8 @@ use crate::store::parked::{ParkedRecord, ParkedStore};
 
 /// Records that consumers have parked, in the table that the migration `0000consumer01_progress` creates.
 impl Admin {
-    /// A page of parked records, in the order in which they were parked: at most `records_max` after the row `after`, of all consumers or of one.
+    /// A page of parked records, in the order in which they were parked: at most `records_max` after the row `after`, of all consumers
+    /// or of one.
     ///
     /// # Errors
     /// [`EmptyPage`](AdminError::EmptyPage), [`NoSuchConsumer`](AdminError::NoSuchConsumer), or a database error, such as that the

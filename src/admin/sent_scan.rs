@@ -36,8 +36,9 @@ fn first_id_of(at: SystemTime) -> MessageId {
 
 /// Scans of the history.
 impl Admin {
-    /// A page of a topic's sent messages that were enqueued from `from` on and before `before`, after `after`, by message id. It reads `rows_max`
-    /// entries of the history at most, those of other topics included: go on as long as there is a [`next`](Page::next).
+    /// A page of a topic's sent messages that were enqueued from `from` on and before `before`: after `after`, in the order of their
+    /// message ids. It reads `rows_max` entries of the history at most, those of other topics included: go on as long as there is a
+    /// [`next`](Page::next).
     ///
     /// Message ids begin with the time at which they were made, and the scan reads those of the period, and an hour more on both sides.
     /// If the history has other ids, because rows were written in another way than by this library, it reads the whole history.

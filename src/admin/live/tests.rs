@@ -1,7 +1,7 @@
 use std::time::{Duration, SystemTime};
 
 use super::*;
-use crate::admin::{BlockedKey, Page};
+use crate::admin::BlockedKey;
 use crate::lane::NodeId;
 use crate::limits::{BLOCKED_KEYS_MAX, LIVE_RANGES_READ_MAX, LIVE_ROWS_READ_MAX};
 use crate::message::Envelope;

@@ -158,10 +158,10 @@ fn failing() -> Scenario {
     scenario(vec![vec![at_once(Kind::FailSends, 4, 2_500, 0), at_once(Kind::CutBroker, 1, 3_500, 0)]])
 }
 
-/// Nothing is lost and nothing dies: every duplicate is a bug.
+/// No process and no server dies: every duplicate is a bug.
 fn slow_broker() -> Scenario {
     let burst = || one_by_one(Kind::Burst, 3, 1_500, 1_500);
-    // Delayed messages are what sweepers claim here: without them they claim too few for the bugs to show.
+    // Delayed messages are what sweepers claim here: without them they claim too few for the bug to show.
     Scenario { all_features: true, ..scenario(vec![vec![at_once(Kind::LateAcks, 1, 9_000, 700), burst(), burst()]]) }
 }
 
@@ -228,8 +228,10 @@ pub(crate) const BUG_CASES: &[BugCase] = &[
     BugCase {
         bug: "fence-skipped",
         found_as: &[Finding::Duplicate, Finding::Inverted],
-        // A transaction takes so long that most owners are stopped in the middle of one.
+        // A transaction takes so long that most owners are stopped in the middle of one. No message may time out on the slow connection:
+        // the client then repeats what it has in flight, and nothing here would explain those copies.
         scenario: || Scenario {
+            times: Times { delivery_ms: 4_000, lease_ms: 8_000, ..Times::default() },
             all_features: true,
             ..scenario(vec![vec![at_once(Kind::DelayBroker, 1, 60_000, 150), one_by_one(Kind::Pause, 8, 6_500, 0)]])
         },
