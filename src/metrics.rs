@@ -129,7 +129,7 @@ metrics! {
     LEFT_TO_SWEEPER = "outbox_left_to_sweeper_total", Counter, Count, [reason], "Committed rows that no relay of this process took at once; a sweeper takes them. By `reason`: queue_full, stale, too_many, no_hook, no_relay, outage, confirm_failed, topic_waits, paused, unknown_topic.";
     CONFIRM_MISSED = "outbox_confirm_missed_total", Counter, Count, [], "Rows handed over and not found by their confirm, the read that proves their COMMIT: rolled back, not visible yet, or already claimed.";
     SENT = "outbox_sent_total", Counter, Count, [topic, transport, path], "Messages handed to the transport, by `topic` and `path`: inline, confirmed, swept or lane.";
-    DELIVERED = "outbox_delivered_total", Counter, Count, [topic, transport, path], "Messages that the broker acknowledged, by `topic` and by the `path` of the acknowledged copy. The share sent directly is inline and confirmed, of all but lane.";
+    DELIVERED = "outbox_delivered_total", Counter, Count, [topic, transport, path], "Messages that the broker acknowledged, by `topic` and by the `path` of the acknowledged copy. The share sent directly: inline and confirmed, divided by all but lane.";
     FAILED = "outbox_failed_total", Counter, Count, [topic, transport, class], "Failed sends, by `topic` and `class`.";
     DEAD_LETTERED = "outbox_dead_lettered_total", Counter, Count, [topic, transport, reason], "Messages moved to the dead letters, by `topic` and `reason`: refused, attempts, poisoned.";
     RETRIED = "outbox_retried_total", Counter, Count, [topic, transport], "Messages sent again after a failure or under a later lease, by `topic`: the broker may have an earlier copy.";

@@ -113,9 +113,7 @@ impl Admin {
         }
         let store = self.store.audit().ok_or(AdminError::Unsupported)?;
         let entries = store.audit_entries(filter, after, entries_max).await?;
-        let is_full = entries.len() == entries_max;
-        let next = entries.last().filter(|_| is_full).map(AuditEntry::cursor);
-        Ok(Page { items: entries, next })
+        Ok(Page::of(entries, entries_max, AuditEntry::cursor))
     }
 
     /// What an operation on one message records. `None`: it is not recorded.

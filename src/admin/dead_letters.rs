@@ -63,9 +63,8 @@ impl Admin {
             false => store.dead_letter_scan_end(filter, after, DEAD_LETTER_ROWS_READ_MAX).await?,
         };
         let dead_letters = store.dead_letters(filter, after, until.as_ref(), dead_letters_max).await?;
-        let is_full = dead_letters.len() == dead_letters_max;
-        let next = dead_letters.last().filter(|_| is_full).map(DeadLetter::cursor).or(until);
-        Ok(Page { items: dead_letters, next })
+        let page = Page::of(dead_letters, dead_letters_max, DeadLetter::cursor);
+        Ok(Page { next: page.next.or(until), ..page })
     }
 
     /// One dead letter with its attempts and their errors.

@@ -88,7 +88,7 @@ impl Admin {
         messages_max: usize,
     ) -> Result<Page<SentMessage, SentCursor>, AdminError> {
         let messages = self.store.history().sent_of_key(&topic.into(), &key.into(), after, messages_max).await?;
-        Ok(sent_page(messages, messages_max))
+        Ok(Page::of(messages, messages_max, SentMessage::cursor))
     }
 
     /// Counts a topic's messages in the history, and those of them that await processing. Each count stops at `count_max` and reads
@@ -186,7 +186,7 @@ impl Admin {
     ) -> Result<Page<SentMessage, SentCursor>, AdminError> {
         let age_min = self.age_min(filter)?;
         let messages = self.store.history().unprocessed(&filter.topic, age_min, after, messages_max).await?;
-        Ok(sent_page(messages, messages_max))
+        Ok(Page::of(messages, messages_max, SentMessage::cursor))
     }
 
     /// Counts the messages that [`unprocessed`](Self::unprocessed) finds, up to `count_max`. Reads their positions only, no payloads.
@@ -295,10 +295,4 @@ impl Admin {
         let window = window.ok_or_else(|| AdminError::ReportsNotExpected { topic: Arc::clone(&filter.topic) })?;
         Ok(filter.age_min.unwrap_or(window))
     }
-}
-
-fn sent_page(messages: Vec<SentMessage>, messages_max: usize) -> Page<SentMessage, SentCursor> {
-    let is_full = messages.len() == messages_max;
-    let next = messages.last().filter(|_| is_full).map(SentMessage::cursor);
-    Page { items: messages, next }
 }

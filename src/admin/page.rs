@@ -9,6 +9,14 @@ pub struct Page<T, C> {
     pub next: Option<C>,
 }
 
+impl<T, C> Page<T, C> {
+    /// A page of at most `items_max`. If it is full, the next one begins after its last item.
+    pub(super) fn of(items: Vec<T>, items_max: usize, cursor: impl FnOnce(&T) -> C) -> Self {
+        let next = items.last().filter(|_| items.len() == items_max).map(cursor);
+        Self { items, next }
+    }
+}
+
 impl<T, C> Default for Page<T, C> {
     fn default() -> Self {
         Self { items: Vec::new(), next: None }

@@ -35,8 +35,7 @@ impl Admin {
                 return Err(AdminError::NoSuchConsumer { consumer: consumer.to_owned(), known });
             }
         }
-        let next = records.last().filter(|_| records.len() == records_max).map(|last| last.id);
-        Ok(Page { items: records, next })
+        Ok(Page::of(records, records_max, |last| last.id))
     }
 
     /// One parked record, by its row.

@@ -43,7 +43,8 @@ impl Progress {
 #[non_exhaustive]
 pub enum OnFailure {
     /// It is tried again for ever, with the waits of the policy, and what follows of its key waits; without a key, what
-    /// follows without one. After it killed the process too often (with Kafka), it is not tried again. Other keys go on until the partition's share of `records_max` is in memory.
+    /// follows without one. After it killed the process too often (with Kafka), it is not tried again. Other keys go on until
+    /// the partition's share of `records_max` is in memory.
     BlockKey,
     /// It moves to the table `outbox_parked`, and what follows of its key moves after it. Other keys go on. Without a key it is
     /// [parked alone](Self::ParkAlone).

@@ -228,8 +228,8 @@ pub(crate) const BUG_CASES: &[BugCase] = &[
     BugCase {
         bug: "fence-skipped",
         found_as: &[Finding::Duplicate, Finding::Inverted],
-        // A transaction takes so long that most owners are stopped in the middle of one. No message may time out on the slow connection:
-        // the client then repeats what it has in flight, and nothing here would explain those copies.
+        // A transaction takes so long that most owners are stopped in the middle of one. No message may time out on the slow
+        // connection: the client then repeats what it has in flight, and nothing here would explain those copies.
         scenario: || Scenario {
             times: Times { delivery_ms: 4_000, lease_ms: 8_000, ..Times::default() },
             all_features: true,
