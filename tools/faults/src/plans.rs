@@ -228,12 +228,13 @@ pub(crate) const BUG_CASES: &[BugCase] = &[
     BugCase {
         bug: "fence-skipped",
         found_as: &[Finding::Duplicate, Finding::Inverted],
-        // A transaction takes so long that most owners are stopped in the middle of one. No message may time out on the slow
-        // connection: the client then repeats what it has in flight, and nothing here would explain those copies.
+        // On a slow connection many owners are stopped while they commit, with messages waiting behind. They send these when they
+        // go on, and the next owner has taken over by then; a commit waits for 10 s. No message may time out: the client then repeats
+        // what it has in flight, and nothing here would explain those copies.
         scenario: || Scenario {
             times: Times { delivery_ms: 4_000, lease_ms: 8_000, ..Times::default() },
             all_features: true,
-            ..scenario(vec![vec![at_once(Kind::DelayBroker, 1, 60_000, 150), one_by_one(Kind::Pause, 8, 6_500, 0)]])
+            ..scenario(vec![vec![at_once(Kind::DelayBroker, 1, 80_000, 150), one_by_one(Kind::Pause, 8, 9_000, 0)]])
         },
     },
     BugCase {

@@ -54,8 +54,8 @@ impl Fence {
         id: String,
         delivery_timeout: Duration,
     ) -> Result<Self, TransportError> {
-        let id = if is_injected(InjectedBug::FenceSkipped) { format!("{id}-{}", std::process::id()) } else { id };
-        let producer = producer(&partitioner.client, &id, delivery_timeout)?;
+        let own_id = is_injected(InjectedBug::FenceSkipped).then(|| format!("{id}-{}", std::process::id()));
+        let producer = producer(&partitioner.client, own_id.as_deref().unwrap_or(&id), delivery_timeout)?;
         producer.init_transactions(KAFKA_FENCE_TIMEOUT).map_err(|error| failed(&producer, &error))?;
         Ok(Self { id, partitioner, producer: Some(producer), delivery_timeout, place: None })
     }
