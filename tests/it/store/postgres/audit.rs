@@ -6,7 +6,7 @@ use diesel::pg::Pg;
 use diesel_outbox::internals::store::{AdminStore, AuditFilter, AuditStore};
 use diesel_outbox::store::ConnectionPool;
 
-use super::plans::counted;
+use super::reads::counted;
 use super::under_test::PostgresUnderTest;
 use crate::store::audit::{each_condition, message, record};
 

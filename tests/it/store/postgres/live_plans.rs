@@ -6,7 +6,7 @@ use diesel::sql_types::Text;
 use diesel::{PgConnection, QueryableByName, RunQueryDsl as _};
 use diesel_outbox::store::ConnectionPool;
 
-use super::plans::counted;
+use super::reads::counted;
 use super::under_test::PostgresUnderTest;
 use crate::store::live_calls::{ENTRIES_MAX, StatementLog, call_all};
 

@@ -11,6 +11,7 @@ mod live_plans;
 mod passwords;
 mod plans;
 mod plans_at_size;
+mod reads;
 mod regressions;
 mod sent_plans;
 mod snapshot;

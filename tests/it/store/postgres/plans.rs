@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use diesel::connection::InstrumentationEvent;
-use diesel::pg::{Pg, PgConnection};
+use diesel::pg::Pg;
 use diesel_async::pooled_connection::deadpool::Pool;
 use diesel_async::pooled_connection::{AsyncDieselConnectionManager, ManagerConfig};
 use diesel_async::{AsyncConnection, AsyncPgConnection};
@@ -14,9 +14,9 @@ use diesel_outbox::internals::store::{
 };
 use diesel_outbox::store::{ConnectionPool, PostgresStore};
 
-use super::connections::{NamedStore, deadpool};
-use super::under_test::{PostgresUnderTest, numbers};
-use crate::store::eventually;
+use super::connections::NamedStore;
+use super::reads::{Reads, counted};
+use super::under_test::PostgresUnderTest;
 use crate::store::{insert, spec};
 
 /// More calls than PostgreSQL needs to keep a plan.
@@ -24,83 +24,6 @@ const CALLS: usize = 8;
 
 /// Rows of the topic that are not due.
 const BACKLOG: i32 = 20_000;
-
-/// What was read from the tables.
-pub(super) struct Reads {
-    pub(super) table_scans: i32,
-    /// Rows read by scans of whole tables: an empty partition is read that way.
-    pub(super) scanned_rows: i32,
-    pub(super) due_entries: i32,
-    dead_entries: i32,
-    /// Pages of the live messages and their indexes, in shared buffers or not.
-    pub(super) live_pages: i32,
-    /// Pages of the history, in all partitions.
-    pub(super) history_pages: i32,
-}
-
-impl Reads {
-    /// Read by all sessions that have ended: a session reports its counts at its end.
-    fn read_now(control: &Mutex<PgConnection>, schema: &str) -> Self {
-        let number = |column: &str, view: &str, which: &str| {
-            let sql = format!("SELECT {column}::int AS number FROM {view} WHERE schemaname = '{schema}' AND {which}");
-            numbers(control, &sql)[0]
-        };
-        let pages = "sum(heap_blks_read + heap_blks_hit + coalesce(idx_blks_read + idx_blks_hit, 0))";
-        Self {
-            table_scans: number("sum(seq_scan)", "pg_stat_user_tables", "relname ~ '^outbox_'"),
-            scanned_rows: number("sum(seq_tup_read)", "pg_stat_user_tables", "relname ~ '^outbox_'"),
-            live_pages: number(pages, "pg_statio_user_tables", "relname = 'outbox_messages'"),
-            history_pages: number(pages, "pg_statio_user_tables", "relname ~ '^outbox_history'"),
-            due_entries: number("idx_tup_read", "pg_stat_user_indexes", "indexrelname = 'outbox_messages_due'"),
-            dead_entries: number("idx_tup_read", "pg_stat_user_indexes", "indexrelname = 'outbox_dead_letters_topic'"),
-        }
-    }
-}
-
-/// A store whose reads are counted from now on.
-pub(super) async fn counted(
-    fill: impl FnOnce(&PostgresUnderTest<Pool<AsyncPgConnection>>),
-) -> Option<(MeasuredStore, Reads)> {
-    let test = NamedStore::open(deadpool)?;
-    fill(&test.inner);
-    // Creating an index scans the table, too.
-    let migrated = test.inner.numbers("SELECT pg_backend_pid() AS number")[0];
-    test.inner.reconnect();
-    eventually("the session of the migration ends", || {
-        let sql = format!("SELECT 1 AS number FROM pg_stat_activity WHERE pid = {migrated}");
-        test.inner.numbers(&sql).is_empty().then_some(())
-    })
-    .await;
-    let schema = test.inner.names.schema_name().expect("a schema").to_owned();
-    let before = Reads::read_now(&test.inner.control, &schema);
-    Some((MeasuredStore { test, schema }, before))
-}
-
-pub(super) struct MeasuredStore {
-    pub(super) test: NamedStore<Pool<AsyncPgConnection>>,
-    schema: String,
-}
-
-impl MeasuredStore {
-    pub(super) async fn since(self, before: Reads) -> Reads {
-        let Self { test: NamedStore { inner, name }, schema } = self;
-        let control = inner.drop_store();
-        eventually("the sessions end", || {
-            let sql = format!("SELECT 1 AS number FROM pg_stat_activity WHERE application_name = '{name}'");
-            numbers(&control, &sql).is_empty().then_some(())
-        })
-        .await;
-        let after = Reads::read_now(&control, &schema);
-        Reads {
-            table_scans: after.table_scans - before.table_scans,
-            scanned_rows: after.scanned_rows - before.scanned_rows,
-            live_pages: after.live_pages - before.live_pages,
-            history_pages: after.history_pages - before.history_pages,
-            due_entries: after.due_entries - before.due_entries,
-            dead_entries: after.dead_entries - before.dead_entries,
-        }
-    }
-}
 
 fn insert_backlog(test: &PostgresUnderTest<impl ConnectionPool<Pg>>) {
     test.run(&format!(

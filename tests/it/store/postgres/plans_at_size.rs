@@ -5,7 +5,7 @@ use std::time::Duration;
 use diesel_outbox::MessageId;
 use diesel_outbox::internals::store::{HistoryRow, HistoryStore, Keep, Locking, PollSpec, Requeue, Store};
 
-use super::plans::counted;
+use super::reads::counted;
 use super::under_test::PostgresUnderTest;
 use crate::store::{insert, spec};
 

@@ -3,7 +3,7 @@
 use diesel::pg::Pg;
 use diesel_outbox::store::ConnectionPool;
 
-use super::plans::counted;
+use super::reads::counted;
 use super::under_test::PostgresUnderTest;
 use crate::store::sent_calls::scan_all;
 

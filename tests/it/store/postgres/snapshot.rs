@@ -9,7 +9,7 @@ use diesel_outbox::transport::MemoryTransport;
 use diesel_outbox::{Limits, Outbox, Topic};
 
 use super::connections::deadpool;
-use super::plans::{Reads, counted};
+use super::reads::{Reads, counted};
 use super::under_test::{OpenPostgres, PostgresUnderTest};
 use crate::store::insert;
 
