@@ -38,13 +38,14 @@ pub(crate) enum Row {
     Consumer,
     ConsumerCopies,
     ConsumerKeys,
+    ConsumerBatches,
     Verify,
     Mariadb,
     Sqlite,
 }
 
 impl Row {
-    const ALL: [(&str, Self); 31] = [
+    const ALL: [(&str, Self); 32] = [
         ("business", Self::Business),
         ("history", Self::History),
         ("traces", Self::Traces),
@@ -73,6 +74,7 @@ impl Row {
         ("consumer", Self::Consumer),
         ("consumer-copies", Self::ConsumerCopies),
         ("consumer-keys", Self::ConsumerKeys),
+        ("consumer-batches", Self::ConsumerBatches),
         ("verify", Self::Verify),
         ("mariadb", Self::Mariadb),
         ("sqlite", Self::Sqlite),

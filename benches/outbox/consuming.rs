@@ -52,10 +52,10 @@ impl Handler {
 /// What reads the topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reading {
-    /// A loop written by hand, on a thread for each partition: BEGIN, one INSERT, COMMIT for each record.
-    ByHand,
+    /// A loop written by hand, on a thread for each partition: BEGIN, an INSERT for each record of a batch, COMMIT.
+    ByHand { batch: usize },
     /// The library's consumer.
-    Consumer { progress: Progress, workers: usize, handler: Handler },
+    Consumer { progress: Progress, workers: usize, batch: usize, handler: Handler },
 }
 
 #[derive(Debug, Serialize)]
@@ -84,9 +84,10 @@ impl FullTopic<'_> {
         let consumer = KafkaConsumer::new(kafka, group).topic(self.name).inbox(inbox.clone());
         self.empty(&consumer, &inbox).await?;
         match reading {
-            Reading::ByHand => self.by_hand(group).await,
-            Reading::Consumer { progress, workers, handler } => {
-                self.by_consumer(consumer.progress(progress).workers(workers), workers, (progress, handler)).await
+            Reading::ByHand { batch } => self.by_hand(group, batch).await,
+            Reading::Consumer { progress, workers, batch, handler } => {
+                let consumer = consumer.progress(progress).workers(workers).batch_records_max(batch);
+                self.by_consumer(consumer, workers, (progress, handler)).await
             }
         }
     }
@@ -137,7 +138,7 @@ impl FullTopic<'_> {
         conn.batch_execute("CHECKPOINT").await.context("checkpoint")
     }
 
-    async fn by_hand(self, group: &str) -> Result<(Leg, CpuShare)> {
+    async fn by_hand(self, group: &str, batch: usize) -> Result<(Leg, CpuShare)> {
         let (stop, handled) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (mut clients, mut threads) = (Vec::new(), JoinSet::new());
         for partition in 0..self.partitions {
@@ -146,7 +147,7 @@ impl FullTopic<'_> {
         }
         for (consumer, conn) in clients {
             let (stop, handled) = (Arc::clone(&stop), Arc::clone(&handled));
-            threads.spawn_blocking(move || process_by_hand(&consumer, conn, &stop, &handled));
+            threads.spawn_blocking(move || process_by_hand(&consumer, conn, batch, (&stop, &handled)));
         }
         let measured = self.measure(|| AtomicU64::load(&handled, Ordering::Relaxed)).await;
         stop.store(true, Ordering::Relaxed);
@@ -233,17 +234,26 @@ fn assigned(bootstrap: &str, group: &str, topic: &str, partition: i32) -> Result
 fn process_by_hand(
     consumer: &BaseConsumer,
     mut conn: AsyncPgConnection,
-    stop: &AtomicBool,
-    handled: &AtomicU64,
+    batch: usize,
+    (stop, handled): (&AtomicBool, &AtomicU64),
 ) -> Result<()> {
     let runtime = Handle::current();
     while !AtomicBool::load(stop, Ordering::Relaxed) {
-        let Some(record) = consumer.poll(POLL_INTERVAL) else { continue };
-        let record = record.context("read a record")?;
-        let customer = record.offset();
-        runtime.block_on(conn.transaction(async |conn| place_order(conn, customer).await))?;
-        consumer.store_offset_from_message(&record)?;
-        handled.fetch_add(1, Ordering::Relaxed);
+        let Some(first) = consumer.poll(POLL_INTERVAL) else { continue };
+        let mut records = vec![first.context("read a record")?];
+        while let Some(next) = (records.len() < batch).then(|| consumer.poll(Duration::ZERO)).flatten() {
+            records.push(next.context("read a record")?);
+        }
+        runtime.block_on(conn.transaction(async |conn| {
+            for record in &records {
+                place_order(conn, record.offset()).await?;
+            }
+            Ok::<_, diesel::result::Error>(())
+        }))?;
+        for record in &records {
+            consumer.store_offset_from_message(record)?;
+        }
+        handled.fetch_add(records.len() as u64, Ordering::Relaxed);
     }
     Ok(())
 }

@@ -102,6 +102,7 @@ async fn figures(plan: &Plan, env: &BenchEnv, recorder: &Recorder, leg_log: &mut
         Row::Consumer => rows::consumer::run(plan, env, recorder, leg_log).await,
         Row::ConsumerCopies => rows::consumer::run_copies(plan, env, recorder, leg_log).await,
         Row::ConsumerKeys => rows::consumer::run_keys(plan, env, recorder, leg_log).await,
+        Row::ConsumerBatches => rows::consumer::run_batches(plan, env, recorder, leg_log).await,
         Row::Verify => rows::verify::run(plan, env, leg_log).await,
         Row::Memory => rows::memory::run(plan, env, leg_log).await,
         Row::Idle => rows::idle::run(plan, env, leg_log).await,

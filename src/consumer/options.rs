@@ -120,6 +120,8 @@ pub(crate) struct Options {
     pub(crate) workers: usize,
     pub(crate) records_max: usize,
     pub(crate) bytes_max: usize,
+    /// Records of a batch.
+    pub(crate) batch_records_max: usize,
     pub(crate) keyless_in_parallel: bool,
     /// Whether the loop removes old entries of the inbox.
     pub(crate) prunes: bool,
@@ -147,6 +149,7 @@ impl Options {
             workers: CONSUMER_WORKERS,
             records_max: CONSUMER_RECORDS_MAX,
             bytes_max: CONSUMER_BYTES_MAX,
+            batch_records_max: 1,
             keyless_in_parallel: false,
             prunes: true,
             rebalance_wait: CONSUMER_REBALANCE_WAIT,

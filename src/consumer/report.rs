@@ -20,6 +20,7 @@ fn name(outcome: &Outcome) -> Option<&'static str> {
         Outcome::Failed(_)
         | Outcome::ConnectionLost(_)
         | Outcome::Conflict
+        | Outcome::BatchFailed(_)
         | Outcome::Postponed(_)
         | Outcome::DatabaseAway(_)
         | Outcome::OffsetMoved => None,

@@ -217,6 +217,10 @@ mod tests {
             unimplemented!()
         }
 
+        fn run_batch(&mut self, jobs: &[Job]) -> Outcome {
+            jobs.first().map_or(Outcome::Handled, |job| self.run(job))
+        }
+
         fn open(&mut self, _id: &PartitionId, _position: &Position) -> Result<Opened, StoreError> {
             unimplemented!()
         }

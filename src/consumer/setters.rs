@@ -105,6 +105,16 @@ macro_rules! consumer_options {
             self
         }
 
+        /// Records of a batch, which is one transaction; 1 by default, 500 at most. The handler is called for one after the other, then all are
+        /// claimed and committed. A batch has only records that wait already, and none that another worker could run.
+        ///
+        /// This is for short handlers. If one fails, all are rolled back, and each runs again alone: what handlers do outside of the
+        /// database may happen twice.
+        pub fn batch_records_max(mut self, rows: usize) -> Self {
+            self.options.batch_records_max = rows.clamp(1, crate::limits::CONSUMER_BATCH_RECORDS_MAX);
+            self
+        }
+
         /// Lets records without a key run in parallel. By default those of a partition run one after the other.
         pub fn keyless_in_parallel(mut self) -> Self {
             self.options.keyless_in_parallel = true;

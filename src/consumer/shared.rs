@@ -75,8 +75,8 @@ impl Shared {
         is_full
     }
 
-    /// Waits for a job; `None` if the consumer has ended. `rest` is called when there has been none for a while.
-    pub(crate) fn take(&self, mut rest: impl FnMut()) -> Option<Box<Job>> {
+    /// Waits for a job, or for those of a batch; `None` if the consumer has ended. `rest` is called when there have been none for a while.
+    pub(crate) fn take(&self, mut rest: impl FnMut()) -> Option<Vec<Job>> {
         let mut state = self.lock();
         let mut is_resting = false;
         loop {
@@ -85,7 +85,7 @@ impl Shared {
             }
             let now = Instant::now();
             let until = match state.engine.next(now) {
-                Next::Job(job) => return Some(job),
+                Next::Jobs(jobs) => return Some(jobs),
                 Next::Wait(until) => until,
             };
             let idle = CONSUMER_RELEASED_POLL_INTERVAL;
@@ -101,7 +101,9 @@ impl Shared {
         }
     }
 
-    pub(crate) fn complete(&self, job: &Job, outcome: Outcome, took: Duration) {
+    /// Takes the outcome of a job, or of a batch: then it is that of each of its jobs.
+    pub(crate) fn complete(&self, jobs: &[Job], outcome: Outcome, took: Duration) {
+        let Some(job) = jobs.first() else { return };
         let outcome = self.lock().engine.judge(job, outcome);
         if let (Outcome::Failed(error), Work::Record(record), Some(hook)) =
             (&outcome, &job.work, &self.options.on_error)
@@ -118,11 +120,13 @@ impl Shared {
             _ => Duration::ZERO,
         };
         let mut state = self.lock();
-        let settled = state.engine.complete(job, &outcome, wait, Instant::now());
+        let now = Instant::now();
+        // Under one lock: nobody may take a record of a queue before those ahead of it are settled.
+        let settled: Vec<_> = jobs.iter().map(|job| state.engine.complete(job, &outcome, wait, now)).collect();
         let has_groups = state.engine.has_groups();
         drop(state);
-        // The last one of a group makes more than one job ready.
-        match has_groups {
+        // The last one of a group makes more than one job ready, as do those of a batch.
+        match has_groups || jobs.len() > 1 {
             true => self.has_work.notify_all(),
             false => self.has_work.notify_one(),
         }
@@ -131,7 +135,10 @@ impl Shared {
             let consumer = &*self.options.consumer;
             warn_once_a_minute!(CONSUMER_TROUBLE, self.failures, error, consumer);
         }
-        report::completed(&self.options, job, &outcome, &settled, took);
+        let took = took / u32::try_from(jobs.len()).unwrap_or(u32::MAX);
+        for (job, settled) in jobs.iter().zip(&settled) {
+            report::completed(&self.options, job, &outcome, settled, took);
+        }
     }
 
     /// Lets nothing run until the loop finds that the database answers.

@@ -15,6 +15,9 @@ pub(crate) trait Worker: Send {
     /// Runs one transaction.
     fn run(&mut self, job: &Job) -> Outcome;
 
+    /// Runs several records in one transaction. The outcome is that of each.
+    fn run_batch(&mut self, jobs: &[Job]) -> Outcome;
+
     /// Reads what the database knows of a partition that was just assigned.
     fn open(&mut self, id: &PartitionId, position: &Position) -> Result<Opened, StoreError>;
 
@@ -46,11 +49,15 @@ pub(crate) type MakeWorker = Arc<dyn Fn() -> Box<dyn Worker> + Send + Sync>;
 
 /// Works until the consumer ends.
 pub(crate) fn work(shared: &Shared, mut worker: Box<dyn Worker>) {
-    while let Some(job) = shared.take(|| worker.rest()) {
+    while let Some(jobs) = shared.take(|| worker.rest()) {
+        let Some(first) = jobs.first() else { continue };
         let began = std::time::Instant::now();
-        let outcome = catch_panic("consumer_worker", &job.token.partition.topic, || worker.run(&job));
+        let outcome = catch_panic("consumer_worker", &first.token.partition.topic, || match &jobs[..] {
+            [job] => worker.run(job),
+            jobs => worker.run_batch(jobs),
+        });
         let outcome =
             outcome.unwrap_or_else(|| Outcome::Postponed("a worker panicked: the log has the panic".to_owned()));
-        shared.complete(&job, outcome, began.elapsed());
+        shared.complete(&jobs, outcome, began.elapsed());
     }
 }

@@ -27,6 +27,9 @@ pub const CONSUMER_SUSPECTED_GROUPS_MAX: usize = 16;
 /// Records that run at a time: each needs a connection, and a database of four cores runs about as many well.
 pub const CONSUMER_WORKERS: usize = 8;
 
+/// The most records of a batch: a claim of a thousand takes milliseconds, and all of them run again if one fails.
+pub const CONSUMER_BATCH_RECORDS_MAX: usize = 500;
+
 /// Records in memory: a second's work of fast handlers, so that a fetch never delays them.
 pub const CONSUMER_RECORDS_MAX: usize = 2_000;
 

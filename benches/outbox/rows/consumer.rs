@@ -12,22 +12,32 @@ use crate::report::{Figure, LegLog, Target};
 
 /// More than any leg reads.
 const RECORDS: usize = 200_000;
+const BATCHED_RECORDS: usize = 600_000;
 const KEYS: usize = 64;
+/// Records of a batch, which is one transaction.
+const BATCH: usize = 16;
 
 /// With as many workers as there are partitions, as many as the loop by hand has threads.
-const fn orders(progress: Progress) -> Reading {
-    Reading::Consumer { progress, workers: PARTITIONS as usize, handler: Handler::Order }
+const fn orders(progress: Progress, batch: usize) -> Reading {
+    Reading::Consumer { progress, workers: PARTITIONS as usize, batch, handler: Handler::Order }
 }
 
 const fn waits(workers: usize) -> Reading {
-    Reading::Consumer { progress: Progress::Inbox, workers, handler: Handler::Wait }
+    Reading::Consumer { progress: Progress::Inbox, workers, batch: 1, handler: Handler::Wait }
 }
 
 const ORDERS: [(&str, Reading); 4] = [
-    ("by hand", Reading::ByHand),
-    ("offsets in the database", orders(Progress::Offsets)),
-    ("inbox", orders(Progress::Inbox)),
-    ("inbox and offsets", orders(Progress::InboxAndOffsets)),
+    ("by hand", Reading::ByHand { batch: 1 }),
+    ("offsets in the database", orders(Progress::Offsets, 1)),
+    ("inbox", orders(Progress::Inbox, 1)),
+    ("inbox and offsets", orders(Progress::InboxAndOffsets, 1)),
+];
+
+const BATCHES: [(&str, Reading); 4] = [
+    ("by hand, one by one", Reading::ByHand { batch: 1 }),
+    ("by hand, batches of 16", Reading::ByHand { batch: BATCH }),
+    ("offsets in the database, batches of 16", orders(Progress::Offsets, BATCH)),
+    ("inbox, batches of 16", orders(Progress::Inbox, BATCH)),
 ];
 
 const WAITS: [(&str, Reading); 2] = [("64 at a time", waits(KEYS)), ("one at a time", waits(1))];
@@ -43,7 +53,6 @@ pub(crate) async fn run(plan: &Plan, env: &BenchEnv, recorder: &Recorder, leg_lo
     let rates = rates(ORDERS, topic, plan.rounds(5), leg_log).await?;
     broker::delete_topic(&env.kafka, topic.name).await?;
     let [by_hand, offsets, inbox, both] = &rates;
-    let by = |rates: &[f64], others: &[f64]| rates.iter().zip(others).map(|(one, other)| one / other).collect();
     // The consumer always keeps its progress in the database, so there are two transactions that lack only its offsets. Both readings of
     // the target are held to it: the loop by hand has neither, and the inbox alone is the same loop.
     let share = Target::AtLeast(0.95);
@@ -53,6 +62,31 @@ pub(crate) async fn run(plan: &Plan, env: &BenchEnv, recorder: &Recorder, leg_lo
         Figure::new("consumer, inbox by a loop by hand without", "", by(inbox, by_hand), Target::AtLeast(0.80)),
     ];
     figures.extend(ORDERS.into_iter().zip(rates).map(|((name, _), rates)| absolute(name, rates)));
+    Ok(figures)
+}
+
+/// The same with several records in a transaction.
+pub(crate) async fn run_batches(
+    plan: &Plan,
+    env: &BenchEnv,
+    recorder: &Recorder,
+    leg_log: &mut LegLog,
+) -> Result<Vec<Figure>> {
+    let (records, duration) = (plan.messages(BATCHED_RECORDS), plan.duration(10.0));
+    let topic = FullTopic { name: "consumed-in-batches", partitions: PARTITIONS, records, duration, env, recorder };
+    broker::make_topics(&env.kafka, &[topic.name]).await?;
+    block_in_place(|| broker::fill(&env.kafka, topic.name, records, |_| None))?;
+    let rates = rates(BATCHES, topic, plan.rounds(3), leg_log).await?;
+    broker::delete_topic(&env.kafka, topic.name).await?;
+    let [one_by_one, by_hand, offsets, inbox] = &rates;
+    let of = |what: &str, rates: &[f64], others: &[f64], target| Figure::new(what, "", by(rates, others), target);
+    let mut figures = vec![
+        of("consumer, offsets and batches by a loop by hand without", offsets, one_by_one, Target::AtLeast(0.95)),
+        of("consumer, inbox and batches by a loop by hand without", inbox, one_by_one, Target::AtLeast(0.80)),
+        of("consumer, offsets and batches by a loop by hand with the same batches", offsets, by_hand, Target::None),
+        of("consumer, inbox and batches by a loop by hand with the same batches", inbox, by_hand, Target::None),
+    ];
+    figures.extend(BATCHES.into_iter().zip(rates).map(|((name, _), rates)| absolute(name, rates)));
     Ok(figures)
 }
 
@@ -92,7 +126,7 @@ pub(crate) async fn run_copies(
     let (mut times, mut rates) = (Vec::new(), [Vec::new(), Vec::new()]);
     for round in 0..plan.rounds(3) {
         let group = format!("{}-{round}", topic.name);
-        let (handled, cpu) = topic.read(orders(Progress::Inbox), &group).await?;
+        let (handled, cpu) = topic.read(orders(Progress::Inbox, 1), &group).await?;
         leg_log.leg("inbox", cpu, &handled)?;
         let (copies, cpu) = topic.read_again(&group, PARTITIONS as usize).await?;
         leg_log.leg("copies", cpu, &copies)?;
@@ -107,6 +141,10 @@ pub(crate) async fn run_copies(
         absolute("handled, before copies", handled),
         absolute("copies", copies),
     ])
+}
+
+fn by(rates: &[f64], others: &[f64]) -> Vec<f64> {
+    rates.iter().zip(others).map(|(one, other)| one / other).collect()
 }
 
 fn absolute(name: &str, rates: Vec<f64>) -> Figure {

@@ -69,3 +69,13 @@ pub(super) fn claimed(claim: Result<Claim, InboxError>) -> Result<Claimed, Error
         Err(error) => Err(error.into()),
     }
 }
+
+/// Whether all of several messages are new.
+#[cfg(any(feature = "r2d2", feature = "deadpool", feature = "bb8", feature = "mobc"))]
+pub(super) fn all_new(claims: Result<Vec<Claim>, InboxError>) -> Result<bool, Error> {
+    match claims {
+        Ok(claims) => Ok(claims.iter().all(|claim| *claim == Claim::New)),
+        Err(InboxError::TooOld { .. }) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -72,6 +72,9 @@ pub(super) trait Link<DB: Dialect> {
     /// Claims a message for this consumer.
     async fn claim(&mut self, key: InboxKey) -> QueryResult<Claimed>;
 
+    /// Claims several messages for this consumer. Returns whether all are new; if not, some may have been claimed.
+    async fn claim_all(&mut self, keys: &[InboxKey]) -> QueryResult<bool>;
+
     /// Which of these messages have entries that are committed.
     async fn find(&mut self, keys: &[InboxKey]) -> QueryResult<HashSet<Uuid>>;
 

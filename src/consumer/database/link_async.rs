@@ -15,7 +15,7 @@ use futures_util::future::LocalBoxFuture;
 use tokio::time::timeout;
 use uuid::Uuid;
 
-use super::claim::{Claimed, ConsumerBackend, claim_async};
+use super::claim::{Claimed, ConsumerBackend, all_new, claim_async};
 use super::link::Link;
 #[cfg(feature = "postgres")]
 use super::pipeline::Pipeline;
@@ -159,6 +159,13 @@ where
         let Self { handle, inbox, .. } = self;
         let handle = handle.as_mut().ok_or(diesel::result::Error::BrokenTransactionManager)?;
         claim_async(inbox.as_ref(), handle.connection(), key).await
+    }
+
+    async fn claim_all(&mut self, keys: &[InboxKey]) -> QueryResult<bool> {
+        let Self { handle, inbox, .. } = self;
+        let handle = handle.as_mut().ok_or(diesel::result::Error::BrokenTransactionManager)?;
+        let Some(inbox) = inbox else { return Ok(true) };
+        all_new(inbox.claim_many_async(handle.connection(), keys).await)
     }
 
     async fn find(&mut self, keys: &[InboxKey]) -> QueryResult<HashSet<Uuid>> {

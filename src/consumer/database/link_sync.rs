@@ -13,7 +13,7 @@ use diesel::r2d2::{ConnectionManager, Pool, PooledConnection, R2D2Connection};
 use futures_util::FutureExt as _;
 use uuid::Uuid;
 
-use super::claim::{Claimed, ConsumerBackend, claim};
+use super::claim::{Claimed, ConsumerBackend, all_new, claim};
 use super::link::Link;
 use super::transaction::{Transactions, sql};
 use crate::consumer::error::HandlerError;
@@ -123,6 +123,12 @@ where
         let Self { connection, inbox, .. } = self;
         let connection = connection.as_deref_mut().ok_or(diesel::result::Error::BrokenTransactionManager)?;
         claim(inbox.as_ref(), connection, key)
+    }
+
+    async fn claim_all(&mut self, keys: &[InboxKey]) -> QueryResult<bool> {
+        let Self { connection, inbox, .. } = self;
+        let connection = connection.as_deref_mut().ok_or(diesel::result::Error::BrokenTransactionManager)?;
+        inbox.as_ref().map_or(Ok(true), |inbox| all_new(inbox.claim_many(connection, keys)))
     }
 
     async fn find(&mut self, keys: &[InboxKey]) -> QueryResult<HashSet<Uuid>> {

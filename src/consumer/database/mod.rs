@@ -1,5 +1,6 @@
 //! A consumer's transactions: the claim or the offset first, then the handler, then COMMIT.
 
+mod batch;
 mod claim;
 mod copies;
 mod failure;

@@ -78,7 +78,11 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
 
     /// Ends the span of the handler that ran, if one did.
     pub(super) fn end_span(&mut self, outcome: &Outcome) {
-        span::end(&std::mem::replace(&mut self.span, Span::none()), outcome);
+        span::end(&self.take_span(), outcome);
+    }
+
+    pub(super) fn take_span(&mut self) -> Span {
+        std::mem::replace(&mut self.span, Span::none())
     }
 
     /// Rolls back, and says what the failure means.
@@ -93,7 +97,7 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
     }
 
     /// Rolls back, unless COMMIT or ROLLBACK has ended the transaction already. Returns whether the connection can be used again.
-    async fn roll_back(&mut self) -> bool {
+    pub(super) async fn roll_back(&mut self) -> bool {
         match self.link.depth() {
             Ok(at) if at.depth == at.committed_depth() => true,
             Ok(at) if at.is_outermost() => matches!(self.link.rollback().await, Ok(()) | Err(Error::NotInTransaction)),
@@ -316,6 +320,11 @@ where
     fn run(&mut self, job: &Job) -> Outcome {
         let runtime = self.runtime.clone();
         L::block_on(&runtime, self.job(job))
+    }
+
+    fn run_batch(&mut self, jobs: &[Job]) -> Outcome {
+        let runtime = self.runtime.clone();
+        L::block_on(&runtime, self.batch(jobs))
     }
 
     fn open(&mut self, id: &PartitionId, position: &Position) -> Result<Opened, StoreError> {

@@ -26,6 +26,25 @@ pub(crate) enum Work {
     Replay(Replay),
 }
 
+impl Work {
+    /// The offset of a record.
+    pub(crate) fn offset(&self) -> Option<i64> {
+        self.record().map(|record| record.offset)
+    }
+
+    pub(crate) fn record(&self) -> Option<&Arc<Record>> {
+        match self {
+            Self::Record(record) => Some(record),
+            Self::Replay(_) => None,
+        }
+    }
+
+    /// The key of a record that has one.
+    pub(super) fn key(&self) -> Option<&Arc<[u8]>> {
+        self.record()?.key.as_ref()
+    }
+}
+
 /// Parked records that somebody released.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Replay {
@@ -64,6 +83,10 @@ pub(super) struct KeyQueue {
     pub(super) conflicts: u32,
     pub(super) postponed: u32,
     pub(super) step: Step,
+    /// How many of the first entries a worker has, while it runs.
+    pub(super) running: usize,
+    /// How many of the first entries have to run in a transaction of their own.
+    pub(super) alone: usize,
 }
 
 impl KeyQueue {
@@ -75,21 +98,30 @@ impl KeyQueue {
             conflicts: 0,
             postponed: 0,
             step: Step::Handle,
+            running: 0,
+            alone: 0,
         }
     }
 
     /// Removes the first entry, and turns to the next one.
     pub(super) fn advance(&mut self) -> Option<Work> {
         (self.failures, self.conflicts, self.postponed, self.step) = (0, 0, 0, Step::Handle);
+        self.alone = self.alone.saturating_sub(1);
         self.state = QueueState::Ready;
         self.entries.pop_front()
     }
 
     /// The offset of the first entry, if that is a record.
     pub(super) fn first_offset(&self) -> Option<i64> {
-        match self.entries.front()? {
-            Work::Record(record) => Some(record.offset),
-            Work::Replay(_) => None,
+        self.entries.front()?.offset()
+    }
+
+    /// How many of the first entries have begun: one of them runs, waits or blocks its key, or has failed before.
+    pub(super) fn begun(&self) -> usize {
+        match self.state {
+            QueueState::Running => self.running,
+            QueueState::Ready if self.failures == 0 => 0,
+            QueueState::Ready | QueueState::Waiting(_) | QueueState::Blocked => 1,
         }
     }
 }

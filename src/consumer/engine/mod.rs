@@ -1,5 +1,6 @@
 //! Which record runs when, and how far each partition is done: without a broker, a database or a clock.
 
+mod batch;
 mod bounds;
 mod copies;
 mod groups;
@@ -242,13 +243,16 @@ impl Engine {
             return Next::Wait(None);
         }
         match self.next_in_groups() {
-            NextInGroups::Run(token) => return self.begin(token),
+            NextInGroups::Run(token) => {
+                return self.begin(token, 0).map_or(Next::Wait(None), |job| Next::Jobs(vec![job]));
+            }
             NextInGroups::Wait => return Next::Wait(self.wakes_at()),
             NextInGroups::Free => {}
         }
         while let Some(token) = self.ready.pop_front() {
-            if self.may_run(&token) {
-                return self.begin(token);
+            let jobs = if self.may_run(&token) { self.begin_batch(token) } else { Vec::new() };
+            if !jobs.is_empty() {
+                return Next::Jobs(jobs);
             }
         }
         Next::Wait(self.wakes_at())
@@ -289,13 +293,13 @@ impl Engine {
         queue.is_some_and(|queue| queue.state == QueueState::Ready && !queue.entries.is_empty())
     }
 
-    /// Gives the first record of a queue to a worker.
-    fn begin(&mut self, token: Token) -> Next {
-        let Some(partition) = self.partitions.get_mut(&token.partition) else { return Next::Wait(None) };
+    /// Gives the first record of a queue to a worker, or a later one, where the worker has those before it.
+    fn begin(&mut self, token: Token, at: usize) -> Option<Job> {
+        let partition = self.partitions.get_mut(&token.partition)?;
         let expected_next = partition.watermark.next();
-        let Some(queue) = partition.queues.get_mut(&token.queue) else { return Next::Wait(None) };
-        let Some(work) = queue.entries.front().cloned() else { return Next::Wait(None) };
-        queue.state = QueueState::Running;
+        let queue = partition.queues.get_mut(&token.queue)?;
+        let work = queue.entries.get(at)?.clone();
+        (queue.state, queue.running) = (QueueState::Running, at + 1);
         let (step, attempt) = (queue.step.clone(), queue.failures.saturating_add(1));
         let is_key_parked = match &work {
             Work::Record(record) => record.key.as_ref().is_some_and(|key| partition.parked_keys.contains(key)),
@@ -309,7 +313,7 @@ impl Engine {
         self.running += 1;
         self.groups.begin();
         let outages = self.outage.count();
-        Next::Job(Box::new(Job { token, work, step, attempt, expected_next, is_key_parked, outages, ahead }))
+        Some(Job { token, work, step, attempt, expected_next, is_key_parked, outages, ahead })
     }
 
     /// Lets a queue wait.

@@ -39,7 +39,8 @@ pub(crate) struct Job {
 /// What a worker may do now.
 #[derive(Debug)]
 pub(crate) enum Next {
-    Job(Box<Job>),
+    /// One job, or a batch of records.
+    Jobs(Vec<Job>),
     /// Nothing before this moment, unless something changes.
     Wait(Option<Instant>),
 }
@@ -65,6 +66,8 @@ pub(crate) enum Outcome {
     ConnectionLost(HandlerError),
     /// The handler met a deadlock or the like.
     Conflict,
+    /// Its batch was rolled back. Each of the records runs alone next.
+    BatchFailed(String),
     /// A statement of the consumer's own failed, which says nothing about the record.
     Postponed(String),
     /// The database gives no connection, or none that answers.

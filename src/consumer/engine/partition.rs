@@ -119,10 +119,8 @@ impl Partition {
     pub(super) fn add_replay(&mut self, queue: QueueKey, replay: Replay) -> bool {
         let queue = self.queues.entry(queue).or_insert_with(KeyQueue::new);
         let is_there = queue.entries.iter().any(|work| matches!(work, Work::Replay(known) if *known == replay));
-        // A first record that runs, waits or blocks its key has begun.
-        let has_begun = queue.state != QueueState::Ready || queue.failures > 0;
         if !is_there {
-            queue.entries.insert(usize::from(has_begun && !queue.entries.is_empty()), Work::Replay(replay));
+            queue.entries.insert(queue.begun().min(queue.entries.len()), Work::Replay(replay));
         }
         queue.state == QueueState::Ready
     }
@@ -173,10 +171,7 @@ impl Partition {
     /// Whether suspects are left to run: some that were not read yet, or whose key is not blocked.
     fn has_suspects_left(&self) -> bool {
         let not_blocked = self.queues.values().filter(|queue| queue.state != QueueState::Blocked);
-        let mut records = not_blocked.flat_map(|queue| &queue.entries).filter_map(|work| match work {
-            Work::Record(record) => Some(record.offset),
-            Work::Replay(_) => None,
-        });
+        let mut records = not_blocked.flat_map(|queue| &queue.entries).filter_map(Work::offset);
         self.suspects.reach_beyond(self.watermark.last()) || records.any(|offset| self.suspects.contain(offset))
     }
 

@@ -68,7 +68,7 @@ impl Engine {
         queue.map_or(0, |queue| queue.conflicts)
     }
 
-    fn queue(&mut self, token: &Token) -> Option<&mut KeyQueue> {
+    pub(super) fn queue(&mut self, token: &Token) -> Option<&mut KeyQueue> {
         self.partitions.get_mut(&token.partition)?.queues.get_mut(&token.queue)
     }
 
@@ -120,6 +120,10 @@ impl Engine {
             Outcome::Conflict => self.conflict(job, now),
             Outcome::Failed(error) | Outcome::ConnectionLost(error) => self.failed(job, error, wait, now),
             Outcome::Postponed(_) => self.postpone(job, now),
+            Outcome::BatchFailed(_) => {
+                self.run_alone(&job.token);
+                Settled::Deferred
+            }
             // Nothing runs before it is back.
             Outcome::DatabaseAway(_) => {
                 self.ready_first(&job.token);

@@ -16,6 +16,8 @@ const RECORDS: i32 = 40;
 struct Script {
     place: Place,
     has_offsets: bool,
+    /// Whether records run in batches.
+    batches: bool,
     /// The step at which it is killed, and at which hit of it.
     crash_at: Option<(String, usize)>,
     /// The record that kills it, and whether as the inbox's key is looked for.
@@ -28,6 +30,12 @@ struct Script {
 }
 
 impl Script {
+    /// Without any mishap.
+    fn of(place: Place) -> Self {
+        let (has_offsets, batches, in_key, replays) = (false, false, false, false);
+        Self { place, has_offsets, batches, crash_at: None, poison: None, in_key, refused: None, replays }
+    }
+
     fn spawn(&self) -> ShopProcess {
         ShopProcess::spawn("consumer::crash::a_consumers_process_ends_by_itself", CONFIG, self)
     }
@@ -41,21 +49,12 @@ async fn a_consumers_process_ends_by_itself() {
     }
     let Some(bed) = Bed::on_postgres(2).await else { return };
     bed.place.send(numbers(0..RECORDS));
-    let script = Script {
-        place: bed.place.clone(),
-        has_offsets: false,
-        crash_at: None,
-        poison: None,
-        in_key: false,
-        refused: None,
-        replays: false,
-    };
-    assert!(script.spawn().wait_for_exit().await.success());
+    assert!(Script::of(bed.place.clone()).spawn().wait_for_exit().await.success());
     bed.place.assert_once_in_order(RECORDS);
 }
 
 fn run(script: Script) {
-    let Script { place, has_offsets, crash_at, poison, in_key, refused, replays } = script;
+    let Script { place, has_offsets, batches, crash_at, poison, in_key, refused, replays } = script;
     if let Some((step, nth_hit)) = crash_at {
         arm_failpoint(step, nth_hit, None);
     }
@@ -72,6 +71,7 @@ fn run(script: Script) {
     let consumer = match place.broker {
         Broker::Kafka => {
             let consumer = place.consumer().progress(progress).on_failure(OnFailure::ParkAlone).records_max(40);
+            let consumer = if batches { consumer.batch_records_max(8).workers(2) } else { consumer };
             let key = move |record: &Record| match poison == Some(number(record)) {
                 true => std::process::abort(),
                 false => Some(InboxKey::of_text(number(record).to_string())),
@@ -97,6 +97,19 @@ async fn dies_at(step: &str, on: On, has_offsets: bool) {
     dies_and_goes_on(&bed.place, step, has_offsets).await;
 }
 
+async fn dies_at_in_a_batch(step: &str, on: On, has_offsets: bool) {
+    let Some(bed) = Bed::open(on, 2).await else { return };
+    bed.place.send(numbers(0..RECORDS));
+    // A batch has up to eight records.
+    let nth_hit = if step == "consumer::handled" { 5 } else { 2 };
+    let crash_at = Some((step.to_owned(), nth_hit));
+    let script = Script { has_offsets, batches: true, crash_at, ..Script::of(bed.place.clone()) };
+    script.spawn().wait_until_killed().await;
+    let next = Script { crash_at: None, ..script };
+    assert!(next.spawn().wait_for_exit().await.success(), "at {step}");
+    bed.place.assert_once_in_order(RECORDS);
+}
+
 pub(super) async fn dies_and_goes_on(place: &Place, step: &str, has_offsets: bool) {
     place.send(numbers(0..RECORDS));
     let is_parking = step == "consumer::parked";
@@ -104,8 +117,7 @@ pub(super) async fn dies_and_goes_on(place: &Place, step: &str, has_offsets: boo
     let nth_hit = if is_parking || step.contains("offsets") { 1 } else { 5 };
     let refused = is_parking.then_some(11);
     let crash_at = Some((step.to_owned(), nth_hit));
-    let script =
-        Script { place: place.clone(), has_offsets, crash_at, poison: None, in_key: false, refused, replays: false };
+    let script = Script { has_offsets, crash_at, refused, ..Script::of(place.clone()) };
     script.spawn().wait_until_killed().await;
     let next = Script { crash_at: None, ..script };
     assert!(next.spawn().wait_for_exit().await.success(), "at {step}");
@@ -158,6 +170,38 @@ at_each_step! {
     after_committing_offsets = "consumer::offsets_committed";
 }
 
+macro_rules! at_each_step_of_a_batch {
+    ($($test:ident = $step:literal;)+) => {
+        mod in_batches {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $test() {
+                super::dies_at_in_a_batch($step, super::On::Postgres, false).await;
+            })+
+        }
+
+        mod batches_with_offsets {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $test() {
+                super::dies_at_in_a_batch($step, super::On::Postgres, true).await;
+            })+
+        }
+
+        mod batches_on_mariadb {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $test() {
+                super::dies_at_in_a_batch($step, super::On::Mariadb, false).await;
+            })+
+        }
+    };
+}
+
+at_each_step_of_a_batch! {
+    after_the_handler = "consumer::handled";
+    after_the_claim = "consumer::claimed";
+    before_commit = "consumer::committing";
+    after_commit = "consumer::committed";
+}
+
 /// It is found and parked; everything else is processed.
 async fn the_record_that_kills_its_process_is_found(script: &Script) {
     let place = &script.place;
@@ -175,13 +219,20 @@ async fn the_record_that_kills_its_process_is_found(script: &Script) {
     assert_eq!(numbers, (0..RECORDS).filter(|number| *number != 13).collect::<Vec<_>>());
 }
 
+/// The rest of its batch is processed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_that_kills_its_process_in_a_batch_is_found() {
+    let Some(bed) = Bed::on_postgres(1).await else { return };
+    bed.place.send(numbers(0..RECORDS));
+    let script = Script { batches: true, poison: Some(13), ..Script::of(bed.place.clone()) };
+    the_record_that_kills_its_process_is_found(&script).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_record_that_kills_its_process_is_found() {
     let Some(bed) = Bed::on_postgres(1).await else { return };
-    let place = bed.place.clone();
-    place.send(numbers(0..RECORDS));
-    let (poison, crash_at, refused) = (Some(13), None, None);
-    let script = Script { place, has_offsets: false, crash_at, poison, in_key: false, refused, replays: false };
+    bed.place.send(numbers(0..RECORDS));
+    let script = Script { poison: Some(13), ..Script::of(bed.place.clone()) };
     the_record_that_kills_its_process_is_found(&script).await;
 }
 
@@ -191,8 +242,7 @@ async fn a_record_whose_key_kills_its_process_is_found() {
     let Some(bed) = Bed::on_postgres(1).await else { return };
     let place = bed.place.clone();
     place.send_without_ids((0..RECORDS).map(|number| (number, "a")));
-    let (poison, crash_at, refused) = (Some(13), None, None);
-    let script = Script { place, has_offsets: false, crash_at, poison, in_key: true, refused, replays: true };
+    let script = Script { poison: Some(13), in_key: true, replays: true, ..Script::of(place) };
     the_record_that_kills_its_process_is_found(&script).await;
     let mended = Script { poison: None, ..script };
     mended.place.send_without_ids([(13, "b")]);
@@ -208,15 +258,7 @@ async fn a_released_record_that_kills_its_process_is_not_replayed_again() {
     let Some(bed) = Bed::on_postgres(1).await else { return };
     let place = &bed.place;
     place.send(numbers(0..RECORDS));
-    let script = |poison, refused| Script {
-        place: place.clone(),
-        has_offsets: false,
-        crash_at: None,
-        poison,
-        in_key: false,
-        refused,
-        replays: true,
-    };
+    let script = |poison, refused| Script { poison, refused, replays: true, ..Script::of(place.clone()) };
     assert!(script(None, Some(13)).spawn().wait_for_exit().await.success());
     place.release(13);
     assert!(!script(Some(13), None).spawn().wait_for_exit().await.success(), "it kills the process");

@@ -1,6 +1,7 @@
 //! Consumers, against the real broker and each database.
 
 mod asynchronous;
+mod batches;
 pub(crate) mod bed;
 mod conformance;
 mod copies;

@@ -1,3 +1,4 @@
+mod batches;
 mod copies;
 mod failures;
 mod isolation;
@@ -103,11 +104,23 @@ impl Harness {
 
     pub(super) fn try_job(&mut self) -> Option<Box<Job>> {
         match self.engine.next(self.now) {
-            Next::Job(job) => {
-                self.assert_is_known(&job);
-                Some(job)
+            Next::Jobs(mut jobs) => {
+                jobs.iter().for_each(|job| self.assert_is_known(job));
+                assert_eq!(jobs.len(), 1, "a batch");
+                jobs.pop().map(Box::new)
             }
             Next::Wait(_) => None,
+        }
+    }
+
+    /// The next job, or batch; none if there is none.
+    pub(super) fn jobs(&mut self) -> Vec<Job> {
+        match self.engine.next(self.now) {
+            Next::Jobs(jobs) => {
+                jobs.iter().for_each(|job| self.assert_is_known(job));
+                jobs
+            }
+            Next::Wait(_) => Vec::new(),
         }
     }
 

@@ -31,9 +31,11 @@ fn run(random: &mut fastrand::Rng, progress: Progress, seed: u64) {
         options.progress = progress;
         options.attempts_max = u32::MAX;
         options.records_max = 16;
+        options.batch_records_max = random.usize(1..5);
+        options.workers = random.usize(1..4);
     });
     let (mut ledger, mut committed, mut read) = (Ledger::default(), 0, 0);
-    let mut running: Vec<Box<Job>> = Vec::new();
+    let mut running: Vec<Vec<Job>> = Vec::new();
     for step in 0.. {
         assert!(step < 20_000, "seed {seed}: it does not end");
         if harness.next_offset() == RECORDS {
@@ -44,14 +46,20 @@ fn run(random: &mut fastrand::Rng, progress: Progress, seed: u64) {
                 harness.add(read, &key_of(read));
                 read += 1;
             }
-            3..=5 => running.extend(harness.try_job()),
+            3..=5 => running.extend(Some(harness.jobs()).filter(|jobs| !jobs.is_empty())),
             6..=8 if !running.is_empty() => {
-                let job = running.swap_remove(random.usize(0..running.len()));
-                let outcome = outcome(random, &job, &mut ledger);
+                let jobs = running.swap_remove(random.usize(0..running.len()));
+                let outcome = match &jobs[..] {
+                    [job] => outcome(random, job, &mut ledger),
+                    jobs => outcome_of_all(random, jobs, &mut ledger),
+                };
                 if matches!(outcome, Outcome::DatabaseAway(_)) {
                     harness.engine.database_is_away(harness.now);
                 }
-                let _ = harness.complete(&job, outcome);
+                let wait = Duration::from_secs(1);
+                for job in &jobs {
+                    let _ = harness.engine.complete(job, &outcome, wait, harness.now);
+                }
             }
             9 => {
                 harness.advance(1);
@@ -79,6 +87,24 @@ fn run(random: &mut fastrand::Rng, progress: Progress, seed: u64) {
     assert!(ledger.effects.values().all(|effects| *effects == 1), "seed {seed}: {:?}", ledger.effects);
     for (key, offsets) in ledger.order {
         assert!(offsets.is_sorted(), "seed {seed}: {key}: {offsets:?}");
+    }
+}
+
+/// All of them, or none.
+fn outcome_of_all(random: &mut fastrand::Rng, jobs: &[Job], ledger: &mut Ledger) -> Outcome {
+    match random.u8(0..6) {
+        0 => Outcome::BatchFailed("refused".to_owned()),
+        1 if random.u8(0..4) == 0 => Outcome::DatabaseAway("away".to_owned()),
+        _ if jobs.iter().any(|job| ledger.effects.contains_key(&offset(job))) => {
+            Outcome::BatchFailed("a copy".to_owned())
+        }
+        _ => {
+            for job in jobs {
+                *ledger.effects.entry(offset(job)).or_default() += 1;
+                ledger.order.entry(key_of(offset(job))).or_default().push(offset(job));
+            }
+            Outcome::Handled
+        }
     }
 }
 

@@ -27,6 +27,8 @@ use crate::wire::{Command, Config, Group, Report, SESSION_MS, TWICE, Topics};
 const WORKERS: usize = 4;
 /// Records in memory: as many run one by one after kills.
 const ROWS_MAX: usize = 400;
+/// Records of a batch in every second process; the others have none.
+const BATCH: usize = 8;
 /// How long a claim waits for another node that has the same id: less than its handler takes, so that some waits fail.
 const CLAIM_WAIT_MS: u64 = 200;
 /// How long the handler of some of the driver's messages takes.
@@ -88,6 +90,7 @@ fn start(config: &Config, group: Group, failing: &Failing) -> Result<RunningCons
     let consumer = KafkaConsumer::new(settings, group.name(&config.run))
         .workers(WORKERS)
         .records_max(ROWS_MAX)
+        .batch_records_max(if config.process % 2 == 0 { BATCH } else { 1 })
         .progress(match group {
             Group::Inbox => Progress::Inbox,
             Group::Offsets => Progress::Offsets,

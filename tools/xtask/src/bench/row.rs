@@ -67,6 +67,8 @@ pub(crate) enum Row {
     ConsumerCopies,
     /// Records of 64 keys in one partition, whose handler waits for 5 ms: 64 at a time, against one
     ConsumerKeys,
+    /// Records processed by a consumer with 16 in a transaction, against loops by hand with one and with as many
+    ConsumerBatches,
     /// A history of ten million messages compared with its topic: memory, and time against reading both; takes ten minutes and some GB
     Verify,
     /// Business transactions on MariaDB, with and without outbox
@@ -138,6 +140,7 @@ impl Row {
             Self::Consumer,
             Self::ConsumerCopies,
             Self::ConsumerKeys,
+            Self::ConsumerBatches,
             Self::Verify,
         ];
         with.contains(&self)

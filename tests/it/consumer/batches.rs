@@ -1,0 +1,206 @@
+//! Several records in one transaction.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use diesel_async::pooled_connection::{AsyncDieselConnectionManager, deadpool};
+use diesel_async::{AsyncPgConnection, SimpleAsyncConnection as _};
+use diesel_outbox::MessageId;
+use diesel_outbox::consumer::{HandlerError, KafkaConsumer, OnFailure, Progress, Record, RunningConsumer};
+
+use super::bed::{Act, Bed, DEADLINE, Gate, On, Place, insert, number, numbers, wait_until};
+
+const RECORDS: i32 = 200;
+
+fn consumer(place: &Place) -> KafkaConsumer {
+    place.consumer().batch_records_max(16).workers(2)
+}
+
+/// Lets all records wait in memory before the first one runs.
+async fn few_transactions(
+    place: &Place,
+    progress: Progress,
+    start: impl Fn(&Place, KafkaConsumer, Gate) -> RunningConsumer,
+) {
+    place.send(numbers(0..RECORDS));
+    let gate = Gate::default();
+    let running = start(place, consumer(place).progress(progress), gate.clone());
+    let all = usize::try_from(RECORDS).expect("few");
+    tokio::task::block_in_place(|| wait_until("all are in memory", || running.status().unprocessed == all));
+    gate.open();
+    let place = place.clone();
+    let consumed = tokio::task::spawn_blocking(move || {
+        place.wait_until_consumed();
+        place.assert_once_in_order(RECORDS);
+        if place.on == On::Postgres {
+            let transactions = place.count("SELECT count(DISTINCT xmin::text) FROM effects");
+            assert!(transactions <= i64::from(RECORDS) / 5, "{transactions} transactions for {RECORDS} records");
+        }
+    });
+    let report = running.run_until(async { consumed.await.expect("consumed") }).await;
+    assert!(report.is_clean(), "{report:?}");
+}
+
+async fn few_transactions_on(on: On, progress: Progress) {
+    let Some(bed) = Bed::open(on, 2).await else { return };
+    let start = |place: &Place, consumer: KafkaConsumer, gate: Gate| {
+        place.start(consumer, move |_| {
+            gate.wait();
+            Ok(())
+        })
+    };
+    few_transactions(&bed.place, progress, start).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn waiting_records_take_few_transactions_on_postgres() {
+    few_transactions_on(On::Postgres, Progress::Inbox).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn waiting_records_take_few_transactions_with_offsets() {
+    few_transactions_on(On::Postgres, Progress::Offsets).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn waiting_records_take_few_transactions_with_both() {
+    few_transactions_on(On::Postgres, Progress::InboxAndOffsets).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn waiting_records_take_few_transactions_on_mariadb() {
+    few_transactions_on(On::Mariadb, Progress::InboxAndOffsets).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn waiting_records_take_few_transactions_on_sqlite() {
+    few_transactions_on(On::Sqlite, Progress::InboxAndOffsets).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn waiting_records_take_few_transactions_with_diesel_async() {
+    let Some(bed) = Bed::on_postgres(2).await else { return };
+    let start = |place: &Place, consumer: KafkaConsumer, gate: Gate| {
+        let manager = AsyncDieselConnectionManager::<AsyncPgConnection>::new(&place.database_url);
+        let pool = deadpool::Pool::builder(manager).max_size(9).build().expect("a pool");
+        let handle = async move |conn: &mut AsyncPgConnection, record: &Record| {
+            gate.wait();
+            Ok::<_, HandlerError>(conn.batch_execute(&insert(record)).await?)
+        };
+        consumer.start_async(pool, handle).expect("it starts")
+    };
+    few_transactions(&bed.place, Progress::Inbox, start).await;
+}
+
+/// One record does something that its transaction does not survive. It is parked; each other one has its effect once.
+async fn one_record_costs_the_others_nothing(on: On, progress: Progress, act: fn() -> Act) {
+    const BAD: i32 = 13;
+    let Some(bed) = Bed::open(on, 1).await else { return };
+    let place = &bed.place;
+    place.send(numbers(0..60));
+    let errors = Arc::new(AtomicUsize::new(0));
+    let of_hook = Arc::clone(&errors);
+    let consumer = consumer(place).progress(progress).on_failure(OnFailure::ParkAlone).on_error(move |record, _| {
+        assert_eq!(number(record), BAD, "no other one has failed");
+        of_hook.fetch_add(1, Ordering::SeqCst);
+    });
+    let running = place.start_acting(consumer, move |record| if number(record) == BAD { act() } else { Act::Write });
+    place.wait_until_consumed();
+    assert!(running.shutdown_blocking(DEADLINE).is_clean());
+    let parked: Vec<_> = place.parked().iter().map(|record| record.offset).collect();
+    assert_eq!((parked, errors.load(Ordering::SeqCst)), (vec![i64::from(BAD)], 3), "it has three attempts of its own");
+    let mut seen: Vec<i32> = place.effects().iter().map(|effect| effect.number).collect();
+    seen.sort_unstable();
+    assert_eq!(seen, (0..60).filter(|number| *number != BAD).collect::<Vec<_>>());
+}
+
+fn fails() -> Act {
+    Act::WriteThen(Box::new(|| Err(HandlerError::retriable("refused"))))
+}
+
+fn panics() -> Act {
+    Act::WriteThen(Box::new(|| panic!("a defect of the handler")))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_that_fails_costs_the_others_nothing() {
+    one_record_costs_the_others_nothing(On::Postgres, Progress::Inbox, fails).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_that_fails_costs_the_others_nothing_with_offsets() {
+    one_record_costs_the_others_nothing(On::Postgres, Progress::Offsets, fails).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_that_fails_costs_the_others_nothing_on_mariadb() {
+    one_record_costs_the_others_nothing(On::Mariadb, Progress::Inbox, fails).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_that_fails_costs_the_others_nothing_on_sqlite() {
+    one_record_costs_the_others_nothing(On::Sqlite, Progress::Inbox, fails).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_that_panics_costs_the_others_nothing() {
+    one_record_costs_the_others_nothing(On::Postgres, Progress::Inbox, panics).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_ignored_error_costs_the_others_nothing() {
+    one_record_costs_the_others_nothing(On::Postgres, Progress::Inbox, || Act::Ignore("SELECT nothing")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_savepoint_that_is_left_open_costs_the_others_nothing() {
+    one_record_costs_the_others_nothing(On::Postgres, Progress::Inbox, || Act::LeaveOpen).await;
+}
+
+/// A handler that breaks the rules and commits, or runs a statement that does, keeps what was done until then, and no more.
+async fn a_commit_loses_no_record(on: On, act: fn() -> Act) {
+    let Some(bed) = Bed::open(on, 1).await else { return };
+    let place = &bed.place;
+    place.send(numbers(0..60));
+    let consumer = consumer(place).on_failure(OnFailure::ParkAlone);
+    let running = place.start_acting(consumer, move |record| if number(record) == 13 { act() } else { Act::Write });
+    place.wait_until_consumed();
+    assert!(running.shutdown_blocking(DEADLINE).is_clean());
+    let mut seen: Vec<i32> = place.effects().iter().map(|effect| effect.number).collect();
+    seen.sort_unstable();
+    seen.dedup();
+    assert_eq!(seen, (0..60).collect::<Vec<_>>());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_handler_that_commits_loses_no_record_on_postgres() {
+    a_commit_loses_no_record(On::Postgres, || Act::Commit).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_handler_that_commits_loses_no_record_on_mariadb() {
+    a_commit_loses_no_record(On::Mariadb, || Act::Run("CREATE TABLE IF NOT EXISTS made (n integer)")).await;
+}
+
+/// Handlers see no copy of what is committed, and each message has its effect once.
+#[tokio::test(flavor = "multi_thread")]
+async fn copies_among_new_records_reach_no_handler() {
+    let Some(bed) = Bed::on_postgres(1).await else { return };
+    let place = &bed.place;
+    let ids = place.send(numbers(0..50));
+    let calls = Arc::new(AtomicUsize::new(0));
+    let of_handler = Arc::clone(&calls);
+    let running = place.start(consumer(place), move |_| {
+        of_handler.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    });
+    place.wait_until_consumed();
+    assert_eq!(calls.swap(0, Ordering::SeqCst), 50, "nothing was rolled back");
+    let copies = ids.into_iter().zip(numbers(0..50)).map(|(id, (number, key))| (id, number, key));
+    let new = numbers(50..100).map(|(number, key)| (MessageId::new(), number, key));
+    place.send_copies(copies.zip(new).flat_map(|(copy, new)| [copy, new]));
+    place.wait_until_consumed();
+    place.assert_once_in_order(100);
+    assert_eq!(calls.load(Ordering::SeqCst), 50, "new ones only");
+    assert!(running.shutdown_blocking(DEADLINE).is_clean());
+}
