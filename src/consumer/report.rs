@@ -20,7 +20,7 @@ fn name(outcome: &Outcome) -> Option<&'static str> {
         Outcome::Failed(_)
         | Outcome::ConnectionLost(_)
         | Outcome::Conflict
-        | Outcome::BatchFailed(_)
+        | Outcome::BatchFailed
         | Outcome::Postponed(_)
         | Outcome::DatabaseAway(_)
         | Outcome::OffsetMoved => None,
@@ -43,6 +43,12 @@ pub(crate) fn completed(options: &Options, job: &Job, outcome: &Outcome, settled
         None => {}
     }
     log(options, job, outcome, settled);
+}
+
+pub(crate) fn batch_ended(options: &Options, outcome: &Outcome) {
+    let outcome = if matches!(outcome, Outcome::Handled) { "committed" } else { "rolled_back" };
+    let labels = [("consumer", options.consumer.to_string()), ("outcome", outcome.to_owned())];
+    ::metrics::counter!(metrics::CONSUMER_BATCHES, &labels).increment(1);
 }
 
 pub(crate) fn database_away(options: &Options, error: &str) {

@@ -135,6 +135,9 @@ impl Shared {
             let consumer = &*self.options.consumer;
             warn_once_a_minute!(CONSUMER_TROUBLE, self.failures, error, consumer);
         }
+        if jobs.len() > 1 {
+            report::batch_ended(&self.options, &outcome);
+        }
         let took = took / u32::try_from(jobs.len()).unwrap_or(u32::MAX);
         for (job, settled) in jobs.iter().zip(&settled) {
             report::completed(&self.options, job, &outcome, settled, took);

@@ -63,7 +63,6 @@ fn failure(outcome: &Outcome) -> Option<(&'static str, String)> {
         Outcome::ConnectionLost(error) => Some(("connection_lost", error.to_string())),
         Outcome::Conflict => Some(("conflict", "a deadlock, or a serialization failure".to_owned())),
         Outcome::Postponed(error) => Some(("postponed", error.clone())),
-        Outcome::BatchFailed(error) => Some(("batch_failed", error.clone())),
         Outcome::DatabaseAway(error) => Some(("database_away", error.clone())),
         Outcome::Handled
         | Outcome::Duplicate { .. }
@@ -71,6 +70,7 @@ fn failure(outcome: &Outcome) -> Option<(&'static str, String)> {
         | Outcome::Parked
         | Outcome::ParkedAlone
         | Outcome::Replayed { .. }
+        | Outcome::BatchFailed
         | Outcome::OffsetMoved => None,
     }
 }

@@ -56,8 +56,10 @@ pub(crate) fn work(shared: &Shared, mut worker: Box<dyn Worker>) {
             [job] => worker.run(job),
             jobs => worker.run_batch(jobs),
         });
-        let outcome =
-            outcome.unwrap_or_else(|| Outcome::Postponed("a worker panicked: the log has the panic".to_owned()));
+        let outcome = outcome.unwrap_or_else(|| match jobs.len() {
+            1 => Outcome::Postponed("a worker panicked: the log has the panic".to_owned()),
+            _ => Outcome::BatchFailed,
+        });
         shared.complete(&jobs, outcome, began.elapsed());
     }
 }

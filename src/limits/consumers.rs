@@ -30,6 +30,10 @@ pub const CONSUMER_WORKERS: usize = 8;
 /// The most records of a batch: a claim of a thousand takes milliseconds, and all of them run again if one fails.
 pub const CONSUMER_BATCH_RECORDS_MAX: usize = 500;
 
+/// No batch has a message older than what the inbox keeps, divided by this. Handlers of a batch run before the claim, which alone knows what
+/// is too old. A half leaves days for clocks that differ, and for a prune that runs late.
+pub const CONSUMER_BATCH_AGE_DIVISOR: u32 = 2;
+
 /// Records in memory: a second's work of fast handlers, so that a fetch never delays them.
 pub const CONSUMER_RECORDS_MAX: usize = 2_000;
 

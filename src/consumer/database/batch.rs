@@ -4,68 +4,81 @@
 //! itself.
 
 use std::sync::Arc;
-
-use tracing::Span;
+use std::time::SystemTime;
 
 use super::failure::Failure;
 use super::link::Link;
 use super::transaction::Transactions;
+use crate::clock::system_now;
 use crate::consumer::engine::{Job, Outcome};
 use crate::consumer::identity::inbox_key;
 use crate::consumer::record::Record;
-use crate::consumer::span;
 use crate::crash_points::crash_point;
-use crate::limits::CONSUMER_CONNECTION_TIMEOUT;
+use crate::inbox::InboxKey;
+use crate::limits::{CONSUMER_BATCH_AGE_DIVISOR, CONSUMER_CONNECTION_TIMEOUT};
+use crate::outbox::transaction::CommitError;
+use crate::retention::DAY;
 use crate::store::sql::dialect::{Bind, Dialect, Statement};
 use crate::store::sql::read_value::Columns;
 
+const RELEASE: &str = "RELEASE SAVEPOINT outbox_batch";
+
 impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
-    pub(super) async fn batch(&mut self, jobs: &[Job]) -> Outcome {
+    pub(super) async fn jobs(&mut self, jobs: &[Job]) -> Outcome {
         if let Err(error) = self.link.connect(CONSUMER_CONNECTION_TIMEOUT).await {
             return Outcome::DatabaseAway(error.to_string());
         }
-        let mut spans = Vec::with_capacity(jobs.len());
-        let outcome = match self.process_all(jobs, &mut spans).await {
+        let outcome = match self.process_all(jobs).await {
             Ok(true) => Outcome::Handled,
             Ok(false) => {
                 if !self.roll_back().await {
                     self.link.discard();
                 }
-                Outcome::BatchFailed("one of its records is a copy, or too old".to_owned())
+                Outcome::BatchFailed
             }
-            Err(failure) => match self.fail(failure).await {
-                outcome @ (Outcome::DatabaseAway(_) | Outcome::OffsetMoved) => outcome,
-                outcome => Outcome::BatchFailed(format!("{outcome:?}")),
-            },
+            Err(failure) => self.fail(failure).await,
         };
-        if let Outcome::BatchFailed(reason) = &outcome {
-            tracing::debug!(records = jobs.len(), reason, "a batch was rolled back: each of its records runs alone");
+        // Of the handler that failed, if one did.
+        self.end_span(&outcome);
+        match outcome {
+            Outcome::Handled | Outcome::DatabaseAway(_) | Outcome::OffsetMoved => outcome,
+            outcome => {
+                tracing::debug!(
+                    records = jobs.len(),
+                    ?outcome,
+                    "a batch was rolled back: each of its records runs alone"
+                );
+                Outcome::BatchFailed
+            }
         }
-        spans.iter().for_each(|span| span::end(span, &outcome));
-        outcome
     }
 
     /// Returns `false` if one of the records is not new.
     ///
     /// Progress is written last. **Rejected:** first, as for a single record. A handler that breaks the rules and commits would keep the
     /// claims of records that have not run yet, and these would be lost.
-    async fn process_all(&mut self, jobs: &[Job], spans: &mut Vec<Span>) -> Result<bool, Failure> {
+    async fn process_all(&mut self, jobs: &[Job]) -> Result<bool, Failure> {
         let records: Vec<&Arc<Record>> = jobs.iter().filter_map(|job| job.work.record()).collect();
         let mut keys: Vec<_> = records.iter().map(|record| inbox_key(record)).collect();
         keys.sort_unstable();
-        // Before the handlers see a copy. Outside of the transaction, whose handlers may be the first to read on MariaDB.
-        if self.options.progress.has_inbox() && !self.link.find(&keys).await?.is_empty() {
+        if !self.seem_new(&keys).await? {
             return Ok(false);
         }
         self.begin().await?;
+        self.link.batch(&self.sql.begin_batch.first().sql).await?;
         for record in records {
-            let handled = self.handle(record, Some(1)).await;
-            spans.push(self.take_span());
-            handled?;
+            self.handle(record, Some(1)).await?;
+            if self.link.is_transaction_lost() {
+                // What the next handler writes would be committed at once.
+                return Err(Failure::Commit(CommitError::Lost));
+            }
+            self.end_span(&Outcome::Handled);
         }
+        // Fails if a handler has ended the transaction. What is written next would then be kept without the handlers' work.
+        self.link.batch(RELEASE).await?;
         self.move_offset_past(jobs).await?;
         // Another process may have processed one of them meanwhile: the claim waits for it.
-        if self.options.progress.has_inbox() && !self.link.claim_all(&keys).await? {
+        if !self.link.claim_all(&keys).await? {
             return Ok(false);
         }
         crash_point!(CONSUMER_CLAIMED);
@@ -73,6 +86,18 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
         self.link.commit().await.map_err(Failure::Commit)?;
         crash_point!(CONSUMER_COMMITTED);
         Ok(true)
+    }
+
+    /// Whether these messages have no entries, and are far from being too old. No handler may see one that was processed before.
+    async fn seem_new(&mut self, keys: &[InboxKey]) -> Result<bool, Failure> {
+        let Some(inbox) = self.link.inbox() else { return Ok(true) };
+        let kept = DAY * inbox.keep_days() / CONSUMER_BATCH_AGE_DIVISOR;
+        let is_old = |made_at: SystemTime| system_now().duration_since(made_at).is_ok_and(|age| age > kept);
+        if keys.iter().filter_map(|key| key.created_at()).any(is_old) {
+            return Ok(false);
+        }
+        // Outside of the transaction: on MariaDB its first read decides what later ones see.
+        Ok(self.link.find(keys).await?.is_empty())
     }
 
     /// Moves the partition's stored offset behind the last of these records, if there is one.

@@ -14,7 +14,7 @@ use super::pipeline::Pipeline;
 use crate::consumer::error::HandlerError;
 use crate::consumer::record::Record;
 use crate::hook::Depth;
-use crate::inbox::InboxKey;
+use crate::inbox::{Inbox, InboxKey};
 use crate::limits::{CONSUMER_CONNECTION_TIMEOUT, CONSUMER_PINGS_MAX};
 use crate::outbox::transaction::CommitError;
 use crate::store::sql::dialect::{Dialect, Statement};
@@ -42,6 +42,9 @@ pub(super) trait Link<DB: Dialect> {
     fn pipeline(&mut self) -> Option<Pipeline<'_>> {
         None
     }
+
+    /// Whether a deadlock has ended the transaction, and its error was ignored. Nothing is asked: some databases tell nothing.
+    fn is_transaction_lost(&mut self) -> bool;
 
     /// Commits, if the database keeps what the transaction did.
     async fn commit(&mut self) -> Result<(), CommitError>;
@@ -74,6 +77,9 @@ pub(super) trait Link<DB: Dialect> {
 
     /// Claims several messages for this consumer. Returns whether all are new; if not, some may have been claimed.
     async fn claim_all(&mut self, keys: &[InboxKey]) -> QueryResult<bool>;
+
+    /// The consumer's inbox, if it has one.
+    fn inbox(&self) -> Option<&Inbox>;
 
     /// Which of these messages have entries that are committed.
     async fn find(&mut self, keys: &[InboxKey]) -> QueryResult<HashSet<Uuid>>;

@@ -27,7 +27,7 @@ use crate::consumer::worker::MakeWorker;
 use crate::enqueue::AsyncOutboxBackend;
 use crate::hook::{AsyncConn, Depth};
 use crate::inbox::{Inbox, InboxKey};
-use crate::outbox::transaction::{CommitError, begin_checked_async, commit_checked_async};
+use crate::outbox::transaction::{CommitError, begin_checked_async, commit_checked_async, has_lost_by_deadlock};
 use crate::store::pool::{AsyncPool, Handle};
 use crate::store::sql::dialect::Statement;
 use crate::store::sql::rows::{FromRow, Read};
@@ -134,6 +134,10 @@ where
         Pipeline::of(handle.as_mut()?.connection(), inbox.as_ref())
     }
 
+    fn is_transaction_lost(&mut self) -> bool {
+        self.connection().is_ok_and(|conn| has_lost_by_deadlock::<BackendOf<P>>(&mut AsyncConn(conn)))
+    }
+
     async fn commit(&mut self) -> Result<(), CommitError> {
         commit_checked_async(self.connection()?).await
     }
@@ -159,6 +163,10 @@ where
         let Self { handle, inbox, .. } = self;
         let handle = handle.as_mut().ok_or(diesel::result::Error::BrokenTransactionManager)?;
         claim_async(inbox.as_ref(), handle.connection(), key).await
+    }
+
+    fn inbox(&self) -> Option<&Inbox> {
+        self.inbox.as_ref()
     }
 
     async fn claim_all(&mut self, keys: &[InboxKey]) -> QueryResult<bool> {

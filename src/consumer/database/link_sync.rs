@@ -23,7 +23,7 @@ use crate::consumer::worker::MakeWorker;
 use crate::enqueue::OutboxBackend;
 use crate::hook::{Depth, SyncConn};
 use crate::inbox::{Inbox, InboxKey};
-use crate::outbox::transaction::{CommitError, begin_checked, commit_checked};
+use crate::outbox::transaction::{CommitError, begin_checked, commit_checked, has_lost_by_deadlock};
 use crate::store::sql::dialect::Statement;
 use crate::store::sql::rows::{FromRow, Read};
 
@@ -98,6 +98,10 @@ where
         begin_checked(self.connection()?)
     }
 
+    fn is_transaction_lost(&mut self) -> bool {
+        self.connection().is_ok_and(|conn| has_lost_by_deadlock::<C::Backend>(&mut SyncConn(conn)))
+    }
+
     async fn commit(&mut self) -> Result<(), CommitError> {
         commit_checked(self.connection()?)
     }
@@ -123,6 +127,10 @@ where
         let Self { connection, inbox, .. } = self;
         let connection = connection.as_deref_mut().ok_or(diesel::result::Error::BrokenTransactionManager)?;
         claim(inbox.as_ref(), connection, key)
+    }
+
+    fn inbox(&self) -> Option<&Inbox> {
+        self.inbox.as_ref()
     }
 
     async fn claim_all(&mut self, keys: &[InboxKey]) -> QueryResult<bool> {

@@ -1,4 +1,4 @@
-//! A consumer's transactions: the claim or the offset first, then the handler, then COMMIT.
+//! A consumer's transactions: the claim or the offset, the handler, and COMMIT.
 
 mod batch;
 mod claim;

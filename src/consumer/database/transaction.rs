@@ -78,11 +78,7 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
 
     /// Ends the span of the handler that ran, if one did.
     pub(super) fn end_span(&mut self, outcome: &Outcome) {
-        span::end(&self.take_span(), outcome);
-    }
-
-    pub(super) fn take_span(&mut self) -> Span {
-        std::mem::replace(&mut self.span, Span::none())
+        span::end(&std::mem::replace(&mut self.span, Span::none()), outcome);
     }
 
     /// Rolls back, and says what the failure means.
@@ -324,7 +320,7 @@ where
 
     fn run_batch(&mut self, jobs: &[Job]) -> Outcome {
         let runtime = self.runtime.clone();
-        L::block_on(&runtime, self.batch(jobs))
+        L::block_on(&runtime, self.jobs(jobs))
     }
 
     fn open(&mut self, id: &PartitionId, position: &Position) -> Result<Opened, StoreError> {

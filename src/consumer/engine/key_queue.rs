@@ -38,11 +38,6 @@ impl Work {
             Self::Replay(_) => None,
         }
     }
-
-    /// The key of a record that has one.
-    pub(super) fn key(&self) -> Option<&Arc<[u8]>> {
-        self.record()?.key.as_ref()
-    }
 }
 
 /// Parked records that somebody released.
@@ -83,7 +78,7 @@ pub(super) struct KeyQueue {
     pub(super) conflicts: u32,
     pub(super) postponed: u32,
     pub(super) step: Step,
-    /// How many of the first entries a worker has, while it runs.
+    /// How many of the first entries a worker has.
     pub(super) running: usize,
     /// How many of the first entries have to run in a transaction of their own.
     pub(super) alone: usize,

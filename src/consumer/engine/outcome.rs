@@ -67,7 +67,7 @@ pub(crate) enum Outcome {
     /// The handler met a deadlock or the like.
     Conflict,
     /// Its batch was rolled back. Each of the records runs alone next.
-    BatchFailed(String),
+    BatchFailed,
     /// A statement of the consumer's own failed, which says nothing about the record.
     Postponed(String),
     /// The database gives no connection, or none that answers.

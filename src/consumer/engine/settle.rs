@@ -46,6 +46,9 @@ impl Engine {
     fn release(&mut self, job: &Job, outcome: &Outcome) -> bool {
         let Some(partition) = self.assigned_mut(&job.token.partition, job.token.generation) else { return false };
         partition.running = partition.running.saturating_sub(1);
+        if let Some(queue) = partition.queues.get_mut(&job.token.queue) {
+            queue.running = queue.running.saturating_sub(1);
+        }
         partition.end_look_ahead(job, outcome);
         if let Some(offset) = survived(job, outcome) {
             partition.suspects.survive(offset);
@@ -120,7 +123,7 @@ impl Engine {
             Outcome::Conflict => self.conflict(job, now),
             Outcome::Failed(error) | Outcome::ConnectionLost(error) => self.failed(job, error, wait, now),
             Outcome::Postponed(_) => self.postpone(job, now),
-            Outcome::BatchFailed(_) => {
+            Outcome::BatchFailed => {
                 self.run_alone(&job.token);
                 Settled::Deferred
             }
@@ -158,22 +161,24 @@ impl Engine {
         let Some(partition) = self.partitions.get_mut(&token.partition) else { return };
         let Some(queue) = partition.queues.get_mut(&token.queue) else { return };
         let done = queue.advance();
-        let is_empty = queue.entries.is_empty();
+        let (is_empty, is_settled) = (queue.entries.is_empty(), queue.running == 0);
         if is_empty {
             partition.queues.remove(&token.queue);
         }
         if let Some(Work::Record(record)) = done {
             partition.finish(&record);
         }
-        if !is_empty {
+        // One turn for a batch, however many records it had.
+        if !is_empty && is_settled {
             self.ready.push_back(token.clone());
         }
     }
 
-    /// Lets a queue run again before all others.
-    fn ready_first(&mut self, token: &Token) {
-        if let Some(queue) = self.queue(token) {
-            queue.state = QueueState::Ready;
+    /// Lets a queue run again before all others, once all of its batch is settled.
+    pub(super) fn ready_first(&mut self, token: &Token) {
+        let Some(queue) = self.queue(token) else { return };
+        queue.state = QueueState::Ready;
+        if queue.running == 0 {
             self.ready.push_front(token.clone());
         }
     }

@@ -98,7 +98,7 @@ impl ClientContext for Context {
     }
 
     fn log(&self, level: RDKafkaLogLevel, facility: &str, text: &str) {
-        log_line(level, facility, &self.secrets.scrub(text));
+        log_line(level_of(level, facility), facility, &self.secrets.scrub(text));
     }
 
     fn stats_raw(&self, statistics: &[u8]) {
@@ -112,6 +112,11 @@ impl ClientContext for Context {
     }
 }
 
+/// The loop wakes the client by requests that have no time to be answered. A broker that is away shows in other lines.
+fn level_of(level: RDKafkaLogLevel, facility: &str) -> RDKafkaLogLevel {
+    if facility == "REQTMOUT" { RDKafkaLogLevel::Info } else { level }
+}
+
 /// The queue of what was fetched is one for all partitions, so its length is that of each.
 fn fetched(statistics: &Statistics) -> BTreeMap<KafkaPartition, i64> {
     let topics = statistics.topics.values().flat_map(|topic| topic.partitions.values().map(move |of| (topic, of)));
@@ -121,4 +126,15 @@ fn fetched(statistics: &Statistics) -> BTreeMap<KafkaPartition, i64> {
             (KafkaPartition { topic: topic.topic.as_str().into(), number: of.partition }, of.next_offset)
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_without_an_answer_is_no_warning() {
+        let warns = |facility| matches!(level_of(RDKafkaLogLevel::Warning, facility), RDKafkaLogLevel::Warning);
+        assert!(!warns("REQTMOUT") && warns("FAIL"));
+    }
 }

@@ -59,7 +59,7 @@ pub(super) fn check_of(text: &'static str) -> &'static str {
 }
 
 /// Whether a deadlock has ended the transaction.
-pub(super) fn has_lost_by_deadlock<B: Dialect>(conn: &mut impl Conn) -> bool {
+pub(crate) fn has_lost_by_deadlock<B: Dialect>(conn: &mut impl Conn) -> bool {
     B::DEADLOCK_ENDS_TRANSACTION && is_deadlocked(conn)
 }
 

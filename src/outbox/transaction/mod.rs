@@ -27,7 +27,7 @@ mod run_sync;
 
 #[cfg(all(feature = "async", feature = "postgres"))]
 pub(crate) use begin_together::BeginTogether;
-pub(crate) use checked_commit::{CommitError, begin_checked, commit_checked};
+pub(crate) use checked_commit::{CommitError, begin_checked, commit_checked, has_lost_by_deadlock};
 #[cfg(feature = "async")]
 pub(crate) use checked_commit_async::{begin_checked_async, commit_checked_async};
 #[cfg(feature = "async")]

@@ -1,5 +1,6 @@
 //! Several records in one transaction.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -14,6 +15,11 @@ const RECORDS: i32 = 200;
 
 fn consumer(place: &Place) -> KafkaConsumer {
     place.consumer().batch_records_max(16).workers(2)
+}
+
+fn async_pool(place: &Place) -> deadpool::Pool<AsyncPgConnection> {
+    let manager = AsyncDieselConnectionManager::<AsyncPgConnection>::new(&place.database_url);
+    deadpool::Pool::builder(manager).max_size(9).build().expect("a pool")
 }
 
 /// Lets all records wait in memory before the first one runs.
@@ -81,13 +87,11 @@ async fn waiting_records_take_few_transactions_on_sqlite() {
 async fn waiting_records_take_few_transactions_with_diesel_async() {
     let Some(bed) = Bed::on_postgres(2).await else { return };
     let start = |place: &Place, consumer: KafkaConsumer, gate: Gate| {
-        let manager = AsyncDieselConnectionManager::<AsyncPgConnection>::new(&place.database_url);
-        let pool = deadpool::Pool::builder(manager).max_size(9).build().expect("a pool");
         let handle = async move |conn: &mut AsyncPgConnection, record: &Record| {
             gate.wait();
             Ok::<_, HandlerError>(conn.batch_execute(&insert(record)).await?)
         };
-        consumer.start_async(pool, handle).expect("it starts")
+        consumer.start_async(async_pool(place), handle).expect("it starts")
     };
     few_transactions(&bed.place, Progress::Inbox, start).await;
 }
@@ -157,29 +161,109 @@ async fn a_savepoint_that_is_left_open_costs_the_others_nothing() {
     one_record_costs_the_others_nothing(On::Postgres, Progress::Inbox, || Act::LeaveOpen).await;
 }
 
-/// A handler that breaks the rules and commits, or runs a statement that does, keeps what was done until then, and no more.
-async fn a_commit_loses_no_record(on: On, act: fn() -> Act) {
+/// A handler that breaks the rules and ends the transaction: the records of its batch may have their effects twice, and none is lost.
+async fn the_end_of_a_transaction_loses_no_record(on: On, progress: Progress, act: fn() -> Act) {
     let Some(bed) = Bed::open(on, 1).await else { return };
     let place = &bed.place;
     place.send(numbers(0..60));
-    let consumer = consumer(place).on_failure(OnFailure::ParkAlone);
+    let consumer = consumer(place).progress(progress).on_failure(OnFailure::ParkAlone);
     let running = place.start_acting(consumer, move |record| if number(record) == 13 { act() } else { Act::Write });
     place.wait_until_consumed();
     assert!(running.shutdown_blocking(DEADLINE).is_clean());
-    let mut seen: Vec<i32> = place.effects().iter().map(|effect| effect.number).collect();
-    seen.sort_unstable();
-    seen.dedup();
-    assert_eq!(seen, (0..60).collect::<Vec<_>>());
+    let parked = place.parked().into_iter().map(|record| i32::try_from(record.offset).expect("few"));
+    let seen: BTreeSet<i32> = place.effects().iter().map(|effect| effect.number).chain(parked).collect();
+    assert_eq!(seen, (0..60).collect());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_handler_that_commits_loses_no_record_on_postgres() {
-    a_commit_loses_no_record(On::Postgres, || Act::Commit).await;
+    the_end_of_a_transaction_loses_no_record(On::Postgres, Progress::Inbox, || Act::Commit).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_handler_that_commits_loses_no_record_on_mariadb() {
-    a_commit_loses_no_record(On::Mariadb, || Act::Run("CREATE TABLE IF NOT EXISTS made (n integer)")).await;
+    let act = || Act::Run("CREATE TABLE IF NOT EXISTS made (n integer)");
+    the_end_of_a_transaction_loses_no_record(On::Mariadb, Progress::Inbox, act).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_handler_that_rolls_back_loses_no_record_on_postgres() {
+    the_end_of_a_transaction_loses_no_record(On::Postgres, Progress::InboxAndOffsets, || Act::Ignore("ROLLBACK")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_handler_that_rolls_back_loses_no_record_on_mariadb() {
+    the_end_of_a_transaction_loses_no_record(On::Mariadb, Progress::Offsets, || Act::Ignore("ROLLBACK")).await;
+}
+
+/// As a full disk does.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_handler_that_rolls_back_loses_no_record_on_sqlite() {
+    the_end_of_a_transaction_loses_no_record(On::Sqlite, Progress::Inbox, || Act::Ignore("ROLLBACK")).await;
+}
+
+/// diesel-async does not see it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_handler_that_rolls_back_loses_no_record_with_diesel_async() {
+    const BAD: i32 = 13;
+    let Some(bed) = Bed::on_postgres(1).await else { return };
+    bed.place.send(numbers(0..60));
+    let handle = async move |conn: &mut AsyncPgConnection, record: &Record| {
+        if number(record) == BAD {
+            conn.batch_execute("ROLLBACK").await?;
+        }
+        Ok::<_, HandlerError>(conn.batch_execute(&insert(record)).await?)
+    };
+    let running = consumer(&bed.place).start_async(async_pool(&bed.place), handle).expect("it starts");
+    let place = bed.place.clone();
+    let consumed = tokio::task::spawn_blocking(move || place.wait_until_consumed());
+    let report = running.run_until(async { consumed.await.expect("consumed") }).await;
+    assert!(report.is_clean(), "{report:?}");
+    let seen: BTreeSet<i32> = bed.place.effects().iter().map(|effect| effect.number).collect();
+    assert_eq!(seen, (0..60).collect());
+}
+
+/// Handlers that read before they write: another worker writes meanwhile.
+#[tokio::test(flavor = "multi_thread")]
+async fn on_sqlite_batches_wait_for_each_other() {
+    let Some(bed) = Bed::open(On::Sqlite, 2).await else { return };
+    let place = &bed.place;
+    place.send(numbers(0..RECORDS));
+    let (calls, gate) = (Arc::new(AtomicUsize::new(0)), Gate::default());
+    let (of_handler, of_gate) = (Arc::clone(&calls), gate.clone());
+    let running = place.start_acting(consumer(place), move |_| {
+        of_gate.wait();
+        of_handler.fetch_add(1, Ordering::SeqCst);
+        Act::ReadAndWrite
+    });
+    let all = usize::try_from(RECORDS).expect("few");
+    tokio::task::block_in_place(|| wait_until("all are in memory", || running.status().unprocessed == all));
+    gate.open();
+    place.wait_until_consumed();
+    place.assert_once_in_order(RECORDS);
+    assert_eq!(calls.load(Ordering::SeqCst), all, "no batch was rolled back");
+    assert!(running.shutdown_blocking(DEADLINE).is_clean());
+}
+
+/// No handler sees a message that may have been processed, and its entry removed.
+#[tokio::test(flavor = "multi_thread")]
+async fn messages_that_are_too_old_reach_no_handler() {
+    let Some(bed) = Bed::on_postgres(1).await else { return };
+    let place = &bed.place;
+    place.prune();
+    let of_1970 = |number: u64| {
+        let random = *MessageId::new().as_uuid().as_bytes().last_chunk().expect("a UUID has 16 bytes");
+        MessageId::from(uuid::Builder::from_unix_timestamp_millis(1 + number, &random).into_uuid())
+    };
+    place.send_copies(numbers(0..20).zip(0..).map(|((number, key), at)| (of_1970(at), number, key)));
+    place.send(numbers(20..40));
+    let running = place.start(consumer(place), |record| {
+        assert!(number(record) >= 20, "a message of 1970");
+        Ok(())
+    });
+    place.wait_until_consumed();
+    assert!(running.shutdown_blocking(DEADLINE).is_clean());
+    assert_eq!((place.effects().len(), place.parked().len()), (20, 20));
 }
 
 /// Handlers see no copy of what is committed, and each message has its effect once.

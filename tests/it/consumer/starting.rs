@@ -16,6 +16,8 @@ pub(crate) enum Act {
     Write,
     /// Writes its effect, and ends as this does.
     WriteThen(Box<dyn FnOnce() -> Result<(), HandlerError>>),
+    /// Reads, and then writes its effect.
+    ReadAndWrite,
     /// Fails at once.
     Fail(HandlerError),
     /// Writes its effect, runs this, and fails as it does.
@@ -36,6 +38,7 @@ pub(super) fn handler<C: Connection>(
         match act {
             Act::Fail(error) => return Err(error),
             Act::LeaveOpen => C::TransactionManager::begin_transaction(conn)?,
+            Act::ReadAndWrite => conn.batch_execute("SELECT count(*) FROM effects")?,
             _ => {}
         }
         conn.batch_execute(&insert(record))?;
@@ -44,7 +47,7 @@ pub(super) fn handler<C: Connection>(
             Act::Run(sql) => conn.batch_execute(sql)?,
             Act::Ignore(sql) => drop(conn.batch_execute(sql)),
             Act::Commit => C::TransactionManager::commit_transaction(conn)?,
-            Act::Write | Act::Fail(_) | Act::LeaveOpen => {}
+            Act::Write | Act::ReadAndWrite | Act::Fail(_) | Act::LeaveOpen => {}
         }
         Ok(())
     }

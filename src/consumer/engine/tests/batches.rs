@@ -25,7 +25,7 @@ fn complete_all(harness: &mut Harness, jobs: &[Job], outcome: impl Fn() -> Outco
 }
 
 fn rolled_back() -> Outcome {
-    Outcome::BatchFailed("one failed".to_owned())
+    Outcome::BatchFailed
 }
 
 #[test]
@@ -142,6 +142,22 @@ fn records_that_seem_to_be_copies_are_in_none() {
     harness.complete(&first[0], Outcome::Duplicate { is_key_parked: false, ahead: Copies::default() });
     let second = harness.jobs();
     assert_eq!((offsets(&second), second[0].ahead.len()), (vec![1], 7), "it looks up those behind it");
+}
+
+#[test]
+fn a_batch_takes_one_turn() {
+    let mut harness = batches(|options| options.workers = 3);
+    (0..40).for_each(|offset| harness.add(offset, "a"));
+    harness.add(40, "b");
+    for _ in 0..9 {
+        let jobs = harness.jobs();
+        complete_all(&mut harness, &jobs, || Outcome::Handled);
+        assert!(harness.engine.ready.len() <= 2, "{:?}", harness.engine.ready);
+    }
+    assert_eq!(harness.next_offset(), 32, "the other key had its turn");
+    let jobs = harness.jobs();
+    complete_all(&mut harness, &jobs, rolled_back);
+    assert_eq!(harness.engine.ready.len(), 1);
 }
 
 #[test]

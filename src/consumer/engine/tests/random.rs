@@ -93,11 +93,9 @@ fn run(random: &mut fastrand::Rng, progress: Progress, seed: u64) {
 /// All of them, or none.
 fn outcome_of_all(random: &mut fastrand::Rng, jobs: &[Job], ledger: &mut Ledger) -> Outcome {
     match random.u8(0..6) {
-        0 => Outcome::BatchFailed("refused".to_owned()),
+        0 => Outcome::BatchFailed,
         1 if random.u8(0..4) == 0 => Outcome::DatabaseAway("away".to_owned()),
-        _ if jobs.iter().any(|job| ledger.effects.contains_key(&offset(job))) => {
-            Outcome::BatchFailed("a copy".to_owned())
-        }
+        _ if jobs.iter().any(|job| ledger.effects.contains_key(&offset(job))) => Outcome::BatchFailed,
         _ => {
             for job in jobs {
                 *ledger.effects.entry(offset(job)).or_default() += 1;

@@ -90,7 +90,7 @@ fn start(config: &Config, group: Group, failing: &Failing) -> Result<RunningCons
     let consumer = KafkaConsumer::new(settings, group.name(&config.run))
         .workers(WORKERS)
         .records_max(ROWS_MAX)
-        .batch_records_max(if config.process % 2 == 0 { BATCH } else { 1 })
+        .batch_records_max(if config.process.is_multiple_of(2) { BATCH } else { 1 })
         .progress(match group {
             Group::Inbox => Progress::Inbox,
             Group::Offsets => Progress::Offsets,
