@@ -1,9 +1,13 @@
 //! Several records in one transaction.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
+use diesel::connection::SimpleConnection as _;
+use diesel::mysql::MysqlConnection;
+use diesel::r2d2::{ConnectionManager, Pool};
+use diesel::{Connection as _, RunQueryDsl as _};
 use diesel_async::pooled_connection::{AsyncDieselConnectionManager, deadpool};
 use diesel_async::{AsyncPgConnection, SimpleAsyncConnection as _};
 use diesel_outbox::MessageId;
@@ -196,6 +200,43 @@ async fn a_handler_that_rolls_back_loses_no_record_on_mariadb() {
     the_end_of_a_transaction_loses_no_record(On::Mariadb, Progress::Offsets, || Act::Ignore("ROLLBACK")).await;
 }
 
+/// A deadlock ends the transaction, and what the next handlers write would be committed at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_ignored_deadlock_gives_no_record_two_effects_on_mariadb() {
+    let Some(bed) = Bed::open(On::Mariadb, 1).await else { return };
+    let place = &bed.place;
+    place.run("CREATE TABLE locks (id integer PRIMARY KEY); INSERT INTO locks VALUES (1), (2); CREATE TABLE heavy (id integer)");
+    place.send(numbers(0..60));
+    let lock = |conn: &mut MysqlConnection, id: i32| {
+        diesel::sql_query(format!("SELECT id FROM locks WHERE id = {id} FOR UPDATE")).execute(conn)
+    };
+    let mut other = MysqlConnection::establish(&place.database_url).expect("connect");
+    // InnoDB rolls back the transaction that has written less.
+    let values = vec!["(1)"; 5_000].join(", ");
+    other.batch_execute(&format!("BEGIN; INSERT INTO heavy VALUES {values}")).expect("write much");
+    lock(&mut other, 2).expect("lock the second");
+    let (other, deadlocks) = (Mutex::new(Some(other)), Arc::new(AtomicUsize::new(0)));
+    let of_handler = Arc::clone(&deadlocks);
+    let handle = move |conn: &mut MysqlConnection, record: &Record| {
+        conn.batch_execute(&insert(record))?;
+        if number(record) == 13
+            && let Some(mut other) = other.lock().expect("no panic").take()
+        {
+            lock(conn, 1)?;
+            let waiting = std::thread::spawn(move || lock(&mut other, 1));
+            of_handler.fetch_add(usize::from(lock(conn, 2).is_err()), Ordering::SeqCst);
+            waiting.join().expect("no panic")?;
+        }
+        Ok::<_, HandlerError>(())
+    };
+    let pool = Pool::builder().max_size(9).build(ConnectionManager::new(&place.database_url)).expect("a pool");
+    let running = consumer(place).start(pool, handle).expect("it starts");
+    place.wait_until_consumed();
+    assert!(running.shutdown_blocking(DEADLINE).is_clean());
+    assert_eq!(deadlocks.load(Ordering::SeqCst), 1);
+    place.assert_once_in_order(60);
+}
+
 /// As a full disk does.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_handler_that_rolls_back_loses_no_record_on_sqlite() {
@@ -257,12 +298,15 @@ async fn messages_that_are_too_old_reach_no_handler() {
     };
     place.send_copies(numbers(0..20).zip(0..).map(|((number, key), at)| (of_1970(at), number, key)));
     place.send(numbers(20..40));
-    let running = place.start(consumer(place), |record| {
-        assert!(number(record) >= 20, "a message of 1970");
+    let old_calls = Arc::new(AtomicUsize::new(0));
+    let of_handler = Arc::clone(&old_calls);
+    let running = place.start(consumer(place), move |record| {
+        of_handler.fetch_add(usize::from(number(record) < 20), Ordering::SeqCst);
         Ok(())
     });
     place.wait_until_consumed();
     assert!(running.shutdown_blocking(DEADLINE).is_clean());
+    assert_eq!(old_calls.load(Ordering::SeqCst), 0);
     assert_eq!((place.effects().len(), place.parked().len()), (20, 20));
 }
 
