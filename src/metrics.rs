@@ -189,7 +189,7 @@ metrics! {
     CONSUMED = "outbox_consumed_total", Counter, Count, [consumer, topic, outcome], "Records that a consumer is done with, by `consumer`, `topic` and `outcome`: handled, duplicate, too_old, parked, parked_alone, replayed.";
     CONSUME_FAILED = "outbox_consume_failed_total", Counter, Count, [consumer, topic], "Failed attempts at a record, by `consumer` and `topic`.";
     CONSUME = "outbox_consume_seconds", Histogram(CONSUME_BUCKETS), Seconds, [consumer, topic, outcome], "Duration of the transactions that processed records, or a record's share of its batch, by `consumer`, `topic` and `outcome`.";
-    CONSUMER_BATCHES = "outbox_consumer_batches_total", Counter, Count, [consumer, outcome], "Batches of records, by `consumer` and `outcome`: committed, rolled_back.";
+    CONSUMER_BATCHES = "outbox_consumer_batches_total", Counter, Count, [consumer, outcome], "Batches of records, by `consumer` and `outcome`: committed, refused, rolled_back.";
     CONSUMER_LAG = "outbox_consumer_lag_records", Gauge, Count, [consumer, topic], "Records between what this process has processed without a gap and the ends of its partitions, by `consumer` and `topic`.";
     CONSUMER_UNPROCESSED = "outbox_consumer_unprocessed_records", Gauge, Count, [consumer, topic], "Records in memory that are not processed, by `consumer` and `topic`.";
     CONSUMER_PARTITIONS = "outbox_consumer_partitions", Gauge, Count, [consumer, topic], "Partitions that this process reads, by `consumer` and `topic`.";

@@ -20,6 +20,7 @@ fn name(outcome: &Outcome) -> Option<&'static str> {
         Outcome::Failed(_)
         | Outcome::ConnectionLost(_)
         | Outcome::Conflict
+        | Outcome::BatchRefused
         | Outcome::BatchFailed
         | Outcome::Postponed(_)
         | Outcome::DatabaseAway(_)
@@ -46,7 +47,11 @@ pub(crate) fn completed(options: &Options, job: &Job, outcome: &Outcome, settled
 }
 
 pub(crate) fn batch_ended(options: &Options, outcome: &Outcome) {
-    let outcome = if matches!(outcome, Outcome::Handled) { "committed" } else { "rolled_back" };
+    let outcome = match outcome {
+        Outcome::Handled => "committed",
+        Outcome::BatchRefused => "refused",
+        _ => "rolled_back",
+    };
     let labels = [("consumer", options.consumer.to_string()), ("outcome", outcome.to_owned())];
     ::metrics::counter!(metrics::CONSUMER_BATCHES, &labels).increment(1);
 }

@@ -109,8 +109,9 @@ macro_rules! consumer_options {
         /// claimed and committed. A batch has only records that wait already, and none that another worker could run.
         ///
         /// This is for short handlers. If one fails, all are rolled back, and each runs again alone: what handlers do outside of the
-        /// database may happen twice. The handlers share the transaction: its locks, `now()`, and what `SET LOCAL` sets. One that commits,
-        /// or runs a statement that does, has those before it run twice.
+        /// database may happen twice. The handlers share the transaction: its locks, its snapshot, `now()`, and what `SET LOCAL` sets. If
+        /// one ends it, by a COMMIT or a statement that commits, the others of its batch may have their effects twice. Records older than
+        /// half of what the inbox keeps run alone.
         pub fn batch_records_max(mut self, rows: usize) -> Self {
             self.options.batch_records_max = rows.clamp(1, crate::limits::CONSUMER_BATCH_RECORDS_MAX);
             self

@@ -70,6 +70,7 @@ fn failure(outcome: &Outcome) -> Option<(&'static str, String)> {
         | Outcome::Parked
         | Outcome::ParkedAlone
         | Outcome::Replayed { .. }
+        | Outcome::BatchRefused
         | Outcome::BatchFailed
         | Outcome::OffsetMoved => None,
     }

@@ -8,7 +8,7 @@ use serde::Serialize;
 pub struct ConsumerReport {
     /// Records that were read and not processed.
     pub unprocessed: usize,
-    /// Handlers that still ran. Their transactions may commit, and the inbox then recognises the records.
+    /// Records that handlers still had. Their transactions may commit, and the inbox then recognises the records.
     pub running: usize,
     /// Partitions whose last offset the broker did not confirm.
     pub uncommitted: usize,
@@ -32,7 +32,7 @@ pub struct ConsumerStatus {
     pub partitions: usize,
     /// Records in memory that are not processed.
     pub unprocessed: usize,
-    /// Handlers that run.
+    /// Records that workers have: their handlers run, or wait for the others of their batch.
     pub running: usize,
     /// Records between what is processed without a gap and the ends of its partitions. Measured every ten seconds; `None` before.
     ///

@@ -22,8 +22,8 @@ const fn orders(progress: Progress, batch: usize) -> Reading {
     Reading::Consumer { progress, workers: PARTITIONS as usize, batch, handler: Handler::Order }
 }
 
-const fn waits(workers: usize) -> Reading {
-    Reading::Consumer { progress: Progress::Inbox, workers, batch: 1, handler: Handler::Wait }
+const fn waits(workers: usize, batch: usize) -> Reading {
+    Reading::Consumer { progress: Progress::Inbox, workers, batch, handler: Handler::Wait }
 }
 
 const ORDERS: [(&str, Reading); 4] = [
@@ -40,7 +40,11 @@ const BATCHES: [(&str, Reading); 4] = [
     ("inbox, batches of 16", orders(Progress::Inbox, BATCH)),
 ];
 
-const WAITS: [(&str, Reading); 2] = [("64 at a time", waits(KEYS)), ("one at a time", waits(1))];
+const WAITS: [(&str, Reading); 3] = [
+    ("64 at a time", waits(KEYS, 1)),
+    ("64 at a time, batches of 16", waits(KEYS, BATCH)),
+    ("one at a time", waits(1, 1)),
+];
 
 /// The cost of what keeps a record from being processed twice.
 ///
@@ -104,10 +108,12 @@ pub(crate) async fn run_keys(
     block_in_place(|| broker::fill(&env.kafka, topic.name, records, key))?;
     let rates = rates(WAITS, topic, plan.rounds(3), leg_log).await?;
     broker::delete_topic(&env.kafka, topic.name).await?;
-    let [parallel, single] = &rates;
-    let times = parallel.iter().zip(single).map(|(parallel, single)| parallel / single).collect();
-    let what = "consumer, 64 keys at a time by one record at a time, handler of 5 ms";
-    let mut figures = vec![Figure::new(what, "", times, Target::AtLeast(40.0))];
+    let [parallel, batches, single] = &rates;
+    let of = |what: &str, rates: &[f64]| Figure::new(what, "", by(rates, single), Target::AtLeast(40.0));
+    let mut figures = vec![
+        of("consumer, 64 keys at a time by one record at a time, handler of 5 ms", parallel),
+        of("consumer, 64 keys at a time in batches by one record at a time, handler of 5 ms", batches),
+    ];
     figures.extend(WAITS.into_iter().zip(rates).map(|((name, _), rates)| absolute(name, rates)));
     Ok(figures)
 }

@@ -21,14 +21,22 @@ use crate::retention::DAY;
 use crate::store::sql::dialect::{Bind, Dialect, Statement};
 use crate::store::sql::read_value::Columns;
 
-const RELEASE: &str = "RELEASE SAVEPOINT outbox_batch";
+const RELEASE: &str = "RELEASE SAVEPOINT record_batch";
 
 impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
     pub(super) async fn jobs(&mut self, jobs: &[Job]) -> Outcome {
         if let Err(error) = self.link.connect(CONSUMER_CONNECTION_TIMEOUT).await {
             return Outcome::DatabaseAway(error.to_string());
         }
-        let outcome = match self.process_all(jobs).await {
+        let records: Vec<&Arc<Record>> = jobs.iter().filter_map(|job| job.work.record()).collect();
+        let mut keys: Vec<_> = records.iter().map(|record| inbox_key(record)).collect();
+        keys.sort_unstable();
+        let processed = match self.seem_new(&keys).await {
+            Ok(true) => self.process_all(jobs, &records, &keys).await,
+            Ok(false) => return Outcome::BatchRefused,
+            Err(failure) => Err(failure),
+        };
+        let outcome = match processed {
             Ok(true) => Outcome::Handled,
             Ok(false) => {
                 if !self.roll_back().await {
@@ -57,15 +65,14 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
     ///
     /// Progress is written last. **Rejected:** first, as for a single record. A handler that breaks the rules and commits would keep the
     /// claims of records that have not run yet, and these would be lost.
-    async fn process_all(&mut self, jobs: &[Job]) -> Result<bool, Failure> {
-        let records: Vec<&Arc<Record>> = jobs.iter().filter_map(|job| job.work.record()).collect();
-        let mut keys: Vec<_> = records.iter().map(|record| inbox_key(record)).collect();
-        keys.sort_unstable();
-        if !self.seem_new(&keys).await? {
-            return Ok(false);
-        }
+    async fn process_all(
+        &mut self,
+        jobs: &[Job],
+        records: &[&Arc<Record>],
+        keys: &[InboxKey],
+    ) -> Result<bool, Failure> {
         self.begin().await?;
-        self.link.batch(&self.sql.begin_batch.first().sql).await?;
+        self.link.batch(&self.sql.batch_savepoint.first().sql).await?;
         for record in records {
             self.handle(record, Some(1)).await?;
             if self.link.is_transaction_lost() {
@@ -78,7 +85,7 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
         self.link.batch(RELEASE).await?;
         self.move_offset_past(jobs).await?;
         // Another process may have processed one of them meanwhile: the claim waits for it.
-        if !self.link.claim_all(&keys).await? {
+        if !self.link.claim_all(keys).await? {
             return Ok(false);
         }
         crash_point!(CONSUMER_CLAIMED);
@@ -88,12 +95,13 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
         Ok(true)
     }
 
-    /// Whether these messages have no entries, and are far from being too old. No handler may see one that was processed before.
+    /// Whether the inbox knows none of these messages, and they are far from being too old: no handler is to see a copy.
     async fn seem_new(&mut self, keys: &[InboxKey]) -> Result<bool, Failure> {
         let Some(inbox) = self.link.inbox() else { return Ok(true) };
         let kept = DAY * inbox.keep_days() / CONSUMER_BATCH_AGE_DIVISOR;
         let is_old = |made_at: SystemTime| system_now().duration_since(made_at).is_ok_and(|age| age > kept);
-        if keys.iter().filter_map(|key| key.created_at()).any(is_old) {
+        let has_twins = keys.windows(2).any(|two| two[0] == two[1]);
+        if has_twins || keys.iter().filter_map(|key| key.created_at()).any(is_old) {
             return Ok(false);
         }
         // Outside of the transaction: on MariaDB its first read decides what later ones see.

@@ -46,10 +46,10 @@ statements! {
     }
     /// Begins the savepoint of a batch. Its release fails where the transaction is not the same any more. SQLite first takes its lock: a
     /// handler that reads before it writes would be refused if another worker has written meanwhile.
-    begin_batch {
-        postgres: "SAVEPOINT outbox_batch";
-        mysql: "SAVEPOINT outbox_batch";
-        sqlite: "UPDATE outbox_consumer_offsets SET next_offset = next_offset WHERE 1 = 0; SAVEPOINT outbox_batch";
+    batch_savepoint {
+        postgres: "SAVEPOINT record_batch";
+        mysql: "SAVEPOINT record_batch";
+        sqlite: "UPDATE outbox_consumer_offsets SET next_offset = next_offset WHERE 1 = 0; SAVEPOINT record_batch";
     }
     /// Parks a record, unless it is there: somebody has moved the offset back. Of the primary key a conflict is an error: a sequence that
     /// was restored is behind, and the record would be lost.

@@ -153,7 +153,10 @@ impl Engine {
 
 /// The offset of a record whose handler ran, and the process lives.
 pub(super) fn survived(job: &Job, outcome: &Outcome) -> Option<i64> {
-    let has_begun = !matches!(outcome, Outcome::DatabaseAway(_) | Outcome::Postponed(_) | Outcome::BatchFailed);
+    let has_begun = !matches!(
+        outcome,
+        Outcome::DatabaseAway(_) | Outcome::Postponed(_) | Outcome::BatchRefused | Outcome::BatchFailed
+    );
     match &job.work {
         Work::Record(record) => (has_begun && job.step == Step::Handle).then_some(record.offset),
         Work::Replay(_) => None,

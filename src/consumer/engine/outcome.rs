@@ -66,6 +66,8 @@ pub(crate) enum Outcome {
     ConnectionLost(HandlerError),
     /// The handler met a deadlock or the like.
     Conflict,
+    /// Its batch did not begin, because one of the records may be a copy. Each of them runs alone next.
+    BatchRefused,
     /// Its batch was rolled back. Each of the records runs alone next.
     BatchFailed,
     /// A statement of the consumer's own failed, which says nothing about the record.

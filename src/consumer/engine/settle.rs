@@ -123,7 +123,7 @@ impl Engine {
             Outcome::Conflict => self.conflict(job, now),
             Outcome::Failed(error) | Outcome::ConnectionLost(error) => self.failed(job, error, wait, now),
             Outcome::Postponed(_) => self.postpone(job, now),
-            Outcome::BatchFailed => {
+            Outcome::BatchRefused | Outcome::BatchFailed => {
                 self.run_alone(&job.token);
                 Settled::Deferred
             }

@@ -6,12 +6,13 @@ use std::sync::{Arc, Mutex};
 
 use diesel::connection::SimpleConnection as _;
 use diesel::mysql::MysqlConnection;
+use diesel::pg::PgConnection;
 use diesel::r2d2::{ConnectionManager, Pool};
 use diesel::{Connection as _, RunQueryDsl as _};
 use diesel_async::pooled_connection::{AsyncDieselConnectionManager, deadpool};
 use diesel_async::{AsyncPgConnection, SimpleAsyncConnection as _};
-use diesel_outbox::MessageId;
 use diesel_outbox::consumer::{HandlerError, KafkaConsumer, OnFailure, Progress, Record, RunningConsumer};
+use diesel_outbox::{MessageId, TableNames};
 
 use super::bed::{Act, Bed, DEADLINE, Gate, On, Place, insert, number, numbers, wait_until};
 
@@ -330,5 +331,47 @@ async fn copies_among_new_records_reach_no_handler() {
     place.wait_until_consumed();
     place.assert_once_in_order(100);
     assert_eq!(calls.load(Ordering::SeqCst), 50, "new ones only");
+    assert!(running.shutdown_blocking(DEADLINE).is_clean());
+}
+
+/// A relay that sends again leaves copies beside each other.
+#[tokio::test(flavor = "multi_thread")]
+async fn copies_within_a_batch_reach_one_handler() {
+    let Some(bed) = Bed::on_postgres(1).await else { return };
+    let place = &bed.place;
+    let twice = numbers(0..50).flat_map(|(number, key)| {
+        let id = MessageId::new();
+        [(id, number, key.clone()), (id, number, key)]
+    });
+    place.send_copies(twice);
+    let calls = Arc::new(AtomicUsize::new(0));
+    let of_handler = Arc::clone(&calls);
+    let running = place.start(consumer(place), move |_| {
+        of_handler.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    });
+    place.wait_until_consumed();
+    place.assert_once_in_order(50);
+    assert_eq!(calls.load(Ordering::SeqCst), 50);
+    assert!(running.shutdown_blocking(DEADLINE).is_clean());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tables_may_have_other_names() {
+    let Some(bed) = Bed::on_postgres(1).await else { return };
+    let place = &bed.place;
+    place.send(numbers(0..50));
+    let names = TableNames::default().prefix("shop_").expect("a prefix");
+    let consumer = consumer(place).progress(Progress::InboxAndOffsets).tables(names);
+    consumer.migrate(&mut PgConnection::establish(&place.database_url).expect("connect")).expect("migrate");
+    let calls = Arc::new(AtomicUsize::new(0));
+    let of_handler = Arc::clone(&calls);
+    let running = place.start(consumer, move |_| {
+        of_handler.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    });
+    place.wait_until_consumed();
+    place.assert_once_in_order(50);
+    assert_eq!(calls.load(Ordering::SeqCst), 50, "no batch was rolled back");
     assert!(running.shutdown_blocking(DEADLINE).is_clean());
 }
