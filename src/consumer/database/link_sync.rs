@@ -23,7 +23,8 @@ use crate::consumer::worker::MakeWorker;
 use crate::enqueue::OutboxBackend;
 use crate::hook::{Depth, SyncConn};
 use crate::inbox::{Inbox, InboxKey};
-use crate::outbox::transaction::{CommitError, begin_checked, commit_checked, has_lost_by_deadlock};
+use crate::outbox::transaction::checked_commit::has_lost_by_deadlock;
+use crate::outbox::transaction::{CommitError, begin_checked, commit_checked};
 use crate::store::sql::dialect::Statement;
 use crate::store::sql::rows::{FromRow, Read};
 

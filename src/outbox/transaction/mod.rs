@@ -11,7 +11,7 @@ mod begin_async;
 #[cfg(all(feature = "async", feature = "postgres"))]
 mod begin_together;
 mod buffered;
-mod checked_commit;
+pub(crate) mod checked_commit;
 #[cfg(feature = "async")]
 mod checked_commit_async;
 #[cfg(feature = "async")]
@@ -27,7 +27,7 @@ mod run_sync;
 
 #[cfg(all(feature = "async", feature = "postgres"))]
 pub(crate) use begin_together::BeginTogether;
-pub(crate) use checked_commit::{CommitError, begin_checked, commit_checked, has_lost_by_deadlock};
+pub(crate) use checked_commit::{CommitError, begin_checked, commit_checked};
 #[cfg(feature = "async")]
 pub(crate) use checked_commit_async::{begin_checked_async, commit_checked_async};
 #[cfg(feature = "async")]
