@@ -19,6 +19,7 @@ use diesel_outbox::retry::Fixed;
 use diesel_outbox::store::SQLITE_PRAGMAS;
 use diesel_outbox::transport::{KafkaConfig, header};
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
+use rdkafka::error::KafkaResult;
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _};
 use rdkafka::{Offset, TopicPartitionList};
@@ -269,19 +270,20 @@ impl Place {
         }
     }
 
-    /// The offsets that the group has committed, by partition; 0 where it has none.
-    fn committed(&self, reader: &BaseConsumer) -> BTreeMap<i32, i64> {
+    /// The offsets that the group has committed, by partition; 0 where it has none. Fails while a broker that has just started looks for
+    /// the group's coordinator.
+    fn committed(&self, reader: &BaseConsumer) -> KafkaResult<BTreeMap<i32, i64>> {
         let mut asked = TopicPartitionList::new();
         asked.add_partition_range(&self.topic, 0, self.partitions - 1);
-        let found = reader.committed_offsets(asked, TIMEOUT).expect("committed offsets");
+        let found = reader.committed_offsets(asked, TIMEOUT)?;
         let offset = |offset| if let Offset::Offset(offset) = offset { offset } else { 0 };
-        found.elements().iter().map(|element| (element.partition(), offset(element.offset()))).collect()
+        Ok(found.elements().iter().map(|element| (element.partition(), offset(element.offset()))).collect())
     }
 
     /// The offset that the group has committed in the first partition.
     pub(crate) fn committed_offset(&self) -> i64 {
         let reader: BaseConsumer = client(&self.bootstrap).set("group.id", self.group()).create().expect("a reader");
-        self.committed(&reader)[&0]
+        self.committed(&reader).expect("committed offsets")[&0]
     }
 
     /// Waits until the group has committed everything that is in the topic.
@@ -298,7 +300,7 @@ impl Place {
         let ends: BTreeMap<i32, i64> = (0..self.partitions)
             .map(|id| (id, reader.fetch_watermarks(&self.topic, id, TIMEOUT).expect("the end").1))
             .collect();
-        wait_until(&format!("the group commits {ends:?}"), || self.committed(&reader) == ends);
+        wait_until(&format!("the group commits {ends:?}"), || self.committed(&reader).as_ref() == Ok(&ends));
     }
 
     pub(crate) fn wait_for_effects(&self, count: usize) {
