@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::engine::{Group, Job, Note, Outcome, Settled, Step, Work};
+use super::engine::{Group, Job, Note, Outcome, Settled, Step};
 use super::options::Options;
 use super::record::PartitionId;
 use crate::events::log_event;
@@ -66,10 +66,7 @@ pub(crate) fn database_back(options: &Options) {
 
 fn log(options: &Options, job: &Job, outcome: &Outcome, settled: &Settled) {
     let (consumer, partition) = (&*options.consumer, &job.token.partition);
-    let offset = match &job.work {
-        Work::Record(record) => Some(record.offset),
-        Work::Replay(_) => None,
-    };
+    let offset = job.work.offset();
     match (outcome, settled) {
         (Outcome::Failed(error), Settled::Retried { failures, wait }) => {
             tracing::debug!(consumer, %partition, offset, failures, ?wait, %error, "a record failed: trying again");

@@ -213,12 +213,8 @@ mod tests {
     }
 
     impl Worker for Nothing {
-        fn run(&mut self, _job: &Job) -> Outcome {
+        fn run(&mut self, _jobs: &[Job]) -> Outcome {
             unimplemented!()
-        }
-
-        fn run_batch(&mut self, jobs: &[Job]) -> Outcome {
-            jobs.first().map_or(Outcome::Handled, |job| self.run(job))
         }
 
         fn open(&mut self, _id: &PartitionId, _position: &Position) -> Result<Opened, StoreError> {

@@ -12,11 +12,8 @@ use crate::store::StoreError;
 
 /// A connection to the database, with the handler.
 pub(crate) trait Worker: Send {
-    /// Runs one transaction.
-    fn run(&mut self, job: &Job) -> Outcome;
-
-    /// Runs several records in one transaction. The outcome is that of each.
-    fn run_batch(&mut self, jobs: &[Job]) -> Outcome;
+    /// Runs one transaction, of a job or of a batch. The outcome is that of each job.
+    fn run(&mut self, jobs: &[Job]) -> Outcome;
 
     /// Reads what the database knows of a partition that was just assigned.
     fn open(&mut self, id: &PartitionId, position: &Position) -> Result<Opened, StoreError>;
@@ -52,10 +49,7 @@ pub(crate) fn work(shared: &Shared, mut worker: Box<dyn Worker>) {
     while let Some(jobs) = shared.take(|| worker.rest()) {
         let Some(first) = jobs.first() else { continue };
         let began = std::time::Instant::now();
-        let outcome = catch_panic("consumer_worker", &first.token.partition.topic, || match &jobs[..] {
-            [job] => worker.run(job),
-            jobs => worker.run_batch(jobs),
-        });
+        let outcome = catch_panic("consumer_worker", &first.token.partition.topic, || worker.run(&jobs));
         let outcome = outcome.unwrap_or_else(|| match jobs.len() {
             1 => Outcome::Postponed("a worker panicked: the log has the panic".to_owned()),
             _ => Outcome::BatchFailed,

@@ -52,10 +52,7 @@ const WAITS: [(&str, Reading); 3] = [
 pub(crate) async fn run(plan: &Plan, env: &BenchEnv, recorder: &Recorder, leg_log: &mut LegLog) -> Result<Vec<Figure>> {
     let (records, duration) = (plan.messages(RECORDS), plan.duration(10.0));
     let topic = FullTopic { name: "consumed", partitions: PARTITIONS, records, duration, env, recorder };
-    broker::make_topics(&env.kafka, &[topic.name]).await?;
-    block_in_place(|| broker::fill(&env.kafka, topic.name, records, |_| None))?;
-    let rates = rates(ORDERS, topic, plan.rounds(5), leg_log).await?;
-    broker::delete_topic(&env.kafka, topic.name).await?;
+    let rates = rates(ORDERS, topic, |_| None, plan.rounds(5), leg_log).await?;
     let [by_hand, offsets, inbox, both] = &rates;
     // The consumer always keeps its progress in the database, so there are two transactions that lack only its offsets. Both readings of
     // the target are held to it: the loop by hand has neither, and the inbox alone is the same loop.
@@ -78,10 +75,7 @@ pub(crate) async fn run_batches(
 ) -> Result<Vec<Figure>> {
     let (records, duration) = (plan.messages(BATCHED_RECORDS), plan.duration(10.0));
     let topic = FullTopic { name: "consumed-in-batches", partitions: PARTITIONS, records, duration, env, recorder };
-    broker::make_topics(&env.kafka, &[topic.name]).await?;
-    block_in_place(|| broker::fill(&env.kafka, topic.name, records, |_| None))?;
-    let rates = rates(BATCHES, topic, plan.rounds(3), leg_log).await?;
-    broker::delete_topic(&env.kafka, topic.name).await?;
+    let rates = rates(BATCHES, topic, |_| None, plan.rounds(3), leg_log).await?;
     let [one_by_one, by_hand, offsets, inbox] = &rates;
     let of = |what: &str, rates: &[f64], others: &[f64], target| Figure::new(what, "", by(rates, others), target);
     let mut figures = vec![
@@ -103,11 +97,8 @@ pub(crate) async fn run_keys(
 ) -> Result<Vec<Figure>> {
     let (records, duration) = (plan.messages(RECORDS), plan.duration(10.0));
     let topic = FullTopic { name: "consumed-by-key", partitions: 1, records, duration, env, recorder };
-    broker::make_topics_with(&env.kafka, &[topic.name], topic.partitions).await?;
     let key = |number: usize| Some((number % KEYS).to_string());
-    block_in_place(|| broker::fill(&env.kafka, topic.name, records, key))?;
-    let rates = rates(WAITS, topic, plan.rounds(3), leg_log).await?;
-    broker::delete_topic(&env.kafka, topic.name).await?;
+    let rates = rates(WAITS, topic, key, plan.rounds(3), leg_log).await?;
     let [parallel, batches, single] = &rates;
     let of = |what: &str, rates: &[f64]| Figure::new(what, "", by(rates, single), Target::AtLeast(40.0));
     let mut figures = vec![
@@ -157,13 +148,16 @@ fn absolute(name: &str, rates: Vec<f64>) -> Figure {
     Figure::new(format!("consumer, {name}"), "msg/s", rates, Target::None)
 }
 
-/// Records a second of each leg, round by round.
+/// Fills the topic, and returns the records a second of each leg, round by round.
 async fn rates<const LEGS: usize>(
     legs: [(&str, Reading); LEGS],
     topic: FullTopic<'_>,
+    key: impl Fn(usize) -> Option<String>,
     rounds: usize,
     leg_log: &mut LegLog,
 ) -> Result<[Vec<f64>; LEGS]> {
+    broker::make_topics_with(&topic.env.kafka, &[topic.name], topic.partitions).await?;
+    block_in_place(|| broker::fill(&topic.env.kafka, topic.name, topic.records, key))?;
     let mut rates = [const { Vec::new() }; LEGS];
     // The order rotates, so that no leg always follows the same one.
     for round in 0..rounds {
@@ -175,5 +169,6 @@ async fn rates<const LEGS: usize>(
             rates[at].push(leg.records_per_second);
         }
     }
+    broker::delete_topic(&topic.env.kafka, topic.name).await?;
     Ok(rates)
 }

@@ -28,6 +28,8 @@ pub(super) enum Failure {
     Depth(u32),
     /// Another process has moved the offset.
     OffsetMoved,
+    /// One of the records of a batch is a copy, or too old.
+    NotNew,
 }
 
 impl From<KeyNotFound> for Failure {
@@ -55,6 +57,7 @@ pub(super) async fn outcome<DB: Dialect, L: Link<DB>>(link: &mut L, failure: Fai
     let failed = |text: &'static str| Outcome::Failed(HandlerError::retriable(text));
     match failure {
         Failure::OffsetMoved => Outcome::OffsetMoved,
+        Failure::NotNew => Outcome::BatchFailed,
         Failure::Panicked => failed(PANICKED),
         Failure::KeyNotFound => failed(KEY_NOT_FOUND),
         Failure::Depth(0) => failed(ENDED),

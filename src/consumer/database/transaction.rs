@@ -60,10 +60,17 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
         binds::<DB>(&self.options, id, more)
     }
 
-    async fn job(&mut self, job: &Job) -> Outcome {
+    async fn jobs(&mut self, jobs: &[Job]) -> Outcome {
         if let Err(error) = self.link.connect(CONSUMER_CONNECTION_TIMEOUT).await {
             return Outcome::DatabaseAway(error.to_string());
         }
+        match jobs {
+            [job] => self.job(job).await,
+            jobs => self.batch(jobs).await,
+        }
+    }
+
+    async fn job(&mut self, job: &Job) -> Outcome {
         let result = match &job.work {
             Work::Record(record) => self.record(job, record).await,
             Work::Replay(replay) => self.replay(&job.token.partition, replay).await,
@@ -168,14 +175,20 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
         }
         self.link.begin().await?;
         if let Some(steps) = steps {
-            let binds = self.binds(&record.partition, steps.map(Bind::Number));
-            if self.link.execute(Statement::new(&self.sql.move_offset, binds)).await? == 0 {
-                return Err(Failure::OffsetMoved);
-            }
+            self.move_offset(&record.partition, steps).await?;
         }
         match key {
             Some(key) => self.claim_key(key).await,
             None => Ok(Claimed::New),
+        }
+    }
+
+    /// Moves the partition's stored offset from the first of these to the second.
+    pub(super) async fn move_offset(&mut self, id: &PartitionId, steps: [i64; 2]) -> Result<(), Failure> {
+        let binds = self.binds(id, steps.map(Bind::Number));
+        match self.link.execute(Statement::new(&self.sql.move_offset, binds)).await? {
+            0 => Err(Failure::OffsetMoved),
+            _ => Ok(()),
         }
     }
 
@@ -313,12 +326,7 @@ where
     DB: Columns + Dialect,
     L: Link<DB> + Send,
 {
-    fn run(&mut self, job: &Job) -> Outcome {
-        let runtime = self.runtime.clone();
-        L::block_on(&runtime, self.job(job))
-    }
-
-    fn run_batch(&mut self, jobs: &[Job]) -> Outcome {
+    fn run(&mut self, jobs: &[Job]) -> Outcome {
         let runtime = self.runtime.clone();
         L::block_on(&runtime, self.jobs(jobs))
     }

@@ -37,11 +37,10 @@ impl Engine {
     /// The jobs of a batch that begins with the first record of this queue.
     pub(super) fn begin_batch(&mut self, first: Token) -> Vec<Job> {
         let records_max = self.options.batch_records_max;
-        if records_max == 1 || !self.fits_batch(&first, 0) {
+        let mut jobs = Vec::new();
+        if records_max == 1 || !self.add_from_queue(&first, records_max, &mut jobs) {
             return self.begin(first, 0).into_iter().collect();
         }
-        let mut jobs = Vec::new();
-        self.add_from_queue(first, records_max, &mut jobs);
         // A stored offset is locked until the transaction ends: two of them in another order would be a deadlock.
         if !self.options.progress.has_offsets() {
             self.add_from_others(records_max, &mut jobs);
@@ -49,14 +48,16 @@ impl Engine {
         jobs
     }
 
-    /// Adds the first records of a queue: they cannot run at the same time anyway.
-    fn add_from_queue(&mut self, token: Token, records_max: usize, jobs: &mut Vec<Job>) {
-        for at in 0..records_max - jobs.len() {
-            if !self.fits_batch(&token, at) {
+    /// Adds the first records of a queue, which cannot run at the same time anyway. Returns whether the first one fits.
+    fn add_from_queue(&mut self, token: &Token, records_max: usize, jobs: &mut Vec<Job>) -> bool {
+        let before = jobs.len();
+        for at in 0..records_max - before {
+            if !self.fits_batch(token, at) {
                 break;
             }
             jobs.extend(self.begin(token.clone(), at));
         }
+        jobs.len() > before
     }
 
     /// Adds records of other queues, as long as enough are left for the other workers.
@@ -64,10 +65,8 @@ impl Engine {
         let mut set_apart = Vec::new();
         while jobs.len() < records_max && set_apart.len() < records_max && self.ready.len() >= self.options.workers {
             let Some(token) = self.ready.pop_front() else { break };
-            match self.may_run(&token) {
-                true if self.fits_batch(&token, 0) => self.add_from_queue(token, records_max, jobs),
-                true => set_apart.push(token),
-                false => {}
+            if self.may_run(&token) && !self.add_from_queue(&token, records_max, jobs) {
+                set_apart.push(token);
             }
         }
         set_apart.into_iter().rev().for_each(|token| self.ready.push_front(token));

@@ -5,7 +5,7 @@
 //! consumer that something else kills now and then would never catch up.
 
 use super::isolation::{Groups, NextInGroups};
-use super::key_queue::{QueueKey, QueueState, Step, Work};
+use super::key_queue::{QueueKey, QueueState, Step};
 use super::note::Group;
 use super::outcome::killed;
 use super::partition::Partition;
@@ -157,8 +157,5 @@ pub(super) fn survived(job: &Job, outcome: &Outcome) -> Option<i64> {
         outcome,
         Outcome::DatabaseAway(_) | Outcome::Postponed(_) | Outcome::BatchRefused | Outcome::BatchFailed
     );
-    match &job.work {
-        Work::Record(record) => (has_begun && job.step == Step::Handle).then_some(record.offset),
-        Work::Replay(_) => None,
-    }
+    job.work.offset().filter(|_| has_begun && job.step == Step::Handle)
 }

@@ -23,11 +23,7 @@ impl Partition {
         let own = self.queues.get(queue).into_iter().flat_map(|of| of.entries.iter().skip(1));
         let others = self.queues.iter().filter(|(key, of)| *key != queue && of.is_untried());
         let entries = own.chain(others.flat_map(|(_, of)| &of.entries));
-        let records = entries.filter_map(|work| match work {
-            Work::Record(record) => Some(Arc::clone(record)),
-            Work::Replay(_) => None,
-        });
-        let records: Vec<_> = records.take(rows).collect();
+        let records: Vec<_> = entries.filter_map(Work::record).take(rows).cloned().collect();
         if !records.is_empty() {
             self.copies.begin();
         }

@@ -27,7 +27,36 @@ fn async_pool(place: &Place) -> deadpool::Pool<AsyncPgConnection> {
     deadpool::Pool::builder(manager).max_size(9).build().expect("a pool")
 }
 
-/// Lets all records wait in memory before the first one runs.
+/// A test for each database, way to keep progress, and what the handler does.
+macro_rules! each {
+    ($check:ident; $($(#[$doc:meta])* $test:ident = $on:ident, $progress:ident $(, $act:expr)?;)+) => {
+        $($(#[$doc])*
+        #[tokio::test(flavor = "multi_thread")]
+        async fn $test() {
+            $check(On::$on, Progress::$progress $(, $act)?).await;
+        })+
+    };
+}
+
+/// Lets handlers run once all records are in memory.
+fn open_when_all_wait(gate: &Gate, running: &RunningConsumer) {
+    let all = usize::try_from(RECORDS).expect("few");
+    tokio::task::block_in_place(|| wait_until("all are in memory", || running.status().unprocessed == all));
+    gate.open();
+}
+
+/// Starts a consumer whose handler counts its calls.
+fn start_counting(place: &Place, consumer: KafkaConsumer) -> (RunningConsumer, Arc<AtomicUsize>) {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let of_handler = Arc::clone(&calls);
+    let running = place.start(consumer, move |_| {
+        of_handler.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    });
+    (running, calls)
+}
+
+/// All records wait in memory before the first one runs.
 async fn few_transactions(
     place: &Place,
     progress: Progress,
@@ -36,9 +65,7 @@ async fn few_transactions(
     place.send(numbers(0..RECORDS));
     let gate = Gate::default();
     let running = start(place, consumer(place).progress(progress), gate.clone());
-    let all = usize::try_from(RECORDS).expect("few");
-    tokio::task::block_in_place(|| wait_until("all are in memory", || running.status().unprocessed == all));
-    gate.open();
+    open_when_all_wait(&gate, &running);
     let place = place.clone();
     let consumed = tokio::task::spawn_blocking(move || {
         place.wait_until_consumed();
@@ -63,29 +90,13 @@ async fn few_transactions_on(on: On, progress: Progress) {
     few_transactions(&bed.place, progress, start).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn waiting_records_take_few_transactions_on_postgres() {
-    few_transactions_on(On::Postgres, Progress::Inbox).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn waiting_records_take_few_transactions_with_offsets() {
-    few_transactions_on(On::Postgres, Progress::Offsets).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn waiting_records_take_few_transactions_with_both() {
-    few_transactions_on(On::Postgres, Progress::InboxAndOffsets).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn waiting_records_take_few_transactions_on_mariadb() {
-    few_transactions_on(On::Mariadb, Progress::InboxAndOffsets).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn waiting_records_take_few_transactions_on_sqlite() {
-    few_transactions_on(On::Sqlite, Progress::InboxAndOffsets).await;
+each! {
+    few_transactions_on;
+    waiting_records_take_few_transactions_on_postgres = Postgres, Inbox;
+    waiting_records_take_few_transactions_with_offsets = Postgres, Offsets;
+    waiting_records_take_few_transactions_with_both = Postgres, InboxAndOffsets;
+    waiting_records_take_few_transactions_on_mariadb = Mariadb, InboxAndOffsets;
+    waiting_records_take_few_transactions_on_sqlite = Sqlite, InboxAndOffsets;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -131,39 +142,15 @@ fn panics() -> Act {
     Act::WriteThen(Box::new(|| panic!("a defect of the handler")))
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_record_that_fails_costs_the_others_nothing() {
-    one_record_costs_the_others_nothing(On::Postgres, Progress::Inbox, fails).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_record_that_fails_costs_the_others_nothing_with_offsets() {
-    one_record_costs_the_others_nothing(On::Postgres, Progress::Offsets, fails).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_record_that_fails_costs_the_others_nothing_on_mariadb() {
-    one_record_costs_the_others_nothing(On::Mariadb, Progress::Inbox, fails).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_record_that_fails_costs_the_others_nothing_on_sqlite() {
-    one_record_costs_the_others_nothing(On::Sqlite, Progress::Inbox, fails).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_record_that_panics_costs_the_others_nothing() {
-    one_record_costs_the_others_nothing(On::Postgres, Progress::Inbox, panics).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn an_ignored_error_costs_the_others_nothing() {
-    one_record_costs_the_others_nothing(On::Postgres, Progress::Inbox, || Act::Ignore("SELECT nothing")).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_savepoint_that_is_left_open_costs_the_others_nothing() {
-    one_record_costs_the_others_nothing(On::Postgres, Progress::Inbox, || Act::LeaveOpen).await;
+each! {
+    one_record_costs_the_others_nothing;
+    a_record_that_fails_costs_the_others_nothing = Postgres, Inbox, fails;
+    a_record_that_fails_costs_the_others_nothing_with_offsets = Postgres, Offsets, fails;
+    a_record_that_fails_costs_the_others_nothing_on_mariadb = Mariadb, Inbox, fails;
+    a_record_that_fails_costs_the_others_nothing_on_sqlite = Sqlite, Inbox, fails;
+    a_record_that_panics_costs_the_others_nothing = Postgres, Inbox, panics;
+    an_ignored_error_costs_the_others_nothing = Postgres, Inbox, || Act::Ignore("SELECT nothing");
+    a_savepoint_that_is_left_open_costs_the_others_nothing = Postgres, Inbox, || Act::LeaveOpen;
 }
 
 /// A handler that breaks the rules and ends the transaction: the records of its batch may have their effects twice, and none is lost.
@@ -180,25 +167,14 @@ async fn the_end_of_a_transaction_loses_no_record(on: On, progress: Progress, ac
     assert_eq!(seen, (0..60).collect());
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_handler_that_commits_loses_no_record_on_postgres() {
-    the_end_of_a_transaction_loses_no_record(On::Postgres, Progress::Inbox, || Act::Commit).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_handler_that_commits_loses_no_record_on_mariadb() {
-    let act = || Act::Run("CREATE TABLE IF NOT EXISTS made (n integer)");
-    the_end_of_a_transaction_loses_no_record(On::Mariadb, Progress::Inbox, act).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_handler_that_rolls_back_loses_no_record_on_postgres() {
-    the_end_of_a_transaction_loses_no_record(On::Postgres, Progress::InboxAndOffsets, || Act::Ignore("ROLLBACK")).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_handler_that_rolls_back_loses_no_record_on_mariadb() {
-    the_end_of_a_transaction_loses_no_record(On::Mariadb, Progress::Offsets, || Act::Ignore("ROLLBACK")).await;
+each! {
+    the_end_of_a_transaction_loses_no_record;
+    a_handler_that_commits_loses_no_record_on_postgres = Postgres, Inbox, || Act::Commit;
+    a_handler_that_commits_loses_no_record_on_mariadb = Mariadb, Inbox, || Act::Run("CREATE TABLE IF NOT EXISTS made (n integer)");
+    a_handler_that_rolls_back_loses_no_record_on_postgres = Postgres, InboxAndOffsets, || Act::Ignore("ROLLBACK");
+    a_handler_that_rolls_back_loses_no_record_on_mariadb = Mariadb, Offsets, || Act::Ignore("ROLLBACK");
+    /// As a full disk does.
+    a_handler_that_rolls_back_loses_no_record_on_sqlite = Sqlite, Inbox, || Act::Ignore("ROLLBACK");
 }
 
 /// A deadlock ends the transaction, and what the next handlers write would be committed at once.
@@ -238,12 +214,6 @@ async fn an_ignored_deadlock_gives_no_record_two_effects_on_mariadb() {
     place.assert_once_in_order(60);
 }
 
-/// As a full disk does.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_handler_that_rolls_back_loses_no_record_on_sqlite() {
-    the_end_of_a_transaction_loses_no_record(On::Sqlite, Progress::Inbox, || Act::Ignore("ROLLBACK")).await;
-}
-
 /// diesel-async does not see it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_handler_that_rolls_back_loses_no_record_with_diesel_async() {
@@ -278,12 +248,10 @@ async fn on_sqlite_batches_wait_for_each_other() {
         of_handler.fetch_add(1, Ordering::SeqCst);
         Act::ReadAndWrite
     });
-    let all = usize::try_from(RECORDS).expect("few");
-    tokio::task::block_in_place(|| wait_until("all are in memory", || running.status().unprocessed == all));
-    gate.open();
+    open_when_all_wait(&gate, &running);
     place.wait_until_consumed();
     place.assert_once_in_order(RECORDS);
-    assert_eq!(calls.load(Ordering::SeqCst), all, "no batch was rolled back");
+    assert_eq!(calls.load(Ordering::SeqCst), usize::try_from(RECORDS).expect("few"), "no batch was rolled back");
     assert!(running.shutdown_blocking(DEADLINE).is_clean());
 }
 
@@ -317,12 +285,7 @@ async fn copies_among_new_records_reach_no_handler() {
     let Some(bed) = Bed::on_postgres(1).await else { return };
     let place = &bed.place;
     let ids = place.send(numbers(0..50));
-    let calls = Arc::new(AtomicUsize::new(0));
-    let of_handler = Arc::clone(&calls);
-    let running = place.start(consumer(place), move |_| {
-        of_handler.fetch_add(1, Ordering::SeqCst);
-        Ok(())
-    });
+    let (running, calls) = start_counting(place, consumer(place));
     place.wait_until_consumed();
     assert_eq!(calls.swap(0, Ordering::SeqCst), 50, "nothing was rolled back");
     let copies = ids.into_iter().zip(numbers(0..50)).map(|(id, (number, key))| (id, number, key));
@@ -344,12 +307,7 @@ async fn copies_within_a_batch_reach_one_handler() {
         [(id, number, key.clone()), (id, number, key)]
     });
     place.send_copies(twice);
-    let calls = Arc::new(AtomicUsize::new(0));
-    let of_handler = Arc::clone(&calls);
-    let running = place.start(consumer(place), move |_| {
-        of_handler.fetch_add(1, Ordering::SeqCst);
-        Ok(())
-    });
+    let (running, calls) = start_counting(place, consumer(place));
     place.wait_until_consumed();
     place.assert_once_in_order(50);
     assert_eq!(calls.load(Ordering::SeqCst), 50);
@@ -364,12 +322,7 @@ async fn tables_may_have_other_names() {
     let names = TableNames::default().prefix("shop_").expect("a prefix");
     let consumer = consumer(place).progress(Progress::InboxAndOffsets).tables(names);
     consumer.migrate(&mut PgConnection::establish(&place.database_url).expect("connect")).expect("migrate");
-    let calls = Arc::new(AtomicUsize::new(0));
-    let of_handler = Arc::clone(&calls);
-    let running = place.start(consumer, move |_| {
-        of_handler.fetch_add(1, Ordering::SeqCst);
-        Ok(())
-    });
+    let (running, calls) = start_counting(place, consumer);
     place.wait_until_consumed();
     place.assert_once_in_order(50);
     assert_eq!(calls.load(Ordering::SeqCst), 50, "no batch was rolled back");

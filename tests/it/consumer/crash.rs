@@ -92,6 +92,12 @@ fn run(script: Script) {
 }
 
 /// Kills a process at a step, and lets another one go on.
+async fn die_and_go_on(script: Script) {
+    script.spawn().wait_until_killed().await;
+    let next = Script { crash_at: None, ..script };
+    assert!(next.spawn().wait_for_exit().await.success(), "after {:?}", script.crash_at);
+}
+
 async fn dies_at(step: &str, on: On, has_offsets: bool) {
     let Some(bed) = Bed::open(on, 2).await else { return };
     dies_and_goes_on(&bed.place, step, has_offsets).await;
@@ -103,10 +109,7 @@ async fn dies_at_in_a_batch(step: &str, on: On, has_offsets: bool) {
     // A batch has up to eight records.
     let nth_hit = if step == "consumer::handled" { 5 } else { 2 };
     let crash_at = Some((step.to_owned(), nth_hit));
-    let script = Script { has_offsets, batches: true, crash_at, ..Script::of(bed.place.clone()) };
-    script.spawn().wait_until_killed().await;
-    let next = Script { crash_at: None, ..script };
-    assert!(next.spawn().wait_for_exit().await.success(), "at {step}");
+    die_and_go_on(Script { has_offsets, batches: true, crash_at, ..Script::of(bed.place.clone()) }).await;
     bed.place.assert_once_in_order(RECORDS);
 }
 
@@ -117,10 +120,7 @@ pub(super) async fn dies_and_goes_on(place: &Place, step: &str, has_offsets: boo
     let nth_hit = if is_parking || step.contains("offsets") { 1 } else { 5 };
     let refused = is_parking.then_some(11);
     let crash_at = Some((step.to_owned(), nth_hit));
-    let script = Script { has_offsets, crash_at, refused, ..Script::of(place.clone()) };
-    script.spawn().wait_until_killed().await;
-    let next = Script { crash_at: None, ..script };
-    assert!(next.spawn().wait_for_exit().await.success(), "at {step}");
+    die_and_go_on(Script { has_offsets, crash_at, refused, ..Script::of(place.clone()) }).await;
     let effects = place.effects().len() + place.parked().len();
     assert_eq!((effects, place.parked().len()), (40, usize::from(is_parking)), "at {step}");
     if !is_parking {

@@ -18,16 +18,6 @@ fn offsets(jobs: &[Job]) -> Vec<i64> {
     jobs.iter().map(offset).collect()
 }
 
-fn complete_all(harness: &mut Harness, jobs: &[Job], outcome: impl Fn() -> Outcome) {
-    for job in jobs {
-        harness.complete(job, outcome());
-    }
-}
-
-fn rolled_back() -> Outcome {
-    Outcome::BatchFailed
-}
-
 #[test]
 fn by_default_each_record_has_its_own_transaction() {
     let mut harness = Harness::new(|_| {});
@@ -43,7 +33,7 @@ fn records_of_a_key_are_in_one_batch_in_their_order() {
     assert_eq!(offsets(&jobs), [0, 1, 2, 3]);
     assert_eq!(harness.engine.running(), 4);
     assert!(harness.jobs().is_empty(), "the key's later records wait");
-    complete_all(&mut harness, &jobs, || Outcome::Handled);
+    harness.complete_all(&jobs, &Outcome::Handled);
     assert_eq!((harness.next_offset(), harness.engine.running()), (4, 0));
     assert_eq!(offsets(&harness.jobs()), [4, 5]);
     assert!(harness.jobs().is_empty(), "no record is handed out twice");
@@ -80,7 +70,7 @@ fn if_one_fails_each_runs_alone_and_only_the_one_that_fails_spends_an_attempt() 
     }
     let jobs = harness.jobs();
     assert_eq!(offsets(&jobs), [0, 1, 2, 3]);
-    complete_all(&mut harness, &jobs, rolled_back);
+    harness.complete_all(&jobs, &Outcome::BatchFailed);
     let (first, second) = (harness.jobs(), harness.jobs());
     assert_eq!((offsets(&first), offsets(&second)), (vec![2], vec![0]), "one of each key");
     assert_eq!((first[0].attempt, second[0].attempt), (1, 1));
@@ -137,7 +127,7 @@ fn records_that_seem_to_be_copies_are_in_none() {
     let mut harness = batches(|_| {});
     (0..9).for_each(|offset| harness.add(offset, "a"));
     let jobs = harness.jobs();
-    complete_all(&mut harness, &jobs, rolled_back);
+    harness.complete_all(&jobs, &Outcome::BatchFailed);
     let first = harness.jobs();
     harness.complete(&first[0], Outcome::Duplicate { is_key_parked: false, ahead: Copies::default() });
     let second = harness.jobs();
@@ -151,12 +141,12 @@ fn a_batch_takes_one_turn() {
     harness.add(40, "b");
     for _ in 0..9 {
         let jobs = harness.jobs();
-        complete_all(&mut harness, &jobs, || Outcome::Handled);
+        harness.complete_all(&jobs, &Outcome::Handled);
         assert!(harness.engine.ready.len() <= 2, "{:?}", harness.engine.ready);
     }
     assert_eq!(harness.next_offset(), 32, "the other key had its turn");
     let jobs = harness.jobs();
-    complete_all(&mut harness, &jobs, rolled_back);
+    harness.complete_all(&jobs, &Outcome::BatchFailed);
     assert_eq!(harness.engine.ready.len(), 1);
 }
 
@@ -166,7 +156,7 @@ fn an_outage_spends_nothing_and_they_are_in_one_again() {
     (0..3).for_each(|offset| harness.add(offset, "a"));
     let jobs = harness.jobs();
     harness.engine.database_is_away(harness.now);
-    complete_all(&mut harness, &jobs, || Outcome::DatabaseAway("away".to_owned()));
+    harness.complete_all(&jobs, &Outcome::DatabaseAway("away".to_owned()));
     assert!(harness.jobs().is_empty());
     harness.engine.database_is_back();
     let again = harness.jobs();
@@ -180,7 +170,7 @@ fn a_replay_waits_behind_the_records_that_run() {
     (0..3).for_each(|offset| harness.add(offset, "a"));
     let jobs = harness.jobs();
     harness.engine.replay(&harness.id.clone(), vec![(QueueKey::Whole, Replay::Row(7))]);
-    complete_all(&mut harness, &jobs, || Outcome::Handled);
+    harness.complete_all(&jobs, &Outcome::Handled);
     assert_eq!(harness.next_offset(), 3);
     let replay = harness.jobs();
     assert!(matches!(replay[..], [Job { work: Work::Replay(Replay::Row(7)), .. }]), "{replay:?}");

@@ -103,14 +103,9 @@ impl Harness {
     }
 
     pub(super) fn try_job(&mut self) -> Option<Box<Job>> {
-        match self.engine.next(self.now) {
-            Next::Jobs(mut jobs) => {
-                jobs.iter().for_each(|job| self.assert_is_known(job));
-                assert_eq!(jobs.len(), 1, "a batch");
-                jobs.pop().map(Box::new)
-            }
-            Next::Wait(_) => None,
-        }
+        let mut jobs = self.jobs();
+        assert!(jobs.len() <= 1, "a batch: {jobs:?}");
+        jobs.pop().map(Box::new)
     }
 
     /// The next job, or batch; none if there is none.
@@ -121,6 +116,13 @@ impl Harness {
                 jobs
             }
             Next::Wait(_) => Vec::new(),
+        }
+    }
+
+    /// Takes the outcome of a batch.
+    pub(super) fn complete_all(&mut self, jobs: &[Job], outcome: &Outcome) {
+        for job in jobs {
+            self.engine.complete(job, outcome, Duration::from_secs(1), self.now);
         }
     }
 

@@ -11,6 +11,13 @@ struct Ledger {
     order: BTreeMap<String, Vec<i64>>,
 }
 
+impl Ledger {
+    fn add(&mut self, offset: i64) {
+        *self.effects.entry(offset).or_default() += 1;
+        self.order.entry(key_of(offset)).or_default().push(offset);
+    }
+}
+
 const RECORDS: i64 = 60;
 
 fn key_of(offset: i64) -> String {
@@ -56,10 +63,7 @@ fn run(random: &mut fastrand::Rng, progress: Progress, seed: u64) {
                 if matches!(outcome, Outcome::DatabaseAway(_)) {
                     harness.engine.database_is_away(harness.now);
                 }
-                let wait = Duration::from_secs(1);
-                for job in &jobs {
-                    let _ = harness.engine.complete(job, &outcome, wait, harness.now);
-                }
+                harness.complete_all(&jobs, &outcome);
             }
             9 => {
                 harness.advance(1);
@@ -97,10 +101,7 @@ fn outcome_of_all(random: &mut fastrand::Rng, jobs: &[Job], ledger: &mut Ledger)
         1 if random.u8(0..4) == 0 => Outcome::DatabaseAway("away".to_owned()),
         _ if jobs.iter().any(|job| ledger.effects.contains_key(&offset(job))) => Outcome::BatchFailed,
         _ => {
-            for job in jobs {
-                *ledger.effects.entry(offset(job)).or_default() += 1;
-                ledger.order.entry(key_of(offset(job))).or_default().push(offset(job));
-            }
+            jobs.iter().for_each(|job| ledger.add(offset(job)));
             Outcome::Handled
         }
     }
@@ -117,8 +118,7 @@ fn outcome(random: &mut fastrand::Rng, job: &Job, ledger: &mut Ledger) -> Outcom
             Outcome::Duplicate { is_key_parked: false, ahead: Copies { offsets, parked_keys: HashSet::new() } }
         }
         _ => {
-            *ledger.effects.entry(offset(job)).or_default() += 1;
-            ledger.order.entry(key_of(offset(job))).or_default().push(offset(job));
+            ledger.add(offset(job));
             Outcome::Handled
         }
     }

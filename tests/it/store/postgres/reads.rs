@@ -58,7 +58,7 @@ pub(super) async fn counted(
     })
     .await;
     let schema = test.inner.names.schema_name().expect("a schema").to_owned();
-    numbers(&test.inner.control, &format!("CREATE TABLE {schema}.marker AS SELECT 1 AS number"));
+    test.inner.run(&format!("CREATE TABLE {schema}.marker AS SELECT 1 AS number"));
     wait_until_counted(&test.inner.control, &test.inner.url, &schema).await;
     let before = Reads::read_now(&test.inner.control, &schema);
     Some((MeasuredStore { test, schema }, before))
