@@ -35,7 +35,7 @@ pub(crate) const POSTGRES: PruneSql = PruneSql {
 ///
 /// A partition is attached, because creating it as PARTITION OF locks all of them. ATTACH reads the whole default partition, so there
 /// is one at a time while that is large. A day with rows there is left out: it cannot be attached. (A row that comes in between is the
-/// check's violation.)
+/// check's violation. Of two prunes that create the same one, the later finds a name in the catalog's index: `unique_violation`.)
 #[cfg(feature = "postgres")]
 const POSTGRES_PARTITIONS: &str = "
     WITH s AS (
@@ -69,7 +69,8 @@ const POSTGRES_PARTITIONS: &str = "
     SELECT format('DO $do$ BEGIN SET LOCAL lock_timeout = {attach_timeout};
         CREATE TABLE {entries}_%1$s (LIKE {entries} INCLUDING ALL);
         ALTER TABLE {entries} ATTACH PARTITION {entries}_%1$s FOR VALUES FROM (%2$L) TO (%3$L);
-      EXCEPTION WHEN lock_not_available OR duplicate_table OR check_violation THEN RAISE DEBUG ''another prune comes''; END $do$', name, first, next)
+      EXCEPTION WHEN lock_not_available OR duplicate_table OR unique_violation OR check_violation
+        THEN RAISE DEBUG ''another prune comes''; END $do$', name, first, next)
     FROM missing";
 
 #[cfg(feature = "mysql")]

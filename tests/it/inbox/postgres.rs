@@ -119,6 +119,24 @@ fn each_day_has_a_partition_that_is_created_ahead() {
     assert_eq!(partitions(&place).len(), 18);
 }
 
+/// Members of a group that start together prune together.
+#[test]
+fn a_partition_that_another_prune_creates_is_no_error() {
+    let inbox = inbox("billing");
+    let Some(place) = Place::<Pg>::fresh(&inbox) else { return };
+    let mut other = place.node();
+    let today = other.texts("SELECT 'outbox_inbox_' || to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD')").remove(0);
+    other.begin();
+    other.run(&format!("CREATE TABLE {today} ()")).expect("create");
+    let pruned = thread::scope(|scope| {
+        let prune = scope.spawn(|| place.node().prune(&inbox));
+        place.until_waiting(1);
+        other.commit().expect("commit");
+        prune.join().expect("no panic")
+    });
+    pruned.expect("the other one has created it");
+}
+
 #[test]
 fn a_day_is_removed_with_its_partition() {
     let inbox = inbox("billing");
