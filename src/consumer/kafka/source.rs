@@ -21,7 +21,7 @@ use crate::limits::{
     CONSUMER_BROKER_TIMEOUT, CONSUMER_BUSY_POLL_TIMEOUT, CONSUMER_COMMIT_INTERVAL, CONSUMER_LAG_TIMEOUT,
     CONSUMER_WAKE_TIMEOUT,
 };
-use crate::transport::Secrets;
+use crate::transport::{Secrets, end_offset, first_offset};
 
 pub(super) struct KafkaSource {
     consumer: BaseConsumer<Context>,
@@ -115,8 +115,10 @@ impl Source for KafkaSource {
     fn position(&mut self, id: &PartitionId) -> Result<Position, SourceError> {
         let partition = KafkaPartition::from_id(id);
         let committed = self.committed(id).map_err(|error| self.failed(&error))?;
-        let ends = self.consumer.fetch_watermarks(&partition.topic, partition.number, CONSUMER_BROKER_TIMEOUT);
-        let (first, end) = ends.map_err(|error| self.failed(&error))?;
+        let KafkaPartition { topic, number } = &partition;
+        let first = first_offset(&self.consumer, topic, *number, CONSUMER_BROKER_TIMEOUT);
+        let end = end_offset(&self.consumer, topic, *number, CONSUMER_BROKER_TIMEOUT);
+        let (first, end) = (first.map_err(|error| self.failed(&error))?, end.map_err(|error| self.failed(&error))?);
         let start = match (committed, self.start_from) {
             (Some((next, note)), _) if (first..=end).contains(&next) => {
                 return Ok(Position { start: next, note, first, end });
@@ -211,8 +213,8 @@ impl Source for KafkaSource {
 
     fn end(&mut self, id: &PartitionId) -> Result<i64, SourceError> {
         let partition = KafkaPartition::from_id(id);
-        let ends = self.consumer.fetch_watermarks(&partition.topic, partition.number, CONSUMER_LAG_TIMEOUT);
-        ends.map(|(_, end)| end).map_err(|error| self.failed(&error))
+        let end = end_offset(&self.consumer, &partition.topic, partition.number, CONSUMER_LAG_TIMEOUT);
+        end.map_err(|error| self.failed(&error))
     }
 
     fn fetched(&self, id: &PartitionId) -> Option<i64> {

@@ -13,6 +13,7 @@ mod fenced;
 mod health;
 mod metadata_lookup;
 mod murmur2;
+mod partition_ends;
 mod partitioner;
 mod partitions;
 mod reader;
@@ -24,6 +25,7 @@ mod topics;
 
 pub(crate) use client_log::{log_line, log_statistics};
 pub use config::{KafkaConfig, KafkaConfigError};
+pub(crate) use partition_ends::{end_offset, first_offset};
 pub(crate) use secrets::Secrets;
 pub use topic::KafkaTopic;
 

@@ -62,9 +62,11 @@ async fn few_transactions(
     progress: Progress,
     start: impl Fn(&Place, KafkaConsumer, Gate) -> RunningConsumer,
 ) {
-    place.send(numbers(0..RECORDS));
     let gate = Gate::default();
     let running = start(place, consumer(place).progress(progress), gate.clone());
+    // Opening a partition may write its offset, and a handler that waits keeps SQLite's lock.
+    tokio::task::block_in_place(|| wait_until("it reads both partitions", || running.status().partitions == 2));
+    place.send(numbers(0..RECORDS));
     open_when_all_wait(&gate, &running);
     let place = place.clone();
     let consumed = tokio::task::spawn_blocking(move || {

@@ -7,6 +7,7 @@ mod conformance;
 mod copies;
 pub(crate) mod crash;
 mod failures;
+mod first_answers;
 mod flow;
 mod group_member;
 mod lag;

@@ -125,6 +125,7 @@ pub(super) const ADAPTERS: &[&str] = &[
     "transport::kafka::record",
     "transport::kafka::partitioner",
     "transport::kafka::blocking",
+    "transport::kafka::partition_ends",
     "transport::kafka::fenced::context",
     "transport::kafka::fenced::cause",
     "transport::kafka::fenced::job",

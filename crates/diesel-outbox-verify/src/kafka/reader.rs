@@ -104,9 +104,10 @@ impl Reader {
 
     fn ends(&self, id: i32) -> Result<(i64, i64, Option<OpenTransaction>), KafkaError> {
         let deadline = Instant::now() + OPEN_TRANSACTION_WAIT;
-        let (_, high_watermark) = self.uncommitted.fetch_watermarks(&self.topic, id, BROKER_TIMEOUT)?;
+        let high_watermark = offset_at(&self.uncommitted, &self.topic, id, Offset::End)?;
         loop {
-            let (first, last_stable) = self.committed.fetch_watermarks(&self.topic, id, BROKER_TIMEOUT)?;
+            let first = offset_at(&self.committed, &self.topic, id, Offset::Beginning)?;
+            let last_stable = offset_at(&self.committed, &self.topic, id, Offset::End)?;
             if last_stable >= high_watermark {
                 return Ok((first, last_stable, None));
             }
@@ -198,8 +199,8 @@ impl Reader {
         for index in 0..self.state.partitions.len() {
             let Partition { begin, end, unread: None, .. } = self.state.partitions[index] else { continue };
             let id = i32::try_from(index).unwrap_or_default();
-            let problem = match self.committed.fetch_watermarks(&self.topic, id, BROKER_TIMEOUT) {
-                Ok((first, _)) if first > begin && begin < end => {
+            let problem = match offset_at(&self.committed, &self.topic, id, Offset::Beginning) {
+                Ok(first) if first > begin && begin < end => {
                     format!("records up to offset {first} were removed while it was read from {begin} on")
                 }
                 Ok(_) => continue,
@@ -224,6 +225,20 @@ impl Reader {
 
     fn failed(&self, error: &KafkaError) -> SourceError {
         SourceError::Broker { topic: self.topic.to_string(), problem: error.to_string() }
+    }
+}
+
+/// An end of a partition, by a time of Kafka's protocol: `Beginning` is -2, `End` is -1.
+///
+/// Not by `fetch_watermarks`, which may report the end as the beginning, and no error (librdkafka 2.12.1).
+fn offset_at(consumer: &BaseConsumer, topic: &str, partition: i32, at: Offset) -> Result<i64, KafkaError> {
+    let mut asked = TopicPartitionList::new();
+    asked.add_partition_offset(topic, partition, at)?;
+    let found = consumer.offsets_for_times(asked, BROKER_TIMEOUT)?;
+    match found.find_partition(topic, partition).map(|element| (element.error(), element.offset())) {
+        Some((Ok(()), Offset::Offset(offset))) => Ok(offset),
+        Some((Err(error), _)) => Err(error),
+        _ => Err(KafkaError::MetadataFetch(Code::UnknownPartition)),
     }
 }
 

@@ -26,6 +26,7 @@ use crate::transport::kafka::classify::class_of;
 use crate::transport::kafka::client::Client;
 use crate::transport::kafka::context::Context;
 use crate::transport::kafka::error::BrokerError;
+use crate::transport::kafka::partition_ends::{end_offset, first_offset};
 use crate::transport::{FailureClass, OutboxRowId, TransportError};
 
 /// Settings of the producer that a consumer does not have.
@@ -149,10 +150,13 @@ impl<'a> Reader<'a> {
     /// The last record of the lane before the marker.
     fn last(&self, ends_at: Instant) -> Result<Option<Vec<u8>>, Code> {
         let ProgressPlace { topic, partition, .. } = self.place;
-        let marks = self.consumer.fetch_watermarks(topic, *partition, left(ends_at));
-        let (first, end) = marks.map_err(|error| code_of(&error))?;
+        let first = first_offset(&self.consumer, topic, *partition, left(ends_at)).map_err(|error| code_of(&error))?;
         // Others may have written behind the marker meanwhile.
-        let end = if self.marked_at < 0 { end } else { self.marked_at };
+        let end = if self.marked_at < 0 {
+            end_offset(&self.consumer, topic, *partition, left(ends_at)).map_err(|error| code_of(&error))?
+        } else {
+            self.marked_at
+        };
         let mut back = KAFKA_PROGRESS_READ;
         loop {
             let from = end.saturating_sub(back).max(first);
