@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::engine::{Commit, Note};
+use super::options::StartFrom;
 use super::record::{PartitionId, Record};
 
 /// A broker's client, used by the loop's thread alone.
@@ -53,7 +54,7 @@ pub(crate) trait Source {
 /// Where a group stands in a partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Position {
-    /// Where to begin: what was committed, or by the choice of the user.
+    /// Where to begin: what was committed, or by the choice of the user. What was committed may be out of the partition.
     pub(crate) start: i64,
     pub(crate) note: Note,
     /// The partition's oldest record.
@@ -63,6 +64,17 @@ pub(crate) struct Position {
 }
 
 impl Position {
+    pub(crate) fn new(committed: Option<(i64, Note)>, choice: StartFrom, first: i64, end: i64) -> Self {
+        let (start, note) = match (committed, choice) {
+            (Some(committed), _) => committed,
+            (None, StartFrom::Earliest) => (first, Note::default()),
+            (None, StartFrom::Latest) => (end, Note::default()),
+        };
+        let position = Self { start, note, first, end };
+        // What was noted is about the records from there on.
+        if position.has(start) { position } else { Self { note: Note::default(), ..position } }
+    }
+
     /// Whether the partition can be read from an offset on.
     pub(crate) fn has(&self, offset: i64) -> bool {
         (self.first..=self.end).contains(&offset)

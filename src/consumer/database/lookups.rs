@@ -97,15 +97,17 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
             Opened { start: position.start, gone: None, parked_keys: HashSet::new(), has_parked_alone: false };
         if self.options.progress.has_offsets() {
             opened.start = self.stored_offset(id, position.start).await.map_err(store_error)?;
-            if !position.has(opened.start) {
-                self.check_range(id, position, opened.start)?;
-                opened.gone = Some(opened.start);
+        }
+        if !position.has(opened.start) {
+            self.check_range(id, position, opened.start)?;
+            opened.gone = Some(opened.start);
+            if self.options.progress.has_offsets() {
                 let steps = [opened.start, position.first].map(Bind::Number);
                 let moved = Statement::new(&self.sql.move_offset, self.binds(id, steps));
                 // If another process moves it meanwhile, the first record finds that.
                 self.link.execute(moved).await.map_err(store_error)?;
-                opened.start = position.first;
             }
+            opened.start = position.first;
         }
         let read = Statement::new(&self.sql.parked_keys, self.binds(id, []));
         let keys = self.link.load::<ParkedKey>(read).await.map_err(store_error)?;
@@ -127,18 +129,17 @@ impl<DB: Columns + Dialect, L: Link<DB>> Transactions<DB, L> {
         self.link.load::<i64>(stored).await?.pop().ok_or(Error::NotFound)
     }
 
-    /// Whether going on from the oldest record repeats nothing. Below that the records are gone. Above the end it is another topic of
-    /// the same name, or one that lost records: only the inbox tells what was processed.
+    /// Whether going on from the oldest record repeats nothing. Below that the records are gone. Beyond the end it is another topic of
+    /// the same name, or one that lost records, or a transaction is open before it: only the inbox tells what was processed.
     fn check_range(&self, id: &PartitionId, position: &Position, stored: i64) -> Result<(), StoreError> {
         if stored < position.first || self.options.progress.has_inbox() {
             return Ok(());
         }
         let found = format!(
-            "the stored offset {stored} of {id} is beyond the partition's end {}, so the topic was made anew or lost records",
+            "the stored offset {stored} of {id} is beyond the partition's end {}: the topic was made anew, lost records, or has an open transaction",
             position.end
         );
-        let remedy =
-            "set next_offset in outbox_consumer_offsets to where to go on: 0 for a new topic, otherwise the end";
+        let remedy = "set next_offset in outbox_consumer_offsets to where to go on: 0 for a new topic, the end for one that lost records";
         Err(StoreError::Schema(SchemaProblem::Setting { found, remedy }))
     }
 }

@@ -15,7 +15,6 @@ use super::partitions::{self, KafkaPartition};
 use crate::consumer::engine::{Commit, Note};
 use crate::consumer::options::StartFrom;
 use crate::consumer::record::{PartitionId, Record};
-use crate::consumer::report;
 use crate::consumer::source::{Position, RevocationListener, Source, SourceError};
 use crate::limits::{
     CONSUMER_BROKER_TIMEOUT, CONSUMER_BUSY_POLL_TIMEOUT, CONSUMER_COMMIT_INTERVAL, CONSUMER_LAG_TIMEOUT,
@@ -117,20 +116,10 @@ impl Source for KafkaSource {
         let committed = self.committed(id).map_err(|error| self.failed(&error))?;
         let KafkaPartition { topic, number } = &partition;
         let first = first_offset(&self.consumer, topic, *number, CONSUMER_BROKER_TIMEOUT);
+        let first = first.map_err(|error| self.failed(&error))?;
         let end = end_offset(&self.consumer, topic, *number, CONSUMER_BROKER_TIMEOUT);
-        let (first, end) = (first.map_err(|error| self.failed(&error))?, end.map_err(|error| self.failed(&error))?);
-        let start = match (committed, self.start_from) {
-            (Some((next, note)), _) if (first..=end).contains(&next) => {
-                return Ok(Position { start: next, note, first, end });
-            }
-            (Some((next, _)), _) => {
-                report::gone(id, next, first, end);
-                first
-            }
-            (None, StartFrom::Latest) => end,
-            (None, _) => first,
-        };
-        Ok(Position { start, note: Note::default(), first, end })
+        let end = end.map_err(|error| self.failed(&error))?;
+        Ok(Position::new(committed, self.start_from, first, end))
     }
 
     fn start(&mut self, id: &PartitionId, offset: i64) -> Result<(), SourceError> {

@@ -17,7 +17,6 @@ use super::reader::{Event, Reader};
 use crate::consumer::engine::{Commit, Note};
 use crate::consumer::options::StartFrom;
 use crate::consumer::record::{PartitionId, Record};
-use crate::consumer::report;
 use crate::consumer::source::{Position, RevocationListener, Source, SourceError};
 use crate::limits::{
     CONSUMER_BROKER_TIMEOUT, CONSUMER_LAG_TIMEOUT, ROCKETMQ_END_TIMEOUT, ROCKETMQ_QUEUE_NAME_BYTES_MAX,
@@ -170,18 +169,8 @@ impl Source for RocketMqSource {
         };
         let (committed, first, end) = member.requests.runtime().block_on(asked).map_err(SourceError)?;
         // A group's offsets hold no notes.
-        let note = Note::default();
-        if let Some(next) = committed {
-            if (first..=end).contains(&next) {
-                return Ok(Position { start: next, note, first, end });
-            }
-            report::gone(id, next, first, end);
-        }
-        let start = match (committed, self.start_from) {
-            (None, StartFrom::Latest) => end,
-            _ => first,
-        };
-        Ok(Position { start, note, first, end })
+        let committed = committed.map(|next| (next, Note::default()));
+        Ok(Position::new(committed, self.start_from, first, end))
     }
 
     fn start(&mut self, id: &PartitionId, offset: i64) -> Result<(), SourceError> {

@@ -57,6 +57,7 @@ fn is_transient(code: Code) -> bool {
         code,
         Code::LeaderNotAvailable
             | Code::NotLeaderForPartition
+            | Code::OffsetNotAvailable
             | Code::FencedLeaderEpoch
             | Code::UnknownLeaderEpoch
             | Code::RequestTimedOut

@@ -4,6 +4,7 @@ use diesel_outbox::consumer::Progress;
 use rdkafka::TopicPartitionList;
 use rdkafka::admin::{AdminClient, AdminOptions};
 use rdkafka::client::DefaultClientContext;
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer as _};
 
 use super::bed::{Bed, DEADLINE, Gate, Place, numbers, wait_until};
 use crate::transport::broker::{TIMEOUT, client};
@@ -61,6 +62,25 @@ async fn beyond_the_end_it_waits_for_a_person() {
     store_offset(place, 0);
     place.wait_until_consumed();
     place.assert_once_in_order(10);
+    assert!(consumer.shutdown_blocking(DEADLINE).is_clean());
+}
+
+/// As after a reset of the group to the end while a transaction is open, which is before that end for a consumer.
+#[tokio::test(flavor = "multi_thread")]
+async fn beyond_the_end_a_committed_offset_is_waited_for() {
+    let Some(bed) = Bed::on_postgres(1).await else { return };
+    let place = &bed.place;
+    place.send(numbers(0..3));
+    let group: BaseConsumer = client(&place.bootstrap).set("group.id", place.group()).create().expect("a client");
+    let mut committed = TopicPartitionList::new();
+    committed.add_partition_offset(&place.topic, 0, rdkafka::Offset::Offset(5)).expect("an offset");
+    group.commit(&committed, CommitMode::Sync).expect("committed");
+    let consumer = place.start(place.consumer().progress(Progress::Offsets), |_| Ok(()));
+    wait_until("it has stored where to begin", || place.count("SELECT count(*) FROM outbox_consumer_offsets") == 1);
+    place.send(numbers(3..7));
+    place.wait_until_consumed();
+    let seen: Vec<i32> = place.effects().iter().map(|effect| effect.number).collect();
+    assert_eq!(seen, [5, 6], "what is before the committed offset was processed elsewhere");
     assert!(consumer.shutdown_blocking(DEADLINE).is_clean());
 }
 

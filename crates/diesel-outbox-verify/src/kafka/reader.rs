@@ -9,8 +9,9 @@ use std::time::{Instant, SystemTime};
 use rdkafka::admin::{AdminClient, AdminOptions, ResourceSpecifier};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
-use rdkafka::error::KafkaError;
+use rdkafka::error::{KafkaError, KafkaResult};
 use rdkafka::message::Message as _;
+use rdkafka::topic_partition_list::TopicPartitionListElem;
 use rdkafka::types::RDKafkaErrorCode as Code;
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 
@@ -45,7 +46,12 @@ impl Reader {
         reader.state.compaction = compaction(config, &reader.topic);
         let begins = from.map(|from| reader.begins(&ids, from)).transpose()?.unwrap_or_default();
         for id in ids {
-            let partition = reader.partition(id, begins.get(&id).copied());
+            let begin = begins.get(&id).cloned().transpose();
+            let partition = begin.and_then(|begin| reader.partition(id, begin)).unwrap_or_else(|error| Partition {
+                name: id.to_string(),
+                unread: Some(error.to_string()),
+                ..Partition::default()
+            });
             reader.state.partitions.push(partition);
         }
         reader.assign_all()?;
@@ -73,36 +79,31 @@ impl Reader {
         }
     }
 
-    /// The first offsets that are as late as a moment; `None` if a partition has nothing as late.
-    fn begins(&self, ids: &[i32], from: SystemTime) -> Result<BTreeMap<i32, Offset>, SourceError> {
+    /// The first offsets that are as late as a moment. A partition may fail by itself.
+    fn begins(&self, ids: &[i32], from: SystemTime) -> Result<BTreeMap<i32, KafkaResult<Offset>>, SourceError> {
         let mut asked = TopicPartitionList::new();
         for id in ids {
             let at = Offset::Offset(Millis::of(from).0);
             asked.add_partition_offset(&self.topic, *id, at).map_err(|error| self.failed(&error))?;
         }
         let found = self.committed.offsets_for_times(asked, BROKER_TIMEOUT).map_err(|error| self.failed(&error))?;
-        Ok(found.elements().iter().map(|element| (element.partition(), element.offset())).collect())
+        let begin = |element: &TopicPartitionListElem<'_>| element.error().map(|()| element.offset());
+        Ok(found.elements().iter().map(|element| (element.partition(), begin(element))).collect())
     }
 
     /// The offsets of a partition. It waits for transactions to end, unless they take too long.
-    fn partition(&self, id: i32, begin: Option<Offset>) -> Partition {
-        let mut partition = Partition { name: id.to_string(), ..Partition::default() };
-        match self.ends(id) {
-            Err(error) => partition.unread = Some(error.to_string()),
-            Ok((first, end, open_transaction)) => {
-                let begin = match begin {
-                    Some(Offset::Offset(begin)) => begin.max(first),
-                    // It has no record of that time or later.
-                    Some(_) => end,
-                    None => first,
-                };
-                partition = Partition { first, begin, end, open_transaction, ..partition };
-            }
-        }
-        partition
+    fn partition(&self, id: i32, begin: Option<Offset>) -> KafkaResult<Partition> {
+        let (first, end, open_transaction) = self.ends(id)?;
+        let begin = match begin {
+            Some(Offset::Offset(begin)) => begin.max(first),
+            // It has no record of that time or later.
+            Some(_) => end,
+            None => first,
+        };
+        Ok(Partition { name: id.to_string(), first, begin, end, open_transaction, ..Partition::default() })
     }
 
-    fn ends(&self, id: i32) -> Result<(i64, i64, Option<OpenTransaction>), KafkaError> {
+    fn ends(&self, id: i32) -> KafkaResult<(i64, i64, Option<OpenTransaction>)> {
         let deadline = Instant::now() + OPEN_TRANSACTION_WAIT;
         let high_watermark = offset_at(&self.uncommitted, &self.topic, id, Offset::End)?;
         loop {
@@ -215,8 +216,9 @@ impl Reader {
         let partitions = std::mem::take(&mut self.state.partitions);
         for (id, partition) in (0..).zip(partitions) {
             let moved = match self.ends(id) {
-                Ok((_, end, _)) if partition.unread.is_none() => Partition { begin: partition.end, end, ..partition },
-                _ => partition,
+                _ if partition.unread.is_some() => partition,
+                Ok((_, end, _)) => Partition { begin: partition.end, end, ..partition },
+                Err(error) => Partition { unread: Some(error.to_string()), ..partition },
             };
             self.state.partitions.push(moved);
         }
@@ -231,7 +233,7 @@ impl Reader {
 /// An end of a partition, by a time of Kafka's protocol: `Beginning` is -2, `End` is -1.
 ///
 /// Not by `fetch_watermarks`, which may report the end as the beginning, and no error (librdkafka 2.12.1).
-fn offset_at(consumer: &BaseConsumer, topic: &str, partition: i32, at: Offset) -> Result<i64, KafkaError> {
+fn offset_at(consumer: &BaseConsumer, topic: &str, partition: i32, at: Offset) -> KafkaResult<i64> {
     let mut asked = TopicPartitionList::new();
     asked.add_partition_offset(topic, partition, at)?;
     let found = consumer.offsets_for_times(asked, BROKER_TIMEOUT)?;
