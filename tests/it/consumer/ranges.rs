@@ -28,6 +28,11 @@ fn store_offset(place: &Place, offset: i64) {
     ));
 }
 
+/// How often stored offsets were read. A backend whose connection is discarded reports at once what it read.
+fn scans(place: &Place) -> i64 {
+    place.count("SELECT seq_scan + idx_scan FROM pg_stat_user_tables WHERE relname = 'outbox_consumer_offsets'")
+}
+
 /// Records were removed before they were processed.
 #[tokio::test(flavor = "multi_thread")]
 async fn below_the_partition_it_goes_on_from_the_oldest_record() {
@@ -51,12 +56,9 @@ async fn beyond_the_end_it_waits_for_a_person() {
     let place = &bed.place;
     place.send(numbers(0..10));
     store_offset(place, 1_000);
-    // A backend whose connection is discarded reports at once what it read.
-    let scans =
-        || place.count("SELECT seq_scan + idx_scan FROM pg_stat_user_tables WHERE relname = 'outbox_consumer_offsets'");
-    let before = scans();
+    let before = scans(place);
     let consumer = place.start(place.consumer().progress(Progress::Offsets), |_| Ok(()));
-    wait_until("it reads the offset several times", || scans() > before + 3);
+    wait_until("it reads the offset several times", || scans(place) > before + 3);
     assert_eq!((consumer.status().partitions, place.effects().len()), (0, 0));
     assert_eq!(place.count("SELECT next_offset FROM outbox_consumer_offsets"), 1_000);
     store_offset(place, 0);
@@ -75,8 +77,10 @@ async fn beyond_the_end_a_committed_offset_is_waited_for() {
     let mut committed = TopicPartitionList::new();
     committed.add_partition_offset(&place.topic, 0, rdkafka::Offset::Offset(5)).expect("an offset");
     group.commit(&committed, CommitMode::Sync).expect("committed");
+    let before = scans(place);
     let consumer = place.start(place.consumer().progress(Progress::Offsets), |_| Ok(()));
-    wait_until("it has stored where to begin", || place.count("SELECT count(*) FROM outbox_consumer_offsets") == 1);
+    wait_until("it reads the offset several times", || scans(place) > before + 3);
+    assert_eq!((consumer.status().partitions, place.effects().len()), (0, 0));
     place.send(numbers(3..7));
     place.wait_until_consumed();
     let seen: Vec<i32> = place.effects().iter().map(|effect| effect.number).collect();
