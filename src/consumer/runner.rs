@@ -195,9 +195,7 @@ impl Runner {
         if let Some(offset) = gone {
             report::gone(id, offset, position.first, position.end);
         }
-        // What was noted is about the records from where the broker stands. The database may stand further on.
-        let is_of_it = (position.start..=position.end).contains(&start);
-        let note = if is_of_it { position.note.clone().within(start, position.end) } else { Default::default() };
+        let note = position.note_from(start);
         report::opened(&self.shared.options, id, start, &note);
         let opening = Opening { start, note, parked_keys, has_parked_alone };
         self.shared.with(|engine| engine.open(id.clone(), opening, Instant::now()));

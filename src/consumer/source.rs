@@ -70,9 +70,13 @@ impl Position {
             (None, StartFrom::Earliest) => (first, Note::default()),
             (None, StartFrom::Latest) => (end, Note::default()),
         };
-        let position = Self { start, note, first, end };
-        // What was noted is about the records from there on.
-        if position.has(start) { position } else { Self { note: Note::default(), ..position } }
+        Self { start, note, first, end }
+    }
+
+    /// What was noted of the records from an offset on. It is about those from where the broker stands. The database may stand further on.
+    pub(crate) fn note_from(&self, offset: i64) -> Note {
+        let is_of_it = self.has(self.start) && (self.start..=self.end).contains(&offset);
+        if is_of_it { self.note.clone().within(offset, self.end) } else { Note::default() }
     }
 
     /// Whether the partition can be read from an offset on.

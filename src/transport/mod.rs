@@ -28,7 +28,7 @@ pub(crate) use in_flight::InFlightGuard;
 pub use kafka::{KafkaConfig, KafkaConfigError, KafkaTopic, KafkaTransport, KafkaTransportBuilder};
 #[cfg(feature = "kafka")]
 #[allow(unused_imports, reason = "only consumers use them")]
-pub(crate) use kafka::{Secrets, end_offset, first_offset, log_line, log_statistics};
+pub(crate) use kafka::{Secrets, log_line, log_statistics, offset_at};
 pub use memory::{MemoryTransport, ScriptedResponse, WaitTimedOut};
 pub use outcome::{FailureClass, Outcome, TransportError};
 pub use outcome_sender::OutcomeSender;

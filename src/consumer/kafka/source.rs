@@ -20,7 +20,7 @@ use crate::limits::{
     CONSUMER_BROKER_TIMEOUT, CONSUMER_BUSY_POLL_TIMEOUT, CONSUMER_COMMIT_INTERVAL, CONSUMER_LAG_TIMEOUT,
     CONSUMER_WAKE_TIMEOUT,
 };
-use crate::transport::{Secrets, end_offset, first_offset};
+use crate::transport::{Secrets, offset_at};
 
 pub(super) struct KafkaSource {
     consumer: BaseConsumer<Context>,
@@ -77,6 +77,11 @@ impl KafkaSource {
         }
     }
 
+    fn offset_at(&self, id: &PartitionId, at: Offset, within: Duration) -> Result<i64, SourceError> {
+        let KafkaPartition { topic, number } = KafkaPartition::from_id(id);
+        offset_at(&self.consumer, &topic, number, at, within).map_err(|error| self.failed(&error))
+    }
+
     /// The committed offset, with its note.
     fn committed(&self, id: &PartitionId) -> Result<Option<(i64, Note)>, KafkaError> {
         let asked = partitions::plain_list(std::slice::from_ref(id));
@@ -112,13 +117,9 @@ impl Source for KafkaSource {
     }
 
     fn position(&mut self, id: &PartitionId) -> Result<Position, SourceError> {
-        let partition = KafkaPartition::from_id(id);
         let committed = self.committed(id).map_err(|error| self.failed(&error))?;
-        let KafkaPartition { topic, number } = &partition;
-        let first = first_offset(&self.consumer, topic, *number, CONSUMER_BROKER_TIMEOUT);
-        let first = first.map_err(|error| self.failed(&error))?;
-        let end = end_offset(&self.consumer, topic, *number, CONSUMER_BROKER_TIMEOUT);
-        let end = end.map_err(|error| self.failed(&error))?;
+        let first = self.offset_at(id, Offset::Beginning, CONSUMER_BROKER_TIMEOUT)?;
+        let end = self.offset_at(id, Offset::End, CONSUMER_BROKER_TIMEOUT)?;
         Ok(Position::new(committed, self.start_from, first, end))
     }
 
@@ -201,9 +202,7 @@ impl Source for KafkaSource {
     }
 
     fn end(&mut self, id: &PartitionId) -> Result<i64, SourceError> {
-        let partition = KafkaPartition::from_id(id);
-        let end = end_offset(&self.consumer, &partition.topic, partition.number, CONSUMER_LAG_TIMEOUT);
-        end.map_err(|error| self.failed(&error))
+        self.offset_at(id, Offset::End, CONSUMER_LAG_TIMEOUT)
     }
 
     fn fetched(&self, id: &PartitionId) -> Option<i64> {

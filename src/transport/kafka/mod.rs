@@ -25,7 +25,7 @@ mod topics;
 
 pub(crate) use client_log::{log_line, log_statistics};
 pub use config::{KafkaConfig, KafkaConfigError};
-pub(crate) use partition_ends::{end_offset, first_offset};
+pub(crate) use partition_ends::offset_at;
 pub(crate) use secrets::Secrets;
 pub use topic::KafkaTopic;
 

@@ -11,28 +11,11 @@ use rdkafka::error::{KafkaError, KafkaResult};
 use rdkafka::types::RDKafkaErrorCode as Code;
 use rdkafka::{Offset, TopicPartitionList};
 
-/// The offset of the oldest record, or the end if there is none.
-pub(crate) fn first_offset(
-    consumer: &BaseConsumer<impl ConsumerContext>,
-    topic: &str,
-    partition: i32,
-    within: Duration,
-) -> KafkaResult<i64> {
-    offset_at(consumer, topic, partition, Offset::Beginning, within)
-}
-
-/// The offset that the next record gets. With `read_committed`, that of the first record of an open transaction, if there is one.
-pub(crate) fn end_offset(
-    consumer: &BaseConsumer<impl ConsumerContext>,
-    topic: &str,
-    partition: i32,
-    within: Duration,
-) -> KafkaResult<i64> {
-    offset_at(consumer, topic, partition, Offset::End, within)
-}
-
+/// The offset of the oldest record (`Offset::Beginning`), or that of the next one (`Offset::End`). With `read_committed`, an open transaction is
+/// behind the end.
+///
 /// The client sends what it is given as a time, and these two are times of Kafka's protocol (ListOffsets: -2 and -1).
-fn offset_at(
+pub(crate) fn offset_at(
     consumer: &BaseConsumer<impl ConsumerContext>,
     topic: &str,
     partition: i32,
@@ -42,11 +25,9 @@ fn offset_at(
     let mut asked = TopicPartitionList::new();
     asked.add_partition_offset(topic, partition, at)?;
     let found = consumer.offsets_for_times(asked, within)?;
-    let element = found.find_partition(topic, partition);
-    let element = element.ok_or(KafkaError::MetadataFetch(Code::UnknownPartition))?;
-    element.error()?;
-    match element.offset() {
-        Offset::Offset(offset) => Ok(offset),
+    match found.find_partition(topic, partition).map(|element| (element.error(), element.offset())) {
+        Some((Ok(()), Offset::Offset(offset))) => Ok(offset),
+        Some((Err(error), _)) => Err(error),
         // The broker left the partition out of its answer.
         _ => Err(KafkaError::MetadataFetch(Code::UnknownPartition)),
     }
@@ -79,10 +60,10 @@ mod tests {
         let consumer: BaseConsumer = config.create().expect("a consumer");
         for _ in 0..50 {
             cluster.request_errors(Api::ListOffsets, &[Answer::RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION]);
-            let first = first_offset(&consumer, "orders", 0, WITHIN);
-            assert_eq!(first, Err(KafkaError::MetadataFetch(Code::NotLeaderForPartition)));
-            assert_eq!(first_offset(&consumer, "orders", 0, WITHIN), Ok(0));
-            assert_eq!(end_offset(&consumer, "orders", 0, WITHIN), Ok(RECORDS));
+            let first = || offset_at(&consumer, "orders", 0, Offset::Beginning, WITHIN);
+            assert_eq!(first(), Err(KafkaError::MetadataFetch(Code::NotLeaderForPartition)));
+            assert_eq!(first(), Ok(0));
+            assert_eq!(offset_at(&consumer, "orders", 0, Offset::End, WITHIN), Ok(RECORDS));
         }
     }
 }

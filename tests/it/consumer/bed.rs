@@ -18,7 +18,7 @@ use diesel_outbox::inbox::Inbox;
 use diesel_outbox::retry::Fixed;
 use diesel_outbox::store::SQLITE_PRAGMAS;
 use diesel_outbox::transport::{KafkaConfig, header};
-use rdkafka::consumer::{BaseConsumer, Consumer as _};
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer as _};
 use rdkafka::error::KafkaResult;
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _};
@@ -284,6 +284,15 @@ impl Place {
     pub(crate) fn committed_offset(&self) -> i64 {
         let reader: BaseConsumer = client(&self.bootstrap).set("group.id", self.group()).create().expect("a reader");
         self.committed(&reader).expect("committed offsets")[&0]
+    }
+
+    /// Commits an offset in each partition of Kafka for the group.
+    pub(crate) fn commit_offsets(&self, offset: i64) {
+        let group: BaseConsumer = client(&self.bootstrap).set("group.id", self.group()).create().expect("a client");
+        let mut offsets = TopicPartitionList::new();
+        offsets.add_partition_range(&self.topic, 0, self.partitions - 1);
+        offsets.set_all_offsets(Offset::Offset(offset)).expect("an offset");
+        group.commit(&offsets, CommitMode::Sync).expect("committed");
     }
 
     /// Waits until the group has committed everything that is in the topic.

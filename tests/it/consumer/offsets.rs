@@ -4,11 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use diesel_outbox::consumer::{HandlerError, Progress};
-use rdkafka::TopicPartitionList;
-use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer as _};
 
 use super::bed::{Bed, DEADLINE, On, number, numbers, wait_until};
-use crate::transport::broker::client;
 
 async fn the_database_says_where_to_go_on(on: On) {
     let Some(bed) = Bed::open(on, 2).await else { return };
@@ -18,12 +15,7 @@ async fn the_database_says_where_to_go_on(on: On) {
     place.wait_until_consumed();
     assert!(consumer.shutdown_blocking(DEADLINE).is_clean());
     // The broker has forgotten what the group committed.
-    let group: BaseConsumer = client(&place.bootstrap).set("group.id", place.group()).create().expect("a consumer");
-    let mut first = TopicPartitionList::new();
-    for partition in 0..2 {
-        first.add_partition_offset(&place.topic, partition, rdkafka::Offset::Offset(0)).expect("an offset");
-    }
-    group.commit(&first, CommitMode::Sync).expect("committed");
+    place.commit_offsets(0);
     place.send(numbers(40..60));
     let consumer = place.start(place.consumer().progress(Progress::Offsets), |_| Ok(()));
     place.wait_until_consumed();

@@ -4,7 +4,6 @@ use diesel_outbox::consumer::Progress;
 use rdkafka::TopicPartitionList;
 use rdkafka::admin::{AdminClient, AdminOptions};
 use rdkafka::client::DefaultClientContext;
-use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer as _};
 
 use super::bed::{Bed, DEADLINE, Gate, Place, numbers, wait_until};
 use crate::transport::broker::{TIMEOUT, client};
@@ -73,10 +72,7 @@ async fn beyond_the_end_a_committed_offset_is_waited_for() {
     let Some(bed) = Bed::on_postgres(1).await else { return };
     let place = &bed.place;
     place.send(numbers(0..3));
-    let group: BaseConsumer = client(&place.bootstrap).set("group.id", place.group()).create().expect("a client");
-    let mut committed = TopicPartitionList::new();
-    committed.add_partition_offset(&place.topic, 0, rdkafka::Offset::Offset(5)).expect("an offset");
-    group.commit(&committed, CommitMode::Sync).expect("committed");
+    place.commit_offsets(5);
     let before = scans(place);
     let consumer = place.start(place.consumer().progress(Progress::Offsets), |_| Ok(()));
     wait_until("it reads the offset several times", || scans(place) > before + 3);

@@ -1,11 +1,8 @@
 //! Records that are older than what the inbox keeps.
 
 use diesel_outbox::consumer::Progress;
-use rdkafka::TopicPartitionList;
-use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer as _};
 
 use super::bed::{Bed, DEADLINE, On, Place, numbers, wait_until};
-use crate::transport::broker::client;
 
 /// Moves the inbox's start beyond every message of the test, as the prune of another consumer may.
 fn forget_everything(place: &Place) {
@@ -28,10 +25,7 @@ async fn they_are_parked_alone(on: On) {
     let parked = place.parked();
     assert_eq!((place.effects().len(), parked.len()), (0, 5), "{parked:?}");
     assert!(parked.iter().all(|parked| parked.error.contains("older") && !parked.holds_key), "{parked:?}");
-    let group: BaseConsumer = client(&place.bootstrap).set("group.id", place.group()).create().expect("a consumer");
-    let mut first = TopicPartitionList::new();
-    first.add_partition_offset(&place.topic, 0, rdkafka::Offset::Offset(0)).expect("an offset");
-    group.commit(&first, CommitMode::Sync).expect("committed");
+    place.commit_offsets(0);
     // Of entries that the claims may have written: only the rows say that they are parked.
     place.prune();
     let consumer = place.start(place.consumer(), |_| Ok(()));

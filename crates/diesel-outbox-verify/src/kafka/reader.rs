@@ -44,9 +44,9 @@ impl Reader {
         let mut reader = Self { state: TopicState::default(), topic, committed, uncommitted, left: BTreeMap::new() };
         let ids = reader.partitions(config)?;
         reader.state.compaction = compaction(config, &reader.topic);
-        let begins = from.map(|from| reader.begins(&ids, from)).transpose()?.unwrap_or_default();
+        let mut begins = from.map(|from| reader.begins(&ids, from)).transpose()?.unwrap_or_default();
         for id in ids {
-            let begin = begins.get(&id).cloned().transpose();
+            let begin = begins.remove(&id).transpose();
             let partition = begin.and_then(|begin| reader.partition(id, begin)).unwrap_or_else(|error| Partition {
                 name: id.to_string(),
                 unread: Some(error.to_string()),

@@ -26,7 +26,7 @@ use crate::transport::kafka::classify::class_of;
 use crate::transport::kafka::client::Client;
 use crate::transport::kafka::context::Context;
 use crate::transport::kafka::error::BrokerError;
-use crate::transport::kafka::partition_ends::{end_offset, first_offset};
+use crate::transport::kafka::partition_ends::offset_at;
 use crate::transport::{FailureClass, OutboxRowId, TransportError};
 
 /// Settings of the producer that a consumer does not have.
@@ -150,13 +150,11 @@ impl<'a> Reader<'a> {
     /// The last record of the lane before the marker.
     fn last(&self, ends_at: Instant) -> Result<Option<Vec<u8>>, Code> {
         let ProgressPlace { topic, partition, .. } = self.place;
-        let first = first_offset(&self.consumer, topic, *partition, left(ends_at)).map_err(|error| code_of(&error))?;
+        let offset =
+            |at| offset_at(&self.consumer, topic, *partition, at, left(ends_at)).map_err(|error| code_of(&error));
+        let first = offset(Offset::Beginning)?;
         // Others may have written behind the marker meanwhile.
-        let end = if self.marked_at < 0 {
-            end_offset(&self.consumer, topic, *partition, left(ends_at)).map_err(|error| code_of(&error))?
-        } else {
-            self.marked_at
-        };
+        let end = if self.marked_at < 0 { offset(Offset::End)? } else { self.marked_at };
         let mut back = KAFKA_PROGRESS_READ;
         loop {
             let from = end.saturating_sub(back).max(first);

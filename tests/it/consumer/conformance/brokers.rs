@@ -6,12 +6,9 @@ use std::time::Duration;
 use diesel_outbox::MessageId;
 use diesel_outbox::consumer::{HandlerError, Record, RunningConsumer};
 use diesel_outbox::testing::ConsumerUnderTest;
-use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer as _};
-use rdkafka::{Offset, TopicPartitionList};
 use tokio::runtime::Runtime;
 
-use super::super::bed::{Act, Bed, Broker, DEADLINE, On, Place, number};
-use crate::transport::broker::client;
+use super::super::bed::{Act, Bed, Broker, DEADLINE, On, number};
 
 struct Ours {
     bed: Bed,
@@ -61,7 +58,7 @@ impl ConsumerUnderTest for Ours {
     fn forget_acknowledgements(&self) {
         let place = &self.bed.place;
         match place.broker {
-            Broker::Kafka => commit_the_beginning(place),
+            Broker::Kafka => place.commit_offsets(0),
             #[cfg(feature = "_test")]
             Broker::Rocketmq => super::super::rocketmq::offsets::set_offsets(place, 0),
         }
@@ -74,15 +71,6 @@ impl ConsumerUnderTest for Ours {
     fn max_wait(&self) -> Duration {
         DEADLINE
     }
-}
-
-fn commit_the_beginning(place: &Place) {
-    let group: BaseConsumer = client(&place.bootstrap).set("group.id", place.group()).create().expect("a consumer");
-    let mut first = TopicPartitionList::new();
-    for partition in 0..place.partitions {
-        first.add_partition_offset(&place.topic, partition, Offset::Offset(0)).expect("an offset");
-    }
-    group.commit(&first, CommitMode::Sync).expect("committed");
 }
 
 mod kafka_on_postgres {
