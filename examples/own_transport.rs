@@ -148,7 +148,7 @@ fn count(conn: &mut SqliteConnection, table: &str) -> QueryResult<i64> {
 
 #[cfg(test)]
 mod tests {
-    use diesel_outbox::testing::transport::{StoredMessage, TransportUnderTest};
+    use diesel_outbox::testing::{StoredMessage, TransportUnderTest};
 
     use super::*;
 

@@ -1,5 +1,15 @@
 //! For our own tests, benches and tools (feature `_internals`). It may change at any time.
 
+/// The clock of leases.
+pub mod clock {
+    pub use crate::clock::{BootInstant, Clock, SystemClock};
+}
+
+/// The log events.
+pub mod events {
+    pub use crate::events::{ALL, Event};
+}
+
 /// The limits that are fixed.
 pub mod limits {
     pub use crate::limits::*;

@@ -122,7 +122,7 @@
 #![cfg_attr(feature = "rocketmq", recursion_limit = "256")]
 
 pub mod admin;
-pub mod clock;
+mod clock;
 pub mod codec;
 #[cfg(all(
     any(feature = "kafka", feature = "rocketmq"),
@@ -136,7 +136,7 @@ mod crash_points;
 #[doc(hidden)]
 pub mod crash_points;
 mod enqueue;
-pub mod events;
+mod events;
 #[cfg(any(doc, doctest))]
 pub mod guide;
 #[cfg(feature = "rocketmq")]
@@ -178,7 +178,7 @@ pub use async_trait::async_trait;
 pub use codec::error::CodecError;
 #[cfg(feature = "async")]
 pub use enqueue::AsyncOutboxBackend;
-pub use enqueue::{EnqueueError, EnqueueInterceptor, HeaderProblem, InterceptedMessage, OutboxBackend};
+pub use enqueue::{EnqueueError, EnqueueInterceptor, InterceptedMessage, OutboxBackend};
 pub use hook::CommitHook;
 pub use lane::{NodeId, lane_of};
 pub use limits::Limits;
@@ -192,4 +192,4 @@ pub use outbox::{Batch, BuildError, BuildProblem, Outbox, OutboxBuilder, TestOut
 #[cfg(feature = "_test")]
 #[doc(hidden)]
 pub use outbox::{CapturedRow, TestHook};
-pub use topic::{OnFailedKey, Topic, TopicError};
+pub use topic::{OnFailedKey, Topic};

@@ -21,12 +21,12 @@
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Metric {
-    /// Its name.
+    /// Its name. One in seconds ends in `_seconds`; all others count things.
     pub name: &'static str,
     /// Its kind.
     pub kind: MetricKind,
-    /// Its unit.
-    pub unit: MetricUnit,
+    /// Not public, because `metrics` has no stable version yet.
+    unit: metrics::Unit,
     /// Its labels. A gauge of a relay among [several](crate::relay::Relays) also has the label `relay`. Each label has few values: those
     /// that the meaning lists, names that the application configured, or names in this crate. Only a gauge of the backlog also has the
     /// topics that are in the tables.
@@ -46,25 +46,6 @@ pub enum MetricKind {
     Gauge,
     /// A distribution.
     Histogram,
-}
-
-/// The unit of a metric.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum MetricUnit {
-    /// A number of things.
-    Count,
-    /// Seconds.
-    Seconds,
-}
-
-impl From<MetricUnit> for metrics::Unit {
-    fn from(unit: MetricUnit) -> Self {
-        match unit {
-            MetricUnit::Count => Self::Count,
-            MetricUnit::Seconds => Self::Seconds,
-        }
-    }
 }
 
 /// Every metric of the crate.
@@ -114,7 +95,7 @@ macro_rules! metrics {
             $(Metric {
                 name: $name,
                 kind: MetricKind::$kind,
-                unit: MetricUnit::$unit,
+                unit: metrics::Unit::$unit,
                 labels: &[$(stringify!($label)),*],
                 buckets: buckets!($($buckets)?),
                 help: $help,
@@ -152,7 +133,7 @@ metrics! {
     DEAD_LETTER_CALLBACKS_LOST = "outbox_dead_letter_callbacks_lost_total", Counter, Count, [reason], "Dead-letter callbacks that were lost, by `reason`: queue_full, panicked, shutdown.";
     DEAD_LETTER_ALERTS = "outbox_dead_letter_alerts_total", Counter, Count, [], "Times that a relay of this process dead-lettered more messages within a window than its alert allows.";
     TASK_PANICKED = "outbox_task_panicked_total", Counter, Count, [task], "Tasks of the relay that panicked and were restarted, by `task`; the log has the panic.";
-    CALL_PANICKED = "outbox_call_panicked_total", Counter, Count, [call], "Panics in code that the relay calls but does not own, by `call`: retry_policy, clock, partition, transport, outage, store, outcome, settler, consumer_handler, consumer_loop, consumer_worker, inbox_key, on_error, on_span. The relay continued without the result; the log has the panic.";
+    CALL_PANICKED = "outbox_call_panicked_total", Counter, Count, [call], "Panics in code that the relay calls but does not own, by `call`: retry_policy, partition, transport, outage, store, outcome, settler, consumer_handler, consumer_loop, consumer_worker, inbox_key, on_error, on_span. The relay continued without the result; the log has the panic.";
     BREAKER_OPEN = "outbox_breaker_open", Gauge, Count, [transport], "1 while the transport counts as down, else 0, by `transport`.";
     TOPIC_BACKED_OFF = "outbox_topic_backed_off", Gauge, Count, [topic, transport], "1 while the broker refuses the topic, else 0, by `topic`.";
     TOPIC_PAUSED = "outbox_topic_paused", Gauge, Count, [topic, transport], "1 while the topic is paused, else 0, by `topic`.";
@@ -201,7 +182,7 @@ metrics! {
 /// harm.
 pub fn describe() {
     for metric in ALL {
-        let unit = metrics::Unit::from(metric.unit);
+        let unit = metric.unit;
         match metric.kind {
             MetricKind::Counter => metrics::describe_counter!(metric.name, unit, metric.help),
             MetricKind::Gauge => metrics::describe_gauge!(metric.name, unit, metric.help),

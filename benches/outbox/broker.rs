@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use diesel_outbox::transport::header;
 use diesel_outbox::{Envelope, MessageId};
 use rdkafka::ClientConfig;
 use rdkafka::ClientContext;
@@ -185,7 +184,8 @@ impl BareProducer {
     /// The same with the record that a relay makes of the message: with headers.
     pub(crate) fn send_as_relayed(&self, number: usize, envelope: &Envelope) -> Result<()> {
         let headers = OwnedHeaders::new_with_capacity(envelope.headers.len() + 5);
-        let headers = header::of(envelope)
+        let headers = envelope
+            .all_headers()
             .fold(headers, |headers, (key, value)| headers.insert(Header { key, value: Some(&*value) }));
         self.produce(BaseRecord {
             topic: &envelope.topic,

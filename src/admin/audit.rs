@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{Admin, AdminError, AuditCursor, AuditEntry, AuditFilter, Page};
+use super::{Admin, AdminError, AuditEntry, AuditFilter, Cursor, Page};
 use crate::events::log_event;
 use crate::limits::AUDIT_ACTOR_CHARS_MAX;
 use crate::message::MessageId;
@@ -105,14 +105,15 @@ impl Admin {
     pub async fn audit(
         &self,
         filter: &AuditFilter,
-        after: Option<&AuditCursor>,
+        after: Option<&Cursor>,
         entries_max: usize,
-    ) -> Result<Page<AuditEntry, AuditCursor>, AdminError> {
+    ) -> Result<Page<AuditEntry>, AdminError> {
         if entries_max == 0 {
             return Err(AdminError::EmptyPage);
         }
         let store = self.store.audit().ok_or(AdminError::Unsupported)?;
-        let entries = store.audit_entries(filter, after, entries_max).await?;
+        let after = Cursor::position(after)?;
+        let entries = store.audit_entries(filter, after.as_ref(), entries_max).await?;
         Ok(Page::of(entries, entries_max, AuditEntry::cursor))
     }
 

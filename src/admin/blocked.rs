@@ -3,9 +3,9 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::live_walk::LiveWalk;
-use super::{Admin, AdminError, BoundedCount, LiveCursor, LiveFilter, LiveMessage, LiveState, Page};
+use super::{Admin, AdminError, BoundedCount, Cursor, LiveFilter, LiveMessage, LiveState, Page};
 use crate::limits::{BLOCKED_KEY_ROWS_READ_MAX, BLOCKED_KEYS_MAX};
-use crate::store::{AdminStore, KeyInLane, KeyNeighbours, LiveConditions, LivePosition, StoreError};
+use crate::store::{AdminStore, KeyInLane, KeyNeighbours, LiveConditions, LiveCursor, LivePosition, StoreError};
 
 /// A key of an ordered topic that waits behind a failed message. From [`Admin::blocked_keys`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -45,22 +45,23 @@ impl Admin {
     /// ```
     ///
     /// # Errors
-    /// [`EmptyPage`](AdminError::EmptyPage), [`NoSuchTopic`](AdminError::NoSuchTopic), or a database error.
+    /// [`EmptyPage`](AdminError::EmptyPage), [`WrongCursor`](AdminError::WrongCursor), [`NoSuchTopic`](AdminError::NoSuchTopic), or a database error.
     ///
     /// # Cancel safety
     /// Cancelling it changes nothing.
     pub async fn blocked_keys(
         &self,
         topic: &str,
-        after: Option<&LiveCursor>,
+        after: Option<&Cursor>,
         keys_max: usize,
-    ) -> Result<Page<BlockedKey, LiveCursor>, AdminError> {
+    ) -> Result<Page<BlockedKey>, AdminError> {
         if keys_max == 0 {
             return Err(AdminError::EmptyPage);
         }
         let (store, filter) = (self.admin_store()?, LiveFilter::of(topic));
+        let after = Cursor::position::<LiveCursor>(after)?;
         self.check_topic_name(store, &filter.topic).await?;
-        let (heads, next) = self.heads(store, &filter, after.map(|after| after.position), keys_max).await?;
+        let (heads, next) = self.heads(store, &filter, after.as_ref().map(|after| after.position), keys_max).await?;
         if heads.is_empty() && next.is_none() && after.is_none() {
             self.check_topic(store, &filter.topic).await?;
         }
@@ -70,7 +71,7 @@ impl Admin {
             head,
             behind: BoundedCount { count: neighbours.behind, more: neighbours.more },
         });
-        Ok(Page { items: blocked.collect(), next: next.map(|position| LiveCursor { position, head: None }) })
+        Ok(Page::up_to(blocked.collect(), next.map(LiveCursor::at)))
     }
 
     /// A page of the messages that wait behind failed ones: key by key, in the order of the messages that block them.
@@ -80,7 +81,7 @@ impl Admin {
         filter: &LiveFilter,
         after: Option<&LiveCursor>,
         messages_max: usize,
-    ) -> Result<Page<LiveMessage, LiveCursor>, StoreError> {
+    ) -> Result<Page<LiveMessage>, StoreError> {
         // The head whose followers were being read is read again: if it is gone, they are blocked no more.
         let begin = after.map(|after| match after.head {
             Some(head) => LivePosition { id: head.saturating_sub(1), ..after.position },
@@ -98,11 +99,11 @@ impl Admin {
             let (found, cut_at) = walk.read(Some(behind), messages_max - messages.len()).await?;
             messages.extend(found.into_iter().map(|message| LiveMessage { state: LiveState::Blocked, ..message }));
             if let Some(position) = cut_at {
-                return Ok(Page { items: messages, next: Some(LiveCursor { position, head: Some(head.id) }) });
+                return Ok(Page::up_to(messages, Some(LiveCursor { position, head: Some(head.id) })));
             }
             rows_left = Some(walk.rows_left());
         }
-        Ok(Page { items: messages, next: next.map(|position| LiveCursor { position, head: None }) })
+        Ok(Page::up_to(messages, next.map(LiveCursor::at)))
     }
 
     /// The messages that block keys, and what stands around them. If several messages of a key have failed, as on a fenced lane, the

@@ -1,13 +1,11 @@
 use std::time::Duration;
 
 use super::redrive_rate::RedriveRate;
-use super::{Admin, AdminError, BoundedCount, Page};
+use super::{Admin, AdminError, BoundedCount, Cursor, Page};
 use crate::limits::{DEAD_LETTER_ROWS_READ_MAX, POSITIONS_READ_MAX, REDRIVE_ROWS_MAX};
 use crate::message::MessageId;
 use crate::metrics;
-use crate::store::{
-    AdminStore, AuditRecord, DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, RowRef, StoreError,
-};
+use crate::store::{AdminStore, AuditRecord, DeadLetter, DeadLetterCount, DeadLetterFilter, RowRef, StoreError};
 
 /// Some database clocks tick in milliseconds. A message that was dead-lettered in the current tick counts as dead already.
 const CLOCK_TICK: Duration = Duration::from_millis(1);
@@ -43,28 +41,28 @@ impl Admin {
     /// ```
     ///
     /// # Errors
-    /// [`EmptyPage`](AdminError::EmptyPage), [`ImpossibleFilter`](AdminError::ImpossibleFilter), or a database error.
+    /// [`EmptyPage`](AdminError::EmptyPage), [`WrongCursor`](AdminError::WrongCursor), [`ImpossibleFilter`](AdminError::ImpossibleFilter), or a database error.
     ///
     /// # Cancel safety
     /// Cancelling it changes nothing.
     pub async fn dead_letters(
         &self,
         filter: &DeadLetterFilter,
-        after: Option<&DeadLetterCursor>,
+        after: Option<&Cursor>,
         dead_letters_max: usize,
-    ) -> Result<Page<DeadLetter, DeadLetterCursor>, AdminError> {
+    ) -> Result<Page<DeadLetter>, AdminError> {
         if dead_letters_max == 0 {
             return Err(AdminError::EmptyPage);
         }
         check_possible(filter)?;
-        let store = self.admin_store()?;
+        let (store, after) = (self.admin_store()?, Cursor::position(after)?);
         let until = match filter.is_indexed() {
             true => None,
-            false => store.dead_letter_scan_end(filter, after, DEAD_LETTER_ROWS_READ_MAX).await?,
+            false => store.dead_letter_scan_end(filter, after.as_ref(), DEAD_LETTER_ROWS_READ_MAX).await?,
         };
-        let dead_letters = store.dead_letters(filter, after, until.as_ref(), dead_letters_max).await?;
+        let dead_letters = store.dead_letters(filter, after.as_ref(), until.as_ref(), dead_letters_max).await?;
         let page = Page::of(dead_letters, dead_letters_max, DeadLetter::cursor);
-        Ok(Page { next: page.next.or(until), ..page })
+        Ok(Page { next: page.next.or(until.map(|until| Cursor::at(&until))), ..page })
     }
 
     /// One dead letter with its attempts and their errors.

@@ -82,6 +82,12 @@ pub enum AdminError {
     /// The filter can match no dead letter.
     #[error("the filter can match no dead letter: set `dead_from` to a time before `dead_before`")]
     ImpossibleFilter,
+    /// The cursor is no position in this list.
+    #[error("{cursor:?} is no position in this list: pass on the `next` of one of its pages")]
+    WrongCursor {
+        /// The cursor.
+        cursor: String,
+    },
     /// A page of size 0.
     #[error("a page of 0 entries is not possible: ask for at least 1")]
     EmptyPage,
@@ -171,6 +177,7 @@ impl AdminError {
             | Self::NoFilter
             | Self::ImpossibleFilter
             | Self::EmptyPage
+            | Self::WrongCursor { .. }
             | Self::AlreadyClaimed { .. }
             | Self::NotWaiting { .. }
             | Self::NotLive { .. }

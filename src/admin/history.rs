@@ -5,12 +5,12 @@ use serde::Serialize;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::{Admin, AdminError, BoundedCount, Page, RedriveRate};
+use super::{Admin, AdminError, BoundedCount, Cursor, Page, RedriveRate};
 use crate::limits::POSITIONS_READ_MAX;
 use crate::message::MessageId;
 use crate::metrics;
 use crate::serialize::seconds_or_none;
-use crate::store::{AuditRecord, HistoryStore, ProcessedOutcome, SentCount, SentCursor, SentMessage, StoreError};
+use crate::store::{AuditRecord, HistoryStore, ProcessedOutcome, SentCount, SentMessage, StoreError};
 
 /// Selects messages that their consumer has not reported as processed: those of a topic that were sent longer ago than its
 /// [`processed_within`](crate::Topic::processed_within), or than another age.
@@ -76,7 +76,7 @@ impl Admin {
     /// A page of sent messages of a key: at most `messages_max`, after `after`, by time of sending and message id.
     ///
     /// # Errors
-    /// A database error.
+    /// [`WrongCursor`](AdminError::WrongCursor), or a database error.
     ///
     /// # Cancel safety
     /// Cancelling it changes nothing.
@@ -84,10 +84,12 @@ impl Admin {
         &self,
         topic: &str,
         key: &str,
-        after: Option<&SentCursor>,
+        after: Option<&Cursor>,
         messages_max: usize,
-    ) -> Result<Page<SentMessage, SentCursor>, AdminError> {
-        let messages = self.store.history().sent_of_key(&topic.into(), &key.into(), after, messages_max).await?;
+    ) -> Result<Page<SentMessage>, AdminError> {
+        let after = Cursor::position(after)?;
+        let messages =
+            self.store.history().sent_of_key(&topic.into(), &key.into(), after.as_ref(), messages_max).await?;
         Ok(Page::of(messages, messages_max, SentMessage::cursor))
     }
 
@@ -174,18 +176,19 @@ impl Admin {
     /// sending and message id.
     ///
     /// # Errors
-    /// [`ReportsNotExpected`](AdminError::ReportsNotExpected), or a database error.
+    /// [`ReportsNotExpected`](AdminError::ReportsNotExpected), [`WrongCursor`](AdminError::WrongCursor), or a database error.
     ///
     /// # Cancel safety
     /// Cancelling it changes nothing.
     pub async fn unprocessed(
         &self,
         filter: &UnprocessedFilter,
-        after: Option<&SentCursor>,
+        after: Option<&Cursor>,
         messages_max: usize,
-    ) -> Result<Page<SentMessage, SentCursor>, AdminError> {
+    ) -> Result<Page<SentMessage>, AdminError> {
         let age_min = self.age_min(filter)?;
-        let messages = self.store.history().unprocessed(&filter.topic, age_min, after, messages_max).await?;
+        let after = Cursor::position(after)?;
+        let messages = self.store.history().unprocessed(&filter.topic, age_min, after.as_ref(), messages_max).await?;
         Ok(Page::of(messages, messages_max, SentMessage::cursor))
     }
 

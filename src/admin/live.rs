@@ -1,11 +1,11 @@
 use std::sync::Arc;
 
 use super::live_walk::{LiveWalk, WalkedLanes};
-use super::{Admin, AdminError, LiveCount, LiveCursor, LiveFilter, LiveMessage, LiveState, Page};
+use super::{Admin, AdminError, Cursor, LiveCount, LiveFilter, LiveMessage, LiveState, Page};
 use crate::lane::lane_of;
 use crate::limits::{LIVE_COUNT_MAX, LIVE_SEARCHED_MAX, LIVE_TOPICS_SHOWN_MAX};
 use crate::message::MessageId;
-use crate::store::{AdminStore, RowKey, StoreError};
+use crate::store::{AdminStore, LiveCursor, RowKey, StoreError};
 use crate::topic::Topic;
 
 /// Live messages: those that are not sent yet.
@@ -42,7 +42,7 @@ impl Admin {
     /// ```
     ///
     /// # Errors
-    /// [`EmptyPage`](AdminError::EmptyPage), [`NoSuchTopic`](AdminError::NoSuchTopic), or a database error. A filter that matches
+    /// [`EmptyPage`](AdminError::EmptyPage), [`WrongCursor`](AdminError::WrongCursor), [`NoSuchTopic`](AdminError::NoSuchTopic), or a database error. A filter that matches
     /// nothing is no error.
     ///
     /// # Cancel safety
@@ -50,22 +50,22 @@ impl Admin {
     pub async fn live_messages(
         &self,
         filter: &LiveFilter,
-        after: Option<&LiveCursor>,
+        after: Option<&Cursor>,
         messages_max: usize,
-    ) -> Result<Page<LiveMessage, LiveCursor>, AdminError> {
+    ) -> Result<Page<LiveMessage>, AdminError> {
         if messages_max == 0 {
             return Err(AdminError::EmptyPage);
         }
-        let store = self.admin_store()?;
+        let (store, after) = (self.admin_store()?, Cursor::position::<LiveCursor>(after)?);
         self.check_topic_name(store, &filter.topic).await?;
         let mut page = if filter.is_impossible() {
             Page::default()
         } else if filter.state == Some(LiveState::Blocked) {
-            self.blocked_messages(store, filter, after, messages_max).await?
+            self.blocked_messages(store, filter, after.as_ref(), messages_max).await?
         } else {
             let mut walk = LiveWalk::new(store, filter, self.lanes_of(filter));
-            let (messages, next) = walk.read(after.map(|after| after.position), messages_max).await?;
-            Page { items: messages, next: next.map(|position| LiveCursor { position, head: None }) }
+            let (messages, next) = walk.read(after.as_ref().map(|after| after.position), messages_max).await?;
+            Page::up_to(messages, next.map(LiveCursor::at))
         };
         if page.items.is_empty() && page.next.is_none() && after.is_none() {
             self.check_topic(store, &filter.topic).await?;

@@ -2,32 +2,32 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::{Admin, AdminError, Page};
+use super::{Admin, AdminError, Cursor, Page};
 use crate::store::AuditRecord;
 use crate::store::parked::{ParkedRecord, ParkedStore};
 
 /// Records that consumers have parked, in the table that the migration `0000consumer01_progress` creates.
 impl Admin {
-    /// A page of parked records, in the order in which they were parked: at most `records_max` after the row `after`, of all consumers
-    /// or of one.
+    /// A page of parked records, in the order in which they were parked: at most `records_max`, after `after`, of all consumers or
+    /// of one.
     ///
     /// # Errors
-    /// [`EmptyPage`](AdminError::EmptyPage), [`NoSuchConsumer`](AdminError::NoSuchConsumer), or a database error, such as that the
-    /// migration was not run.
+    /// [`EmptyPage`](AdminError::EmptyPage), [`WrongCursor`](AdminError::WrongCursor),
+    /// [`NoSuchConsumer`](AdminError::NoSuchConsumer), or a database error, such as that the migration was not run.
     ///
     /// # Cancel safety
     /// Cancelling it changes nothing.
     pub async fn parked(
         &self,
         consumer: Option<&str>,
-        after: Option<i64>,
+        after: Option<&Cursor>,
         records_max: usize,
-    ) -> Result<Page<ParkedRecord, i64>, AdminError> {
+    ) -> Result<Page<ParkedRecord>, AdminError> {
         if records_max == 0 {
             return Err(AdminError::EmptyPage);
         }
         let (store, name) = (self.parked_store()?, consumer.map(Arc::from));
-        let records = store.parked(name.as_ref(), after.unwrap_or(0), records_max).await?;
+        let records = store.parked(name.as_ref(), Cursor::position(after)?.unwrap_or(0), records_max).await?;
         if let (true, Some(consumer)) = (records.is_empty(), consumer) {
             let known = store.consumers().await?;
             // A wrong name must not look like a consumer that has parked nothing.

@@ -1,8 +1,9 @@
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use serde_json::json;
 
-use super::{Admin, AdminError, PausedTopic};
+use super::{Admin, AdminError};
 use crate::topic::Topic;
 
 /// Pauses.
@@ -20,8 +21,8 @@ impl Admin {
     /// # let outbox = Outbox::builder().topic(Topic::new("orders")).build()?;
     /// # let admin = outbox.admin(MemoryStore::new());
     /// admin.pause("orders").await?;
-    /// for paused in admin.paused().await? {
-    ///     println!("{} is paused since {:?}", paused.topic, paused.since);
+    /// for (topic, since) in admin.paused().await? {
+    ///     println!("{topic} is paused since {since:?}");
     /// }
     /// admin.resume("orders").await?;
     /// # Ok::<_, Box<dyn std::error::Error>>(())
@@ -75,14 +76,15 @@ impl Admin {
         Ok(())
     }
 
-    /// The paused topics by name, and since when they are paused.
+    /// The paused topics, ordered by name, each with the moment of its pause by the database's clock.
     ///
     /// # Errors
     /// A database error.
     ///
     /// # Cancel safety
     /// Cancelling it changes nothing.
-    pub async fn paused(&self) -> Result<Vec<PausedTopic>, AdminError> {
-        Ok(self.admin_store()?.paused().await?)
+    pub async fn paused(&self) -> Result<Vec<(Arc<str>, SystemTime)>, AdminError> {
+        let paused = self.admin_store()?.paused().await?;
+        Ok(paused.into_iter().map(|paused| (paused.topic, paused.since)).collect())
     }
 }

@@ -6,12 +6,12 @@ use tokio::time::{Instant, sleep_until};
 use super::canary::{Canary, CanaryHalt, CanaryReport, CanaryStep};
 use super::dead_letters::{check_possible, limit_to_now};
 use super::redrive_rate::RateLimiter;
-use super::{Admin, AdminError, DeadLetterCursor, DeadLetterFilter};
+use super::{Admin, AdminError, DeadLetterFilter};
 use crate::limits::{
     CANARY_POLL_INTERVAL_MAX, CANARY_POLL_INTERVAL_MIN, CANARY_REPORTED_MAX, DELAY_MAX, REDRIVE_ROWS_MAX,
 };
 use crate::message::MessageId;
-use crate::store::{AdminStore, AuditRecord, RowRef};
+use crate::store::{AdminStore, AuditRecord, DeadLetterCursor, RowRef};
 
 /// Canary redrives.
 impl Admin {

@@ -2,20 +2,34 @@ use std::time::SystemTime;
 
 use uuid::Uuid;
 
-use super::{Admin, AdminError, Page};
+use super::cursor::{self, Position};
+use super::{Admin, AdminError, Cursor, Page};
 use crate::limits::MESSAGE_ID_SKEW_MAX;
 use crate::message::MessageId;
 use crate::store::{SentMessage, SentScan, StoreError};
 use crate::transport::header::millis;
 
-/// A position in a scan of the history: for the same topic and period only.
+/// A position in a scan of the history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SentScanCursor {
-    after: MessageId,
-    until: MessageId,
+pub(super) struct ScanPosition {
+    pub(super) after: MessageId,
+    pub(super) until: MessageId,
 }
 
-impl SentScanCursor {
+impl Position for ScanPosition {
+    const LIST: &'static str = "scan";
+
+    fn write(&self) -> String {
+        format!("{}_{}", Uuid::from(self.after).simple(), Uuid::from(self.until).simple())
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        let (after, until) = text.split_once('_')?;
+        Some(Self { after: cursor::id(Some(after))?.into(), until: cursor::id(Some(until))?.into() })
+    }
+}
+
+impl ScanPosition {
     /// The message ids of a period. They hold the time at which they were made; no index has a topic's messages by time, because it
     /// would cost each settle a write.
     fn of(from: SystemTime, before: SystemTime) -> Self {
@@ -66,7 +80,7 @@ impl Admin {
     /// ```
     ///
     /// # Errors
-    /// [`EmptyPage`](AdminError::EmptyPage), or a database error.
+    /// [`EmptyPage`](AdminError::EmptyPage), [`WrongCursor`](AdminError::WrongCursor), or a database error.
     ///
     /// # Cancel safety
     /// Cancelling it changes nothing.
@@ -75,22 +89,22 @@ impl Admin {
         topic: &str,
         from: SystemTime,
         before: SystemTime,
-        after: Option<&SentScanCursor>,
+        after: Option<&Cursor>,
         rows_max: usize,
-    ) -> Result<Page<SentMessage, SentScanCursor>, AdminError> {
+    ) -> Result<Page<SentMessage>, AdminError> {
         if rows_max == 0 {
             return Err(AdminError::EmptyPage);
         }
         let store = self.store.history();
-        let SentScanCursor { after, until } = match after {
-            Some(after) => *after,
-            None if self.has_other_ids().await? => SentScanCursor::everything(),
-            None => SentScanCursor::of(from, before),
+        let ScanPosition { after, until } = match Cursor::position(after)? {
+            Some(after) => after,
+            None if self.has_other_ids().await? => ScanPosition::everything(),
+            None => ScanPosition::of(from, before),
         };
         let end = store.sent_scan_end(after, until, rows_max).await?;
         let scan = SentScan { topic: topic.into(), from, before, after, until: end.unwrap_or(until) };
         let messages = store.sent_in_scan(&scan).await?;
-        Ok(Page { items: messages, next: end.map(|after| SentScanCursor { after, until }) })
+        Ok(Page::up_to(messages, end.map(|after| ScanPosition { after, until })))
     }
 
     /// Whether the history has message ids without a time. Nearly all of those are greater than any id of the present.
@@ -99,5 +113,20 @@ impl Admin {
         let later = first_id_of(store.now().await? + MESSAGE_ID_SKEW_MAX);
         let found: Result<_, StoreError> = self.store.history().sent_scan_end(later, Uuid::max().into(), 1).await;
         Ok(found?.is_some())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_position_comes_back_from_its_text_and_a_cut_one_is_refused() {
+        let position = ScanPosition { after: MessageId::new(), until: Uuid::max().into() };
+        let cursor = Cursor::at(&position);
+        assert_eq!(Cursor::position(Some(&cursor)).unwrap(), Some(position));
+        let text = cursor.to_string();
+        let cut = Cursor::from(&text[..text.len() - 1]);
+        assert!(matches!(Cursor::position::<ScanPosition>(Some(&cut)), Err(AdminError::WrongCursor { .. })));
     }
 }

@@ -141,7 +141,7 @@ async fn only_configured_topics_are_paused_and_only_paused_ones_resumed() {
     admin.pause("orders").await.unwrap();
     let paused = admin.paused().await.unwrap();
     assert_eq!(
-        paused.iter().map(|paused| (&*paused.topic, paused.since <= store.now())).collect::<Vec<_>>(),
+        paused.iter().map(|(topic, since)| (&**topic, *since <= store.now())).collect::<Vec<_>>(),
         [("orders", true)]
     );
     // Another process no longer configures the topic.

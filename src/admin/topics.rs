@@ -4,10 +4,10 @@ use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 
-use super::{Admin, AdminError, BoundedCount, PausedTopic};
+use super::{Admin, AdminError, BoundedCount};
 use crate::limits::{LIVE_COUNT_MAX, LIVE_TOPICS_SHOWN_MAX};
 use crate::serialize::{instant_or_none, seconds};
-use crate::store::{LaneCount, SchemaProblem, StoreError, TopicBacklog};
+use crate::store::{LaneCount, PausedTopic, SchemaProblem, StoreError, TopicBacklog};
 
 /// A topic: what is configured of it, and what the tables hold. From [`Admin::topics`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

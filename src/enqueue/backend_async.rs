@@ -7,6 +7,8 @@ use diesel::sql_types::Text;
 use diesel_async::{AsyncConnectionCore, RunQueryDsl};
 use uuid::Uuid;
 
+#[cfg(feature = "rocketmq")]
+use super::mark::Mark;
 use super::statement::still_there::StillThere;
 use super::statement::{Dialect, Inserted, Insertion};
 use crate::inbox::claims::{ClaimAnswer, ClaimedKeys};
@@ -57,6 +59,11 @@ pub trait AsyncOutboxBackend<C>: Dialect {
     /// Runs a statement; returns the number of its rows.
     #[doc(hidden)]
     fn execute_text_async<'a>(conn: &'a mut C, sql: &'a str) -> impl Future<Output = QueryResult<usize>> + Send + 'a;
+
+    /// Writes the mark of a half message.
+    #[cfg(feature = "rocketmq")]
+    #[doc(hidden)]
+    fn mark_async<'a>(conn: &'a mut C, mark: Mark<'a>) -> impl Future<Output = QueryResult<usize>> + Send + 'a;
 }
 
 #[cfg(feature = "postgres")]
@@ -101,6 +108,11 @@ where
 
     async fn execute_text_async<'a>(conn: &'a mut C, sql: &'a str) -> QueryResult<usize> {
         diesel::sql_query(sql).execute(conn).await
+    }
+
+    #[cfg(feature = "rocketmq")]
+    async fn mark_async<'a>(conn: &'a mut C, mark: Mark<'a>) -> QueryResult<usize> {
+        mark.execute(conn).await
     }
 }
 
@@ -150,6 +162,11 @@ where
     async fn execute_text_async<'a>(conn: &'a mut C, sql: &'a str) -> QueryResult<usize> {
         diesel::sql_query(sql).execute(conn).await
     }
+
+    #[cfg(feature = "rocketmq")]
+    async fn mark_async<'a>(conn: &'a mut C, mark: Mark<'a>) -> QueryResult<usize> {
+        mark.execute(conn).await
+    }
 }
 
 #[cfg(feature = "sqlite")]
@@ -184,5 +201,10 @@ where
 
     async fn execute_text_async<'a>(conn: &'a mut C, sql: &'a str) -> QueryResult<usize> {
         diesel::sql_query(sql).execute(conn).await
+    }
+
+    #[cfg(feature = "rocketmq")]
+    async fn mark_async<'a>(conn: &'a mut C, mark: Mark<'a>) -> QueryResult<usize> {
+        mark.execute(conn).await
     }
 }

@@ -7,6 +7,8 @@ use diesel::result::QueryResult;
 use diesel::sql_types::Text;
 use uuid::Uuid;
 
+#[cfg(feature = "rocketmq")]
+use super::mark::Mark;
 use super::statement::still_there::StillThere;
 use super::statement::{Dialect, Inserted, Insertion};
 use crate::inbox::claims::{ClaimAnswer, ClaimedKeys};
@@ -44,6 +46,11 @@ pub trait OutboxBackend<C>: Dialect {
     /// Runs a statement; returns the number of its rows.
     #[doc(hidden)]
     fn execute_text(conn: &mut C, sql: &str) -> QueryResult<usize>;
+
+    /// Writes the mark of a half message.
+    #[cfg(feature = "rocketmq")]
+    #[doc(hidden)]
+    fn mark(conn: &mut C, mark: Mark<'_>) -> QueryResult<usize>;
 }
 
 #[cfg(feature = "postgres")]
@@ -89,6 +96,11 @@ where
     fn execute_text(conn: &mut C, sql: &str) -> QueryResult<usize> {
         diesel::sql_query(sql).execute(conn)
     }
+
+    #[cfg(feature = "rocketmq")]
+    fn mark(conn: &mut C, mark: Mark<'_>) -> QueryResult<usize> {
+        mark.execute(conn)
+    }
 }
 
 #[cfg(feature = "mysql")]
@@ -130,6 +142,11 @@ where
     fn execute_text(conn: &mut C, sql: &str) -> QueryResult<usize> {
         diesel::sql_query(sql).execute(conn)
     }
+
+    #[cfg(feature = "rocketmq")]
+    fn mark(conn: &mut C, mark: Mark<'_>) -> QueryResult<usize> {
+        mark.execute(conn)
+    }
 }
 
 #[cfg(feature = "sqlite")]
@@ -164,5 +181,10 @@ where
 
     fn execute_text(conn: &mut C, sql: &str) -> QueryResult<usize> {
         diesel::sql_query(sql).execute(conn)
+    }
+
+    #[cfg(feature = "rocketmq")]
+    fn mark(conn: &mut C, mark: Mark<'_>) -> QueryResult<usize> {
+        mark.execute(conn)
     }
 }

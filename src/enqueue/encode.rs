@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use super::error::{EnqueueError, HeaderProblem};
+use super::error::EnqueueError;
 use super::interceptor::{EnqueueInterceptor, InterceptedMessage, intercept};
 use crate::clock::system_now;
 use crate::lane::{fnv1a, lane_of};
 use crate::limits::{DELAY_MAX, HEADER_NAME_BYTES_MAX, HEADER_NAME_SHOWN_CHARS_MAX, KEY_BYTES_MAX, KIND_CHARS_MAX};
-use crate::message::{Delivery, Envelope, Headers, MessageId, OutboxMessage};
+use crate::message::{Delivery, Envelope, HeaderError, Headers, MessageId, OutboxMessage};
 use crate::receipts::{PendingReceipt, Ticket};
 use crate::topic::Topic;
 use crate::transport::header::FINGERPRINT;
@@ -201,15 +201,15 @@ fn check_text(topic: &str, key: Option<&str>, kind: &str) -> Result<(), EnqueueE
 fn check_headers(topic: &str, headers: &Headers) -> Result<(), EnqueueError> {
     for (name, _) in headers.iter() {
         let problem = if name.is_empty() {
-            HeaderProblem::NoName
+            HeaderError::NoName
         } else if name == FINGERPRINT {
             continue;
         } else if name.get(..RESERVED_PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(RESERVED_PREFIX)) {
-            HeaderProblem::Reserved
+            HeaderError::Reserved
         } else if name.len() > HEADER_NAME_BYTES_MAX {
-            HeaderProblem::NameTooLong
+            HeaderError::NameTooLong
         } else if name.contains('\0') {
-            HeaderProblem::Nul
+            HeaderError::Nul
         } else {
             continue;
         };

@@ -1,5 +1,6 @@
 use crate::codec::CodecError;
-use crate::limits::{DELAY_MAX, HEADER_NAME_BYTES_MAX, KEY_BYTES_MAX, KIND_CHARS_MAX};
+use crate::limits::{DELAY_MAX, KEY_BYTES_MAX, KIND_CHARS_MAX};
+use crate::message::HeaderError;
 
 /// Why a message was refused. Nothing of it was written.
 ///
@@ -94,14 +95,14 @@ pub enum EnqueueError {
         field: &'static str,
     },
     /// A header cannot be sent.
-    #[error("header {name:?} of the message for topic {topic:?} {problem}")]
+    #[error("header {name:?} of the message for topic {topic:?}: {problem}")]
     Header {
         /// The message's topic.
         topic: String,
         /// The header's name.
         name: String,
         /// The problem.
-        problem: HeaderProblem,
+        problem: HeaderError,
     },
     /// The event's payload could not be encoded.
     #[error(
@@ -207,22 +208,4 @@ impl From<EnqueueError> for diesel::result::Error {
     fn from(error: EnqueueError) -> Self {
         Self::SerializationError(Box::new(error))
     }
-}
-
-/// What is wrong with a header.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum HeaderProblem {
-    /// It has no name.
-    #[error("has no name: give it one")]
-    NoName,
-    /// Its name has the prefix of the outbox's own headers.
-    #[error("begins with \"outbox-\", which is reserved for the outbox's own headers: choose another name")]
-    Reserved,
-    /// Its name is too long.
-    #[error("has a name of more than {HEADER_NAME_BYTES_MAX} bytes: shorten it")]
-    NameTooLong,
-    /// Its name contains U+0000, which would end the name in librdkafka.
-    #[error("has a NUL in its name: remove it")]
-    Nul,
 }

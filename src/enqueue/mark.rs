@@ -1,16 +1,11 @@
 //! The mark of a half message: an INSERT that comes first in its transaction.
 
-#[cfg(feature = "async")]
-use std::future::Future;
-
 use diesel::backend::Backend;
 use diesel::query_builder::{AstPass, QueryFragment, QueryId};
 use diesel::result::QueryResult;
 use diesel::serialize::ToSql;
 use diesel::sql_types::{HasSqlType, Text};
 use uuid::Uuid;
-
-use super::statement::Dialect;
 
 /// A mark to be written.
 #[derive(Debug, Clone, Copy)]
@@ -19,33 +14,6 @@ pub struct Mark<'a> {
     pub(crate) table: &'a str,
     pub(crate) message_id: &'a Uuid,
     pub(crate) topic: &'a str,
-}
-
-/// A database whose transactions can mark half messages through a Diesel connection `C`.
-///
-/// Implemented for Diesel's backends, for all of their connections. There is nothing to implement or call here.
-#[diagnostic::on_unimplemented(
-    message = "no half message can be marked in `{Self}` through `{C}`",
-    note = "enable the feature `postgres`, `mysql` or `sqlite` of diesel-outbox",
-    note = "connections of diesel-async take `mark_async`"
-)]
-pub trait MarkBackend<C>: Dialect {
-    #[doc(hidden)]
-    fn mark(conn: &mut C, mark: Mark<'_>) -> QueryResult<usize>;
-}
-
-/// A database whose transactions can mark half messages through a diesel-async connection `C`.
-///
-/// Implemented for Diesel's backends, for all of their connections. There is nothing to implement or call here.
-#[cfg(feature = "async")]
-#[diagnostic::on_unimplemented(
-    message = "no half message can be marked in `{Self}` through `{C}`",
-    note = "enable the feature `postgres`, `mysql` or `sqlite` of diesel-outbox",
-    note = "connections of Diesel itself take `mark`"
-)]
-pub trait AsyncMarkBackend<C>: Dialect {
-    #[doc(hidden)]
-    fn mark_async<'a>(conn: &'a mut C, mark: Mark<'a>) -> impl Future<Output = QueryResult<usize>> + Send + 'a;
 }
 
 impl Mark<'_> {
@@ -85,25 +53,6 @@ macro_rules! marks {
         impl QueryFragment<$backend> for Mark<'_> {
             fn walk_ast<'b>(&'b self, out: AstPass<'_, 'b, $backend>) -> QueryResult<()> {
                 self.walk(out, $bind_id, $guard)
-            }
-        }
-
-        impl<C> MarkBackend<C> for $backend
-        where
-            C: diesel::connection::LoadConnection<Backend = Self>,
-        {
-            fn mark(conn: &mut C, mark: Mark<'_>) -> QueryResult<usize> {
-                diesel::RunQueryDsl::execute(mark, conn)
-            }
-        }
-
-        #[cfg(feature = "async")]
-        impl<C> AsyncMarkBackend<C> for $backend
-        where
-            C: diesel_async::AsyncConnectionCore<Backend = Self>,
-        {
-            async fn mark_async<'a>(conn: &'a mut C, mark: Mark<'a>) -> QueryResult<usize> {
-                diesel_async::RunQueryDsl::execute(mark, conn).await
             }
         }
     };

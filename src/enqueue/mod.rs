@@ -19,14 +19,10 @@ mod statement;
 #[cfg(feature = "async")]
 pub use backend_async::AsyncOutboxBackend;
 pub use backend_sync::OutboxBackend;
-pub use error::{EnqueueError, HeaderProblem};
+pub use error::EnqueueError;
 pub use interceptor::{EnqueueInterceptor, InterceptedMessage};
-#[cfg(all(feature = "rocketmq", feature = "async"))]
-pub use mark::AsyncMarkBackend;
 #[cfg(feature = "rocketmq")]
 pub(crate) use mark::Mark;
-#[cfg(feature = "rocketmq")]
-pub use mark::MarkBackend;
 #[cfg(feature = "mysql")]
 pub(crate) use statement::mysql::{GUARD_BEGIN, GUARD_END};
 #[cfg(feature = "postgres")]

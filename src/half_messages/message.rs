@@ -7,8 +7,8 @@ use super::resolver::EndedHalf;
 use super::shared::Inner;
 use crate::crash_points::crash_point;
 #[cfg(feature = "async")]
-use crate::enqueue::AsyncMarkBackend;
-use crate::enqueue::{Dialect, EnqueueError, Mark, MarkBackend};
+use crate::enqueue::AsyncOutboxBackend;
+use crate::enqueue::{Dialect, EnqueueError, Mark, OutboxBackend};
 #[cfg(feature = "async")]
 use crate::hook::AsyncConn;
 use crate::hook::{Conn, Depth, SyncConn, is_deadlocked};
@@ -66,7 +66,7 @@ impl HalfMessage {
     pub fn mark<C>(&self, conn: &mut C) -> QueryResult<()>
     where
         C: diesel::connection::Connection,
-        C::Backend: MarkBackend<C>,
+        C::Backend: OutboxBackend<C>,
     {
         let at = self.check::<C::Backend>(&mut SyncConn(conn))?;
         if is_transaction_lost(conn, at)? {
@@ -86,7 +86,7 @@ impl HalfMessage {
     pub async fn mark_async<C>(&self, conn: &mut C) -> QueryResult<()>
     where
         C: diesel_async::AsyncConnection,
-        C::Backend: AsyncMarkBackend<C>,
+        C::Backend: AsyncOutboxBackend<C>,
     {
         let at = self.check::<C::Backend>(&mut AsyncConn(conn))?;
         if is_transaction_lost_async(conn, at).await? {

@@ -9,7 +9,7 @@ mod message;
 mod resolver;
 mod shared;
 
-pub use error::{HalfMessageError, HalfMessagesError};
+pub use error::HalfMessageError;
 pub use message::HalfMessage;
 
 use std::fmt;
@@ -19,9 +19,6 @@ use std::time::Duration;
 use self::resolver::{Failures, Worker};
 use self::shared::Inner;
 use crate::clock::system_now;
-#[cfg(feature = "async")]
-pub use crate::enqueue::AsyncMarkBackend;
-pub use crate::enqueue::MarkBackend;
 use crate::message::OutboxMessage;
 use crate::outbox::Outbox;
 use crate::repeated::Repeated;
@@ -86,9 +83,9 @@ impl Outbox {
         &self,
         store: impl OutboxStore,
         config: RocketMqConfig,
-    ) -> Result<HalfMessages, HalfMessagesError> {
+    ) -> Result<HalfMessages, HalfMessageError> {
         let (halves, checked) = HalfMessages::begin(self, store, config)?;
-        checked.await.map_err(|_ended| HalfMessagesError::ended())??;
+        checked.await.map_err(|_ended| HalfMessageError::ended_at_start())??;
         Ok(halves)
     }
 
@@ -100,12 +97,12 @@ impl Outbox {
         &self,
         store: impl OutboxStore,
         config: RocketMqConfig,
-    ) -> Result<HalfMessages, HalfMessagesError> {
+    ) -> Result<HalfMessages, HalfMessageError> {
         let (halves, checked) = HalfMessages::begin(self, store, config)?;
         halves
             .block_on(checked)
-            .ok_or_else(HalfMessagesError::ended)?
-            .map_err(|_ended| HalfMessagesError::ended())??;
+            .ok_or_else(HalfMessageError::ended_at_start)?
+            .map_err(|_ended| HalfMessageError::ended_at_start())??;
         Ok(halves)
     }
 }
@@ -118,10 +115,10 @@ impl HalfMessages {
         outbox: &Outbox,
         store: impl OutboxStore,
         config: RocketMqConfig,
-    ) -> Result<(Self, Checked), HalfMessagesError> {
+    ) -> Result<(Self, Checked), HalfMessageError> {
         let store = shared(store, outbox.tables());
         if store.halves().is_none() {
-            return Err(HalfMessagesError::NoMarks);
+            return Err(HalfMessageError::NoMarks);
         }
         let topics: Vec<_> = outbox.topics().iter().map(crate::topic::Topic::shared_name).collect();
         let checked_store = Arc::clone(&store);

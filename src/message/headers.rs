@@ -4,6 +4,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Deserialize, Serialize};
 
+use crate::limits::HEADER_NAME_BYTES_MAX;
+
 /// A message's headers: ordered, with bytes as values. A name may repeat.
 ///
 /// ```
@@ -88,10 +90,22 @@ impl Headers {
     }
 }
 
-/// Why a `headers` column could not be read.
-#[derive(Debug, thiserror::Error)]
+/// Why a header cannot be sent, or why a `headers` column could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HeaderError {
+    /// The header has no name.
+    #[error("its name is empty: give it one")]
+    NoName,
+    /// Its name has the prefix of the outbox's own headers.
+    #[error("names that begin with \"outbox-\" are reserved for the outbox's own headers: choose another one")]
+    Reserved,
+    /// Its name is too long.
+    #[error("its name has more than {HEADER_NAME_BYTES_MAX} bytes: shorten it")]
+    NameTooLong,
+    /// Its name contains U+0000, which would end the name in librdkafka.
+    #[error("its name has a NUL: remove it")]
+    Nul,
     /// It is not a JSON array of pairs. The JSON library's own message could contain a value, which must not be logged.
     #[error("the headers column is not a JSON array of [name, value]: the error is at or before byte {column}")]
     Json {

@@ -17,7 +17,7 @@
 //! # Ok::<_, Box<dyn std::error::Error + Send + Sync>>(())
 //! ```
 //!
-//! The tables of an [inbox](crate::inbox) are migrations of their own, in `migrations/inbox/` and [`INBOX_MIGRATIONS`], which
+//! The tables of an [inbox](crate::inbox) are migrations of their own, in `migrations/inbox/` and [`Migrations::inbox`], which
 //! [`Inbox::migrate`](crate::inbox::Inbox::migrate) runs.
 //!
 //! Their versions begin with `0000outbox`, or with `0000inbox`. They sort before an application's dated ones, so reverting the last migration does not
@@ -48,10 +48,6 @@ use crate::store::schema::{IndexNaming, rename_tables};
 
 /// The migrations of an outbox with the default table names; for other names use [`Migrations::new`].
 pub const MIGRATIONS: Migrations = Migrations { of: Part::Outbox, names: None };
-
-/// The migrations of an [inbox](crate::inbox) with the default table names; for other names use [`Migrations::inbox`]. They do not need
-/// those of the outbox: an application that only consumes runs these alone.
-pub const INBOX_MIGRATIONS: Migrations = Migrations { of: Part::Inbox, names: None };
 
 /// The migrations of one outbox, or of one inbox.
 ///
@@ -86,7 +82,8 @@ impl Migrations {
         Self { of: Part::Outbox, names: Some(names) }
     }
 
-    /// The migrations of an [inbox](crate::inbox) with these table names.
+    /// The migrations of an [inbox](crate::inbox) with these table names. They do not need those of the outbox: an application that only
+    /// consumes runs these alone.
     ///
     /// ```
     /// # #[cfg(feature = "sqlite")] {

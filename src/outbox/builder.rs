@@ -10,7 +10,7 @@ use crate::limits::KEEP_DAYS_MAX;
 use crate::message::OutboxMessage;
 use crate::naming::TableNames;
 use crate::retention::AuditPolicy;
-use crate::topic::{Topic, TopicError};
+use crate::topic::Topic;
 
 /// Configures and builds an [`Outbox`]. From [`Outbox::builder`].
 ///
@@ -228,7 +228,9 @@ impl OutboxBuilder {
             if !known.insert(topic.name()) && twice.insert(topic.name()) {
                 problems.push(BuildProblem::TopicTwice { topic: topic.name().to_owned() });
             }
-            problems.extend(topic.check().err().map(BuildProblem::Topic));
+            if let Err(problem) = topic.check() {
+                problems.push(BuildProblem::Topic { topic: topic.name().to_owned(), problem: problem.to_string() });
+            }
         }
         if let Some(days) = self.audit.days.filter(|days| !(1..=KEEP_DAYS_MAX).contains(days)) {
             problems.push(BuildProblem::AuditDays { days });
@@ -291,8 +293,13 @@ pub enum BuildProblem {
         topic: String,
     },
     /// A topic's name or one of its settings is not allowed.
-    #[error(transparent)]
-    Topic(TopicError),
+    #[error("topic {topic:?}: {problem}")]
+    Topic {
+        /// Its name.
+        topic: String,
+        /// What is wrong with it, and what to do.
+        problem: String,
+    },
     /// The audit is to be kept for no time, or for longer than ten years.
     #[error("keep_audit_days is {days}; give 1 to {KEEP_DAYS_MAX}, or leave it out to keep the audit")]
     AuditDays {

@@ -19,8 +19,8 @@ use crate::metrics;
 use crate::receipts::Waiters;
 use crate::store::DeadLetterReason;
 
-/// A message that a relay dead-lettered. Passed to
-/// [`RelayBuilder::on_dead_letter`](super::RelayBuilder::on_dead_letter).
+/// A message that a relay dead-lettered. Passed to [`RelayBuilder::on_dead_letter`](super::RelayBuilder::on_dead_letter) and
+/// [`RelayBuilder::dead_letter_alert`](super::RelayBuilder::dead_letter_alert).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeadLetterEvent {
@@ -43,25 +43,12 @@ impl DeadLetterEvent {
     }
 }
 
-/// More messages were dead-lettered within a window than the threshold allows. Passed to
-/// [`RelayBuilder::dead_letter_alert`](super::RelayBuilder::dead_letter_alert).
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct DeadLetterAlert {
-    /// The threshold.
-    pub letters_max: u16,
-    /// The window.
-    pub window_duration: Duration,
-    /// The message that exceeded the threshold.
-    pub last: DeadLetterEvent,
-}
-
-type Callback<T> = Arc<dyn Fn(&T) + Send + Sync>;
+type Callback = Arc<dyn Fn(&DeadLetterEvent) + Send + Sync>;
 
 /// The application's callbacks.
 #[derive(Default, Clone)]
 pub(crate) struct Callbacks {
-    pub(crate) on_dead_letter: Option<Callback<DeadLetterEvent>>,
+    pub(crate) on_dead_letter: Option<Callback>,
     pub(crate) alert: Option<AlertThreshold>,
 }
 
@@ -70,7 +57,7 @@ pub(crate) struct Callbacks {
 pub(crate) struct AlertThreshold {
     pub(crate) letters_max: u16,
     pub(crate) window_duration: Duration,
-    pub(crate) on_alert: Callback<DeadLetterAlert>,
+    pub(crate) on_alert: Callback,
 }
 
 /// The queue between the engines and the callbacks.
@@ -98,7 +85,8 @@ struct State {
 #[derive(Debug)]
 enum Notification {
     Letter(DeadLetterEvent),
-    Alert(DeadLetterAlert),
+    /// With the message that exceeded the threshold.
+    Alert(DeadLetterEvent),
 }
 
 impl DeadLetterCallbacks {
@@ -127,8 +115,9 @@ impl DeadLetterCallbacks {
             if let Some(threshold) = &self.callbacks.alert
                 && state.alert_window.exceeds(threshold, now)
             {
+                threshold.note(&letter);
                 // Ahead of all letters and not counted against their bound: there is one alert per window.
-                state.queue.push_front(Notification::Alert(threshold.alert(letter.clone())));
+                state.queue.push_front(Notification::Alert(letter.clone()));
                 state.uncalled += 1;
             }
             if self.callbacks.on_dead_letter.is_some() {
@@ -230,7 +219,7 @@ impl Callbacks {
     fn call(&self, notification: &Notification) -> bool {
         let called = catch_unwind(AssertUnwindSafe(|| match notification {
             Notification::Letter(letter) => self.on_dead_letter.iter().for_each(|callback| callback(letter)),
-            Notification::Alert(alert) => self.alert.iter().for_each(|threshold| (threshold.on_alert)(alert)),
+            Notification::Alert(last) => self.alert.iter().for_each(|threshold| (threshold.on_alert)(last)),
         }));
         if called.is_err() {
             log_event!(DEAD_LETTER_CALLBACK_PANICKED, ?notification);
@@ -240,11 +229,10 @@ impl Callbacks {
 }
 
 impl AlertThreshold {
-    fn alert(&self, last: DeadLetterEvent) -> DeadLetterAlert {
+    fn note(&self, last: &DeadLetterEvent) {
         let Self { letters_max, window_duration, .. } = *self;
         log_event!(DEAD_LETTER_ALERT, letters_max, ?window_duration, topic = &*last.topic, reason = last.reason);
         ::metrics::counter!(metrics::DEAD_LETTER_ALERTS).increment(1);
-        DeadLetterAlert { letters_max, window_duration, last }
     }
 }
 
@@ -297,7 +285,7 @@ mod tests {
 
     #[test]
     fn the_queue_is_bounded_and_each_batch_takes_a_few_of_it() {
-        let callback: Callback<DeadLetterEvent> = Arc::new(|_| ());
+        let callback: Callback = Arc::new(|_| ());
         let callbacks = DeadLetterCallbacks::new(
             Callbacks { on_dead_letter: Some(callback), alert: None },
             Arc::new(SystemClock),

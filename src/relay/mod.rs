@@ -34,11 +34,10 @@ pub use api::builder::RelayBuilder;
 pub use api::flush::FlushOutcome;
 pub use api::handle::{RelayHandle, RelayHealth};
 pub use api::panicked::RelayPanicked;
-pub use api::relays::{Relays, RelaysBuilder, RelaysError};
-pub use api::routes::RoutingProblem;
+pub use api::relays::{Relays, RelaysBuilder};
 pub use api::shutdown::ShutdownReport;
-pub use api::start_error::{LimitsProblem, StartError};
-pub use dead_letter_callbacks::{DeadLetterAlert, DeadLetterEvent};
+pub use api::start_error::StartError;
+pub use dead_letter_callbacks::DeadLetterEvent;
 pub use health::backlog::{Backlog, BacklogError};
 pub use health::status::{LaneStatus, NamedTransportStatus, RelayState, RelayStatus, StoreStatus, TransportStatus};
 

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
-use serde::Serialize;
 
 use super::audit::AuditRecord;
 use super::dead_letter::{DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, DeadLetterGroup};
@@ -15,7 +14,6 @@ use super::requeue::{MessageKey, Requeue};
 use super::row::{RowKey, RowRef};
 use super::{SchemaProblem, StoreError};
 use crate::message::{Envelope, MessageId};
-use crate::serialize::instant;
 
 /// A database whose messages can be inspected and changed by hand. From [`Store::admin`](super::Store::admin).
 ///
@@ -188,13 +186,11 @@ pub trait AdminStore: fmt::Debug + Send + Sync {
 }
 
 /// A topic that relays skip.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PausedTopic {
     /// Its name.
     pub topic: Arc<str>,
     /// When it was paused, by the database's clock.
-    #[serde(serialize_with = "instant")]
     pub since: SystemTime,
 }
 

@@ -96,6 +96,7 @@ pub struct AuditEntry {
 
 impl AuditEntry {
     /// The position of this entry, after which a next page begins.
+    #[doc(hidden)]
     pub fn cursor(&self) -> AuditCursor {
         AuditCursor { began_at: self.began_at, id: self.id }
     }

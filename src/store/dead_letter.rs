@@ -104,6 +104,7 @@ impl DeadLetter {
     }
 
     /// The position of this dead letter, after which a next page begins.
+    #[doc(hidden)]
     pub fn cursor(&self) -> DeadLetterCursor {
         DeadLetterCursor { topic: Arc::clone(&self.topic), dead_at: self.dead_at, message_id: self.message_id }
     }

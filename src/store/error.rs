@@ -3,7 +3,7 @@ use std::time::Duration;
 
 type Source = Box<dyn std::error::Error + Send + Sync>;
 
-/// Why a store call failed.
+/// Why a store call failed, or why a store cannot be made.
 ///
 /// ```
 /// use std::time::Duration;
@@ -36,6 +36,9 @@ pub enum StoreError {
     /// The statement failed, and would fail again.
     #[error("the statement failed: {0}")]
     Statement(Source),
+    /// The URL or path that was given to `connect` cannot be used: why, and what to do.
+    #[error("{0}")]
+    Url(String),
 }
 
 impl StoreError {
@@ -43,7 +46,7 @@ impl StoreError {
     pub fn is_retriable(&self) -> bool {
         match self {
             Self::Unreachable(_) | Self::Refused(_) | Self::TimedOut { .. } | Self::Conflict(_) => true,
-            Self::Schema(_) | Self::Statement(_) => false,
+            Self::Schema(_) | Self::Statement(_) | Self::Url(_) => false,
         }
     }
 

@@ -225,6 +225,7 @@ impl SentMessage {
     }
 
     /// The position of this message, after which a next page begins.
+    #[doc(hidden)]
     pub fn cursor(&self) -> SentCursor {
         SentCursor { sent_at: self.sent_at, message_id: self.message_id }
     }

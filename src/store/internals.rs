@@ -16,7 +16,7 @@ pub use super::interface::{Claim, ClaimHandle, ClaimMode, ClaimSpec, Closed, Sto
 pub use super::lanes::{
     LaneBalanceSpec, LaneCount, LaneEntry, LaneScan, LaneState, LaneStore, LaneView, OwnedLane, WithFence,
 };
-pub use super::live::{BoundedCount, LiveCount, LiveCursor, LiveFilter, LiveMessage, LivePosition, LiveState};
+pub use super::live::{BoundedCount, LiveCount, LiveFilter, LiveMessage, LivePosition, LiveState};
 pub use super::live_scan::{KeyInLane, KeyNeighbours, LiveConditions, LiveRange, LiveScan, LiveScanEnd};
 pub use super::memory::{Call, Fault, InsertOptions, MemoryClaim, PendingRow, RowLock};
 pub use super::notices::{NoticeStore, NoticeStream};

@@ -196,13 +196,19 @@ impl LiveFilter {
     }
 }
 
-/// A position in a page of live messages, after which the next page begins. From [`Page::next`](crate::admin::Page::next); for
-/// the same filter only.
+/// A position in a page of live messages, after which the next page begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LiveCursor {
+pub(crate) struct LiveCursor {
     pub(crate) position: LivePosition,
     /// The row whose followers are being read, in a page of blocked messages.
     pub(crate) head: Option<i64>,
+}
+
+impl LiveCursor {
+    /// After a row, in a page that has no heads.
+    pub(crate) fn at(position: LivePosition) -> Self {
+        Self { position, head: None }
+    }
 }
 
 /// Where a row stands in the index of a topic: by lane (-1 for none), `due_at` and row id.

@@ -4,7 +4,6 @@
 
 pub(crate) mod admin;
 pub(crate) mod audit;
-mod cursor_token;
 pub(crate) mod dead_letter;
 pub(crate) mod dead_letter_reason;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
@@ -55,7 +54,7 @@ pub use memory::MemoryStore;
 #[cfg(feature = "mysql")]
 pub use mysql::MysqlStore;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
-pub use pool::{ConnectionPool, ManagedConnections, StoreUrlError};
+pub use pool::{ConnectionPool, ManagedConnections};
 #[cfg(feature = "postgres")]
 pub use postgres::{NoticeConnection, PostgresStore};
 pub use sealed::OutboxStore;
@@ -83,7 +82,7 @@ pub(crate) use interface::{Claim, ClaimHandle, ClaimMode, ClaimSpec, Closed, Sto
 pub(crate) use lanes::{
     LaneBalanceSpec, LaneCount, LaneEntry, LaneScan, LaneState, LaneStore, LaneView, OwnedLane, WithFence,
 };
-pub(crate) use live::{BoundedCount, LiveCount, LiveFilter, LiveMessage, LivePosition, LiveState};
+pub(crate) use live::{BoundedCount, LiveCount, LiveCursor, LiveFilter, LiveMessage, LivePosition, LiveState};
 pub(crate) use live_scan::{KeyInLane, KeyNeighbours, LiveConditions, LiveRange, LiveScan, LiveScanEnd, StateColumns};
 pub(crate) use memory::InsertOptions;
 #[cfg(test)]

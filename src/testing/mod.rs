@@ -4,11 +4,13 @@
 pub mod consumer;
 #[cfg(feature = "_internals")]
 pub(crate) mod store;
+#[doc(hidden)]
 pub mod transport;
 
 use std::pin::Pin;
 
 pub use self::consumer::ConsumerUnderTest;
+pub use self::transport::{OutcomeRecorder, RecordedOutcome, StoredMessage, TransportUnderTest};
 
 /// Runs a case of a suite. Not generic: each type of future would be another copy of tokio's code to build.
 fn run_on_own_runtime(case: Pin<&mut dyn Future<Output = ()>>) {

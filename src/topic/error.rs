@@ -8,13 +8,7 @@ use crate::retention::RetentionProblem;
 
 /// What is wrong with a configured topic, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TopicError {
-    pub(super) topic: String,
-    pub(super) problem: TopicProblem,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum TopicProblem {
+pub(crate) enum TopicProblem {
     NameLength { chars_max: usize },
     NameCharacters,
     Staleness(Duration),
@@ -26,32 +20,29 @@ pub(super) enum TopicProblem {
     Retention(RetentionProblem),
 }
 
-impl std::error::Error for TopicError {}
-
-impl fmt::Display for TopicError {
+impl fmt::Display for TopicProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "topic {:?}: ", self.topic)?;
-        match self.problem {
-            TopicProblem::NameLength { chars_max } => {
+        match self {
+            Self::NameLength { chars_max } => {
                 write!(f, "a name has 1 to {chars_max} characters and is neither \".\" nor \"..\"")
             }
-            TopicProblem::NameCharacters => f.write_str("a name holds only a-z, A-Z, 0-9, \".\", \"_\" and \"-\""),
-            TopicProblem::Staleness(given) => {
+            Self::NameCharacters => f.write_str("a name holds only a-z, A-Z, 0-9, \".\", \"_\" and \"-\""),
+            Self::Staleness(given) => {
                 write!(
                     f,
                     "staleness is {given:?}; use at least {STALENESS_MIN:?}: otherwise two processes often send the same row"
                 )
             }
-            TopicProblem::AttemptsMax => {
+            Self::AttemptsMax => {
                 f.write_str("attempts_max is 0, so no message would ever be sent; use at least 1")
             }
-            TopicProblem::NotOrdered => f.write_str(
+            Self::NotOrdered => f.write_str(
                 "lanes, on_failed_key, serialize_by_key, fenced and exactly_once are for ordered topics: add .ordered_by_key()",
             ),
-            TopicProblem::NotFenced => f.write_str("exactly_once is for fenced topics: add .fenced()"),
-            TopicProblem::Lanes => write!(f, "an ordered topic has 1 to {LANES_MAX} lanes"),
-            TopicProblem::Retention(problem) => problem.fmt(f),
-            TopicProblem::MessageBytesMax => f.write_str("message_bytes_max is 0; set it to the broker's limit"),
+            Self::NotFenced => f.write_str("exactly_once is for fenced topics: add .fenced()"),
+            Self::Lanes => write!(f, "an ordered topic has 1 to {LANES_MAX} lanes"),
+            Self::Retention(problem) => problem.fmt(f),
+            Self::MessageBytesMax => f.write_str("message_bytes_max is 0; set it to the broker's limit"),
         }
     }
 }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use self::error::TopicError;
 use self::error::TopicProblem;
 use crate::limits::{
     ATTEMPTS_MAX, KAFKA_PROGRESS_PREFIX, LANES, LANES_MAX, MESSAGE_BYTES_MAX, STALENESS, STALENESS_MIN, TOPIC_CHARS_MAX,
@@ -341,7 +340,7 @@ impl Topic {
             || self.is_exactly_once
     }
 
-    pub(crate) fn check(&self) -> Result<(), TopicError> {
+    pub(crate) fn check(&self) -> Result<(), TopicProblem> {
         let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
         let name = &*self.name;
         let chars_max = TOPIC_CHARS_MAX - if self.is_exactly_once { KAFKA_PROGRESS_PREFIX.len() } else { 0 };
@@ -366,7 +365,7 @@ impl Topic {
         } else {
             return Ok(());
         };
-        Err(TopicError { topic: name.to_owned(), problem })
+        Err(problem)
     }
 }
 

@@ -27,41 +27,42 @@ pub const DELIVER_AT: &str = "outbox-deliver-at";
 /// [`fingerprints`](crate::OutboxBuilder::fingerprints). It is stored with the row, among the message's own headers.
 pub const FINGERPRINT: &str = "outbox-fingerprint";
 
-/// The outbox's own headers that come before the user's, in the order of [`of`].
+/// The outbox's own headers that come before the user's, in the order of [`Envelope::all_headers`].
 #[cfg(feature = "rocketmq")]
 pub(super) const OWN: [&str; 5] = [MESSAGE_ID, KIND, ATTEMPT, CREATED_AT, DELIVER_AT];
 
-/// Every header that a message carries, in order: the outbox's own, then the user's.
-///
-/// ```
-/// use diesel_outbox::transport::header;
-/// use diesel_outbox::{Envelope, MessageId};
-/// # use std::time::Duration;
-/// let mut envelope = Envelope::new(MessageId::new(), "orders".into(), std::time::SystemTime::UNIX_EPOCH);
-/// envelope.kind = "order.placed".to_owned();
-/// envelope.headers.push("source", "shop");
-/// let names: Vec<&str> = header::of(&envelope).map(|(name, _)| name).collect();
-/// assert_eq!(names, ["outbox-message-id", "outbox-kind", "outbox-created-at", "source"], "a first attempt");
-/// envelope.attempt = 2;
-/// envelope.deliver_at = Some(envelope.created_at + Duration::from_secs(60));
-/// let own = header::of(&envelope).map(|(name, value)| format!("{name}={}", String::from_utf8_lossy(&value)));
-/// let own: Vec<String> = own.collect();
-/// assert_eq!(own[2..5], ["outbox-attempt=2", "outbox-created-at=0", "outbox-deliver-at=60000"]);
-/// ```
-pub fn of(envelope: &Envelope) -> impl Iterator<Item = (&str, Cow<'_, [u8]>)> {
-    let text = |text: String| Cow::Owned(text.into_bytes());
-    let kind = (!envelope.kind.is_empty()).then_some((KIND, Cow::Borrowed(envelope.kind.as_bytes())));
-    // Nearly every message is a first attempt, and a header costs a drain a twentieth of its CPU.
-    let attempt = (envelope.attempt > 1).then(|| (ATTEMPT, text(envelope.attempt.to_string())));
-    let deliver_at = envelope.deliver_at.map(|at| (DELIVER_AT, text(millis(at).to_string())));
-    let own = [
-        Some((MESSAGE_ID, text(envelope.message_id.to_string()))),
-        kind,
-        attempt,
-        Some((CREATED_AT, text(millis(envelope.created_at).to_string()))),
-        deliver_at,
-    ];
-    own.into_iter().flatten().chain(envelope.headers.iter().map(|(name, value)| (name, Cow::Borrowed(value))))
+impl Envelope {
+    /// Every header that a message carries, in order: the outbox's own, then the user's.
+    ///
+    /// ```
+    /// use diesel_outbox::{Envelope, MessageId};
+    /// # use std::time::Duration;
+    /// let mut envelope = Envelope::new(MessageId::new(), "orders".into(), std::time::SystemTime::UNIX_EPOCH);
+    /// envelope.kind = "order.placed".to_owned();
+    /// envelope.headers.push("source", "shop");
+    /// let names: Vec<&str> = envelope.all_headers().map(|(name, _)| name).collect();
+    /// assert_eq!(names, ["outbox-message-id", "outbox-kind", "outbox-created-at", "source"], "a first attempt");
+    /// envelope.attempt = 2;
+    /// envelope.deliver_at = Some(envelope.created_at + Duration::from_secs(60));
+    /// let own = envelope.all_headers().map(|(name, value)| format!("{name}={}", String::from_utf8_lossy(&value)));
+    /// let own: Vec<String> = own.collect();
+    /// assert_eq!(own[2..5], ["outbox-attempt=2", "outbox-created-at=0", "outbox-deliver-at=60000"]);
+    /// ```
+    pub fn all_headers(&self) -> impl Iterator<Item = (&str, Cow<'_, [u8]>)> {
+        let text = |text: String| Cow::Owned(text.into_bytes());
+        let kind = (!self.kind.is_empty()).then_some((KIND, Cow::Borrowed(self.kind.as_bytes())));
+        // Nearly every message is a first attempt, and a header costs a drain a twentieth of its CPU.
+        let attempt = (self.attempt > 1).then(|| (ATTEMPT, text(self.attempt.to_string())));
+        let deliver_at = self.deliver_at.map(|at| (DELIVER_AT, text(millis(at).to_string())));
+        let own = [
+            Some((MESSAGE_ID, text(self.message_id.to_string()))),
+            kind,
+            attempt,
+            Some((CREATED_AT, text(millis(self.created_at).to_string()))),
+            deliver_at,
+        ];
+        own.into_iter().flatten().chain(self.headers.iter().map(|(name, value)| (name, Cow::Borrowed(value))))
+    }
 }
 
 /// A time in the headers' form; 0 for a time before 1970.

@@ -58,7 +58,7 @@ use crate::topic::Topic;
 /// A destination of messages: Kafka, RocketMQ, an HTTP service, or a fake.
 ///
 /// Write `#[async_trait]` ([`diesel_outbox::async_trait`](crate::async_trait)) over an implementation.
-/// [`InFlightCounter`] counts for [`flush`](Self::flush), and [`header::of`] has the headers to send. Test it with the
+/// [`InFlightCounter`] counts for [`flush`](Self::flush), and [`Envelope::all_headers`] returns the headers to send. Test it with the
 /// public conformance suite (feature `testing`). `examples/own_transport.rs` is a small implementation.
 #[async_trait]
 pub trait Transport: fmt::Debug + Send + Sync + 'static {

@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind};
 use diesel_outbox::NameError;
 use diesel_outbox::admin::AdminError;
 use diesel_outbox::migrations::MigrateError;
-use diesel_outbox::store::{SchemaProblem, StoreError, StoreUrlError};
+use diesel_outbox::store::{SchemaProblem, StoreError};
 use diesel_outbox_verify::VerifyError;
 
 use crate::exit::Exit;
@@ -83,9 +83,12 @@ impl From<VerifyError> for Error {
     }
 }
 
-impl From<StoreUrlError> for Error {
-    fn from(error: StoreUrlError) -> Self {
-        Self::Usage(error.to_string())
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Url(problem) => Self::Usage(problem),
+            error => Self::Admin(error.into()),
+        }
     }
 }
 

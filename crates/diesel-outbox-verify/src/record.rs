@@ -54,7 +54,7 @@ impl Record {
         }
     }
 
-    /// Takes every header of a record, in order: the outbox's own [come first](diesel_outbox::transport::header::of).
+    /// Takes every header of a record, in order: the outbox's own [come first](diesel_outbox::Envelope::all_headers).
     #[must_use]
     pub fn with_headers<'h>(mut self, headers: impl IntoIterator<Item = (&'h str, &'h [u8])>) -> Self {
         let mut own = OWN_HEADERS.iter().peekable();

@@ -3,9 +3,7 @@
 
 use std::time::SystemTime;
 
-use diesel_outbox::admin::{
-    Admin, AdminError, DeadLetterCursor, DeadLetterFilter, LiveCursor, LiveFilter, SentMessage, SentScanCursor,
-};
+use diesel_outbox::admin::{Admin, AdminError, Cursor, DeadLetterFilter, LiveFilter, SentMessage};
 use diesel_outbox::store::{SchemaProblem, StoreError};
 
 use crate::entry::Entry;
@@ -23,9 +21,9 @@ pub(crate) struct Rows<'a> {
 /// Where the reading is: in a table, after a row.
 #[derive(Debug)]
 enum At {
-    Live(Option<LiveCursor>),
-    DeadLetters(Option<DeadLetterCursor>),
-    History(Option<SentScanCursor>),
+    Live(Option<Cursor>),
+    DeadLetters(Option<Cursor>),
+    History(Option<Cursor>),
     End,
 }
 
@@ -54,7 +52,7 @@ impl<'a> RowReader<'a> {
         }
     }
 
-    async fn live(&mut self, after: Option<LiveCursor>) -> Result<Vec<Entry>, AdminError> {
+    async fn live(&mut self, after: Option<Cursor>) -> Result<Vec<Entry>, AdminError> {
         let Rows { admin, topic, .. } = self.rows;
         let page = match admin.live_messages(&LiveFilter::of(topic), after.as_ref(), self.size.rows()).await {
             // The other tables have it.
@@ -69,7 +67,7 @@ impl<'a> RowReader<'a> {
         Ok(page.items.iter().filter(|row| self.rows.has(row.created_at)).map(Entry::of_live).collect())
     }
 
-    async fn dead_letters(&mut self, after: Option<DeadLetterCursor>) -> Result<Vec<Entry>, AdminError> {
+    async fn dead_letters(&mut self, after: Option<Cursor>) -> Result<Vec<Entry>, AdminError> {
         let Rows { admin, topic, .. } = self.rows;
         let filter = DeadLetterFilter::new().topic(topic);
         let page = admin.dead_letters(&filter, after.as_ref(), self.size.rows()).await?;
@@ -79,7 +77,7 @@ impl<'a> RowReader<'a> {
         Ok(rows.map(Entry::of_dead_letter).collect())
     }
 
-    async fn history(&mut self, after: Option<SentScanCursor>) -> Result<Vec<Entry>, AdminError> {
+    async fn history(&mut self, after: Option<Cursor>) -> Result<Vec<Entry>, AdminError> {
         let (messages, next) = self.rows.sent(after, &mut self.size).await?;
         self.at = next.map_or(At::End, |next| At::History(Some(next)));
         Ok(messages.iter().map(Entry::of_sent).collect())
@@ -103,9 +101,9 @@ impl Rows<'_> {
     /// A page of the history.
     pub(crate) async fn sent(
         &self,
-        after: Option<SentScanCursor>,
+        after: Option<Cursor>,
         size: &mut PageSize,
-    ) -> Result<(Vec<SentMessage>, Option<SentScanCursor>), AdminError> {
+    ) -> Result<(Vec<SentMessage>, Option<Cursor>), AdminError> {
         let Self { admin, topic, from, before } = *self;
         let page = admin.sent_of_topic(topic, from, before, after.as_ref(), size.rows()).await?;
         size.note(page.items.iter().map(|row| bytes_of(row.payload.as_ref(), &row.headers_json)));

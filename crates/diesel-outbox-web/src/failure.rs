@@ -58,9 +58,11 @@ impl From<AdminError> for Failure {
             AdminError::Refused(_) | AdminError::DelayedRedrive { .. } => {
                 Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Refused", text)
             }
-            AdminError::ImpossibleFilter | AdminError::ZeroRate | AdminError::EmptyStep | AdminError::EmptyPage => {
-                Self::bad(text)
-            }
+            AdminError::ImpossibleFilter
+            | AdminError::ZeroRate
+            | AdminError::EmptyStep
+            | AdminError::EmptyPage
+            | AdminError::WrongCursor { .. } => Self::bad(text),
             _ => Self::conflict(text),
         }
     }

@@ -3,7 +3,6 @@ use std::sync::Arc;
 use futures_util::future::try_join_all;
 use tokio::task::JoinSet;
 
-use super::guarded_clock::GuardedClock;
 use super::routes::{Route, Transports, shares};
 use super::start_error::StartError;
 use super::startup_checks::{
@@ -144,10 +143,11 @@ impl RelayBuilder {
         self
     }
 
-    /// Replaces the machine's clock for leases; for tests. If the clock panics, the relay continues from there with the
-    /// machine's.
+    /// Replaces the machine's clock for leases.
+    #[cfg(any(test, feature = "_internals"))]
+    #[doc(hidden)]
     pub fn clock(mut self, clock: impl Clock) -> Self {
-        self.clock = Arc::new(GuardedClock::new(clock));
+        self.clock = Arc::new(clock);
         self
     }
 

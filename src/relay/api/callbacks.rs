@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::builder::RelayBuilder;
-use crate::relay::dead_letter_callbacks::{AlertThreshold, DeadLetterAlert, DeadLetterEvent};
+use crate::relay::dead_letter_callbacks::{AlertThreshold, DeadLetterEvent};
 
 /// Callbacks for dead letters.
 impl RelayBuilder {
@@ -36,7 +36,7 @@ impl RelayBuilder {
     }
 
     /// Calls `callback` when this relay dead-letters more than `letters_max` messages within `window_duration`, once per such
-    /// window. It also logs an ERROR, and counts `outbox_dead_letter_alerts_total`.
+    /// window, with the message that exceeded the threshold. It also logs an ERROR, and counts `outbox_dead_letter_alerts_total`.
     ///
     /// It is called like the callback of [`on_dead_letter`](Self::on_dead_letter). Only messages of this process count.
     ///
@@ -44,8 +44,8 @@ impl RelayBuilder {
     /// # use std::time::Duration;
     /// # use diesel_outbox::{Outbox, Topic};
     /// # let outbox = Outbox::builder().topic(Topic::new("orders")).build()?;
-    /// let relay = outbox.relay().dead_letter_alert(10, Duration::from_secs(60), |alert| {
-    ///     eprintln!("more than {} in {:?}, the last: {}", alert.letters_max, alert.window_duration, alert.last.reason);
+    /// let relay = outbox.relay().dead_letter_alert(10, Duration::from_secs(60), |last| {
+    ///     eprintln!("more than ten dead letters in a minute, the last: {}", last.reason);
     /// });
     /// # drop(relay);
     /// # Ok::<_, Box<dyn std::error::Error>>(())
@@ -54,7 +54,7 @@ impl RelayBuilder {
         mut self,
         letters_max: u16,
         window_duration: Duration,
-        callback: impl Fn(&DeadLetterAlert) + Send + Sync + 'static,
+        callback: impl Fn(&DeadLetterEvent) + Send + Sync + 'static,
     ) -> Self {
         self.callbacks.alert = Some(AlertThreshold { letters_max, window_duration, on_alert: Arc::new(callback) });
         self

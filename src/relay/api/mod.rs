@@ -4,7 +4,6 @@ pub(super) mod blocking;
 pub(super) mod builder;
 pub(super) mod callbacks;
 pub(super) mod flush;
-pub(super) mod guarded_clock;
 pub(super) mod handle;
 pub(super) mod panicked;
 pub(super) mod relays;

@@ -139,7 +139,7 @@ impl RelaysBuilder {
     ///
     /// # Cancel safety
     /// Cancelling it is like dropping the relays that already run.
-    pub async fn start(self) -> Result<Relays, RelaysError> {
+    pub async fn start(self) -> Result<Relays, StartError> {
         self.check()?;
         let (transports, count) = (&self.transports, self.relays.len());
         let start = |(name, relay): (Arc<str>, RelayBuilder)| async move {
@@ -150,7 +150,7 @@ impl RelaysBuilder {
         for (name, started) in join_all(self.relays.into_iter().map(start)).await {
             match started {
                 Ok(relay) => all.push((name, relay)),
-                Err(error) => failed = failed.or(Some(RelaysError::Start { relay: name, error })),
+                Err(error) => failed = failed.or(Some(StartError::Relay { relay: name, error: Box::new(error) })),
             }
         }
         let relays = Relays { all };
@@ -164,51 +164,19 @@ impl RelaysBuilder {
         }
     }
 
-    fn check(&self) -> Result<(), RelaysError> {
+    fn check(&self) -> Result<(), StartError> {
         if self.relays.is_empty() {
-            return Err(RelaysError::None);
+            return Err(StartError::NoRelays);
         }
         let twice =
             self.relays.iter().enumerate().find(|(at, (name, _))| self.relays[..*at].iter().any(|(of, _)| of == name));
         if let Some((_, (name, _))) = twice {
-            return Err(RelaysError::DuplicateName { relay: Arc::clone(name) });
+            return Err(StartError::DuplicateRelay { relay: Arc::clone(name) });
         }
         let has_use = |name: &Arc<str>| self.relays.iter().any(|(_, relay)| relay.uses_transport(name));
         match self.transports.names().into_iter().find(|name| !has_use(name)) {
-            Some(transport) => Err(RelaysError::Unused { transport }),
+            Some(transport) => Err(StartError::UnusedTransport { transport }),
             None => Ok(()),
         }
     }
-}
-
-/// Why [`Relays`] do not start.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RelaysError {
-    /// No relay was given.
-    #[error("no relay was given: add one with .relay(\"name\", outbox.relay().store(..))")]
-    None,
-    /// Two have the same name.
-    #[error("two relays have the name {relay:?}: give each database its own name")]
-    DuplicateName {
-        /// The name.
-        relay: Arc<str>,
-    },
-    /// A transport has no topic in any relay.
-    #[error(
-        "no topic of any relay goes via the transport {transport:?}: name it with Topic::via({transport:?}), or leave the \
-         transport out"
-    )]
-    Unused {
-        /// Its name.
-        transport: Arc<str>,
-    },
-    /// A relay does not start.
-    #[error("the relay {relay:?} does not start: {error}")]
-    Start {
-        /// Its name.
-        relay: Arc<str>,
-        /// Why.
-        error: StartError,
-    },
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::start_error::StartError;
 use crate::limits::Limits;
 use crate::topic::{DEFAULT_TRANSPORT, Topic};
 use crate::transport::Transport;
@@ -44,17 +45,17 @@ impl Transports {
     ///
     /// A transport without a topic is an error, not a warning: if `via` was forgotten, its messages would go to another
     /// broker, and could not be taken back.
-    pub(in crate::relay) fn route(self, topics: Vec<Topic>) -> Result<Vec<Route>, RoutingProblem> {
+    pub(in crate::relay) fn route(self, topics: Vec<Topic>) -> Result<Vec<Route>, StartError> {
         let is_twice = |name: &Arc<str>| self.0.iter().filter(|(known, _)| known == name).count() > 1;
         if let Some(transport) = self.names().into_iter().find(is_twice) {
-            return Err(RoutingProblem::DuplicateName { transport });
+            return Err(StartError::DuplicateTransport { transport });
         }
         let is_known = |topic: &&Topic| self.0.iter().any(|(name, _)| **name == *topic.transport_name());
         if let Some(topic) = topics.iter().find(|topic| !is_known(topic)) {
             let (topic, transport) = (topic.shared_name(), topic.transport_name());
             return Err(match transport {
-                DEFAULT_TRANSPORT => RoutingProblem::NoDefault { topic },
-                _ => RoutingProblem::Unknown { topic, transport: transport.into(), known: self.names() },
+                DEFAULT_TRANSPORT => StartError::NoDefaultTransport { topic },
+                _ => StartError::UnknownTransport { topic, transport: transport.into(), known: self.names() },
             });
         }
         let is_only_default = |name: &str| self.0.len() == 1 && name == DEFAULT_TRANSPORT;
@@ -62,7 +63,7 @@ impl Transports {
             let own: Vec<_> = topics.iter().filter(|topic| *topic.transport_name() == **name).cloned().collect();
             // A relay of an outbox without topics is allowed.
             if own.is_empty() && !(topics.is_empty() && is_only_default(name)) {
-                return Err(RoutingProblem::Unused { transport: Arc::clone(name) });
+                return Err(StartError::UnusedTransport { transport: Arc::clone(name) });
             }
             Ok(Route { name: Arc::clone(name), transport: Arc::clone(transport), topics: own })
         };
@@ -72,52 +73,6 @@ impl Transports {
     pub(in crate::relay) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
-}
-
-/// Why topics and transports do not fit together.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum RoutingProblem {
-    /// A topic names a transport that the relay does not have.
-    #[error(
-        "topic {topic:?} goes via the transport {transport:?}, which the relay does not have (it has {known:?}): \
-         add it with .transport_named({transport:?}, ..), or change Topic::via"
-    )]
-    Unknown {
-        /// The topic.
-        topic: Arc<str>,
-        /// The name.
-        transport: Arc<str>,
-        /// The names that the relay has.
-        known: Vec<Arc<str>>,
-    },
-    /// A topic names no transport, and the relay has no default transport.
-    #[error(
-        "topic {topic:?} names no transport, and the relay has no default transport: add one with .transport(..), or \
-         name one with Topic::via"
-    )]
-    NoDefault {
-        /// The topic.
-        topic: Arc<str>,
-    },
-    /// Two transports have the same name.
-    #[error(
-        "two transports are named {transport:?}: give each its own name with .transport_named(..), and name it in \
-         Topic::via"
-    )]
-    DuplicateName {
-        /// Their name.
-        transport: Arc<str>,
-    },
-    /// No topic uses the transport.
-    #[error(
-        "no topic goes via the transport {transport:?}, so it would never send anything: name it with \
-         Topic::via({transport:?}), or leave the transport out"
-    )]
-    Unused {
-        /// Its name.
-        transport: Arc<str>,
-    },
 }
 
 /// Divides the limits of messages in flight among the routes. The shares are equal; the part that one cannot use goes to the

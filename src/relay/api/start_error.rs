@@ -3,7 +3,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::panicked::RelayPanicked;
-use super::routes::RoutingProblem;
 use crate::store::{SchemaProblem, StoreError};
 use crate::transport::TransportError;
 
@@ -57,9 +56,14 @@ pub enum StartError {
         /// The transport's name.
         transport: Arc<str>,
     },
-    /// A limit has a value that cannot work.
-    #[error(transparent)]
-    Limits(LimitsProblem),
+    /// A limit has a value that cannot work: zero, or a value that another limit or a topic does not allow.
+    #[error("the limit {name} {problem}")]
+    Limit {
+        /// Its name.
+        name: &'static str,
+        /// What is wrong with it, and what to do.
+        problem: Cow<'static, str>,
+    },
     /// The tables are missing or have another version, or a setting of the database prevents their use.
     #[error("{0}")]
     Schema(SchemaProblem),
@@ -80,9 +84,63 @@ pub enum StartError {
     /// The database answered the check of the tables with an error.
     #[error("the outbox's tables could not be checked: {0}")]
     Store(StoreError),
-    /// Topics and transports do not fit together.
-    #[error(transparent)]
-    Routing(#[from] RoutingProblem),
+    /// A topic names a transport that the relay does not have.
+    #[error(
+        "topic {topic:?} goes via the transport {transport:?}, which the relay does not have (it has {known:?}): \
+         add it with .transport_named({transport:?}, ..), or change Topic::via"
+    )]
+    UnknownTransport {
+        /// The topic.
+        topic: Arc<str>,
+        /// The name.
+        transport: Arc<str>,
+        /// The names that the relay has.
+        known: Vec<Arc<str>>,
+    },
+    /// A topic names no transport, and the relay has no default transport.
+    #[error(
+        "topic {topic:?} names no transport, and the relay has no default transport: add one with .transport(..), or \
+         name one with Topic::via"
+    )]
+    NoDefaultTransport {
+        /// The topic.
+        topic: Arc<str>,
+    },
+    /// Two transports have the same name.
+    #[error(
+        "two transports are named {transport:?}: give each its own name with .transport_named(..), and name it in \
+         Topic::via"
+    )]
+    DuplicateTransport {
+        /// Their name.
+        transport: Arc<str>,
+    },
+    /// No topic uses the transport; among several relays, no topic of any.
+    #[error(
+        "no topic goes via the transport {transport:?}, so it would never send anything: name it with \
+         Topic::via({transport:?}), or leave the transport out"
+    )]
+    UnusedTransport {
+        /// Its name.
+        transport: Arc<str>,
+    },
+    /// [`Relays`](crate::relay::Relays) have none.
+    #[error("no relay was given: add one with .relay(\"name\", outbox.relay().store(..))")]
+    NoRelays,
+    /// Two of [`Relays`](crate::relay::Relays) have the same name.
+    #[error("two relays have the name {relay:?}: give each database its own name")]
+    DuplicateRelay {
+        /// The name.
+        relay: Arc<str>,
+    },
+    /// One of [`Relays`](crate::relay::Relays) does not start.
+    #[error("the relay {relay:?} does not start: {error}")]
+    Relay {
+        /// Its name.
+        relay: Arc<str>,
+        /// Why.
+        error: Box<StartError>,
+    },
     /// The broker answers, but its topics do not match the configuration.
     #[error("the transport {transport:?} is not as configured: {error}")]
     Transport {
@@ -97,12 +155,4 @@ pub enum StartError {
     /// The thread of a blocking relay panicked before the relay ran.
     #[error(transparent)]
     Panicked(RelayPanicked),
-}
-
-/// A limit with a value that cannot work: zero, or a value that another limit or a topic does not allow.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the limit {name} {problem}")]
-pub struct LimitsProblem {
-    pub(in crate::relay) name: &'static str,
-    pub(in crate::relay) problem: Cow<'static, str>,
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::routes::Route;
-use super::start_error::{LimitsProblem, StartError};
+use super::start_error::StartError;
 use crate::events::log_event;
 use crate::limits::{
     CONFIRMS_AT_ONCE, CONNECTIONS_BESIDE_CLAIMS_MIN, CONNECTIONS_LEFT_FREE, LANE_CALLS_AT_ONCE, Limits, POLLS_AT_ONCE,
@@ -167,7 +167,7 @@ pub(super) fn check_limits(limits: &Limits, callbacks: &Callbacks) -> Result<(),
     let zero_duration = durations.iter().find(|(_, duration)| duration.is_zero()).map(|(name, _)| *name);
     if let Some(name) = zero_count.or(zero_duration) {
         let problem = "is 0, so nothing would ever be done: give at least 1".into();
-        return Err(StartError::Limits(LimitsProblem { name, problem }));
+        return Err(StartError::Limit { name, problem });
     }
     check_order(limits)
 }
@@ -190,7 +190,7 @@ fn check_order(limits: &Limits) -> Result<(), StartError> {
         Some(((name, longer), (than, shorter), why)) => {
             let problem =
                 format!("is {longer:?} and must be longer than {than}, which is {shorter:?}: otherwise {why}");
-            Err(StartError::Limits(LimitsProblem { name, problem: problem.into() }))
+            Err(StartError::Limit { name, problem: problem.into() })
         }
         None => Ok(()),
     }
@@ -209,5 +209,5 @@ pub(super) fn check_leases(limits: &Limits, route: &Route) -> Result<(), StartEr
          otherwise a lease ends before the relay checks whether to extend it",
         limits.extend_interval, limits.lease_margin_duration
     );
-    Err(StartError::Limits(LimitsProblem { name: "extend_interval", problem: problem.into() }))
+    Err(StartError::Limit { name: "extend_interval", problem: problem.into() })
 }

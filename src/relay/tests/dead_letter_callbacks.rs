@@ -159,8 +159,7 @@ async fn an_alert_is_raised_once_per_window() {
     let world = World::new();
     let (received, callback) = callback();
     let window = Duration::from_secs(60);
-    let alerted = move |alert: &crate::relay::DeadLetterAlert| callback(&alert.last);
-    let _relay = world.relay().dead_letter_alert(2, window, alerted).start().await.unwrap();
+    let _relay = world.relay().dead_letter_alert(2, window, callback).start().await.unwrap();
     for (letters, alerts) in [(2, 0), (3, 1), (5, 1)] {
         while world.store.dead_letter_rows().len() < letters {
             world.commit_poisoned();
@@ -180,5 +179,5 @@ async fn an_alert_is_raised_once_per_window() {
 async fn an_alert_without_a_window_is_refused() {
     let world = World::new();
     let refused = world.relay().dead_letter_alert(1, Duration::ZERO, |_| ()).start().await.unwrap_err();
-    assert!(matches!(&refused, StartError::Limits(problem) if problem.to_string().contains("alert")), "{refused}");
+    assert!(matches!(&refused, StartError::Limit { .. }) && refused.to_string().contains("alert"), "{refused}");
 }

@@ -2,16 +2,12 @@
 //! retried, nothing stays in flight, and no key of a lane is stuck.
 
 use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::time::Instant;
 
 use super::lanes::{self, TOPIC};
-use super::{VirtualClock, World, envelope};
-use crate::clock::{BootInstant, Clock};
+use super::{World, envelope};
 use crate::message::Envelope;
 use crate::relay::Relay;
 use crate::retry::RetryPolicy;
@@ -278,33 +274,4 @@ async fn a_panic_in_the_check_for_an_outage_loses_no_lease() {
     assert_eq!(world.delivered(1).await, [key.message_id], "once");
     assert_eq!(world.broker.sends(), 1);
     assert!(world.store.calls(Call::Extend) > 1);
-}
-
-/// A clock that panics from some moment on.
-#[derive(Debug)]
-struct Breaks(VirtualClock, Arc<AtomicBool>);
-
-impl Clock for Breaks {
-    fn now(&self) -> BootInstant {
-        assert!(!self.1.load(Ordering::Acquire), "a bug in the clock");
-        self.0.now()
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_clock_that_panics_is_replaced_by_the_systems() {
-    let world = World::new();
-    let breaks = Arc::<AtomicBool>::default();
-    let clock = Breaks(VirtualClock(Instant::now()), Arc::clone(&breaks));
-    let relay = world.relay().clock(clock).start().await.unwrap();
-    world.commit_and_hand_over("orders");
-    world.settled(&relay).await;
-    breaks.store(true, Ordering::Release);
-    world.fail_each_once(FailureClass::Temporary);
-    for _ in 0..10 {
-        world.commit("orders");
-        world.commit_and_hand_over("invoices");
-    }
-    world.delivered(21).await;
-    world.settled(&relay).await;
 }

@@ -301,7 +301,7 @@ async fn a_pause_that_the_receiver_requests_is_kept() {
 async fn topics_and_transports_that_do_not_fit_are_refused_at_start() {
     let (world, hooks) = two_routes(MemoryStore::new());
     let start = |relay: RelayBuilder| async move { relay.start().await.unwrap_err() };
-    assert!(matches!(start(world.relay()).await, StartError::Routing(_)));
+    assert!(matches!(start(world.relay()).await, StartError::UnknownTransport { .. }));
     let error = start(relay(&world, &hooks).transport_named("more", hooks.clone())).await;
     assert!(error.to_string().contains("\"more\""), "{error}");
     hooks.inner.set_delivery_timeout(Duration::from_secs(60));

@@ -9,7 +9,7 @@ use super::{VirtualClock, World};
 use crate::limits::Limits;
 use crate::message::Envelope;
 use crate::naming::TableNames;
-use crate::relay::{RelayBuilder, Relays, RelaysBuilder, RelaysError, StartError};
+use crate::relay::{RelayBuilder, Relays, RelaysBuilder, StartError};
 use crate::topic::Topic;
 use crate::transport::{MemoryTransport, OutcomeSender, Transport, TransportError};
 
@@ -141,15 +141,18 @@ async fn they_share_the_limit_of_the_transport() {
 async fn a_problem_of_one_relay_keeps_all_from_running() {
     let [north, mut south] = worlds();
     let start = async |relays: RelaysBuilder| relays.start().await.map(drop).unwrap_err();
-    assert!(matches!(start(Relays::builder()).await, RelaysError::None));
+    assert!(matches!(start(Relays::builder()).await, StartError::NoRelays));
     let twice = both(&north, &south).relay("north", relay(&south));
-    assert!(matches!(start(twice).await, RelaysError::DuplicateName { relay } if &*relay == "north"));
+    assert!(matches!(start(twice).await, StartError::DuplicateRelay { relay } if &*relay == "north"));
     let unused = both(&north, &south).transport_named("hooks", MemoryTransport::new());
     let error = start(unused).await.to_string();
     assert!(error.contains("\"hooks\"") && error.contains("Topic::via"), "{error}");
     south.limits.claim_rows_max = 0;
     let error = start(both(&north, &south)).await;
-    assert!(matches!(&error, RelaysError::Start { error: StartError::Limits(_), .. }), "{error}");
+    assert!(
+        matches!(&error, StartError::Relay { error, .. } if matches!(**error, StartError::Limit { .. })),
+        "{error}"
+    );
     assert!(error.to_string().contains("\"south\""), "{error}");
     assert!(north.start().await.shutdown(Duration::ZERO).await.is_clean(), "the first relay has left nothing");
 }

@@ -13,9 +13,11 @@ use std::time::Duration;
 
 use diesel::mysql::Mysql;
 
-use super::pool::{ConnectionPool, Connections};
 #[cfg(feature = "async")]
-use super::pool::{ManagedConnections, StoreUrlError};
+use super::error::StoreError;
+#[cfg(feature = "async")]
+use super::pool::ManagedConnections;
+use super::pool::{ConnectionPool, Connections};
 use super::sql::SqlStore;
 use crate::clock::millis;
 use crate::limits::{SERVER_STATEMENT_TIMEOUT_PERCENT, STATEMENT_TIMEOUT};
@@ -59,7 +61,7 @@ impl SqlStore<Mysql, ManagedConnections> {
     ///
     /// # Errors
     /// The URL is not one of MySQL or MariaDB, or names no database.
-    pub fn connect(url: impl Into<Arc<str>>) -> Result<Self, StoreUrlError> {
+    pub fn connect(url: impl Into<Arc<str>>) -> Result<Self, StoreError> {
         Ok(Self::new(ManagedConnections::to_server(url, &["mysql"])?))
     }
 }

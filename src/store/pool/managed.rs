@@ -4,13 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::OpenError;
 #[cfg(any(feature = "sqlite", all(feature = "libpq", not(feature = "async"))))]
 use super::blocking::{Blocking, Holder};
 #[cfg(all(feature = "async", any(feature = "postgres", feature = "mysql")))]
 use super::pooled::{Handle, Pooled};
 use super::sealed::Sealed;
-use super::{ConnectionPool, StoreUrlError};
+use super::{ConnectionPool, OpenError};
+use crate::store::error::StoreError;
 #[cfg(any(
     all(feature = "postgres", any(feature = "async", feature = "libpq")),
     all(feature = "mysql", feature = "async")
@@ -34,10 +34,10 @@ impl ManagedConnections {
         all(feature = "postgres", any(feature = "async", feature = "libpq")),
         all(feature = "mysql", feature = "async")
     ))]
-    pub(crate) fn to_server(url: impl Into<Arc<str>>, schemes: &[&str]) -> Result<Self, StoreUrlError> {
+    pub(crate) fn to_server(url: impl Into<Arc<str>>, schemes: &[&str]) -> Result<Self, StoreError> {
         let url: Arc<str> = url.into();
         let (_, rest) = url.split_once("://").filter(|(scheme, _)| schemes.contains(scheme)).ok_or_else(|| {
-            StoreUrlError::new(format!(
+            StoreError::Url(format!(
                 "the database's URL must begin with {}://: give it as {}://user:password@host/database",
                 schemes.join(":// or "),
                 schemes[0]
@@ -47,7 +47,7 @@ impl ManagedConnections {
         let (place, settings) = rest.split_once('?').unwrap_or((rest, ""));
         let (host, database) = place.split_once('/').unwrap_or((place, ""));
         if database.is_empty() && !settings.contains("dbname=") {
-            return Err(StoreUrlError::new(format!(
+            return Err(StoreError::Url(format!(
                 "the database's URL names the server {host:?} but no database: add /database after the host"
             )));
         }
@@ -56,12 +56,28 @@ impl ManagedConnections {
         Ok(Self { url, place })
     }
 
+    /// Refuses a URL that requires TLS, which these connections do not have. Otherwise the driver would fail at each connection.
+    #[cfg(all(feature = "postgres", feature = "async"))]
+    pub(crate) fn refuse_tls(url: &str) -> Result<(), StoreError> {
+        let settings = url.split_once('?').map_or("", |(_, settings)| settings);
+        match settings
+            .split('&')
+            .find(|setting| matches!(*setting, "sslmode=require" | "sslmode=verify-ca" | "sslmode=verify-full"))
+        {
+            None => Ok(()),
+            Some(setting) => Err(StoreError::Url(format!(
+                "the database's URL has {setting}, but connect(..) opens connections without TLS: give PostgresStore::new a pool with \
+                 TLS, or leave {setting} out"
+            ))),
+        }
+    }
+
     /// To a file.
     #[cfg(feature = "sqlite")]
-    pub(crate) fn to_file(path: impl Into<Arc<str>>) -> Result<Self, StoreUrlError> {
+    pub(crate) fn to_file(path: impl Into<Arc<str>>) -> Result<Self, StoreError> {
         let url: Arc<str> = path.into();
         if url.is_empty() || url.contains(":memory:") {
-            return Err(StoreUrlError::new(format!(
+            return Err(StoreError::Url(format!(
                 "only one connection sees the database {url:?}, but a relay needs several: give the path of a file"
             )));
         }

@@ -138,35 +138,6 @@ pub trait Session<DB: Dialect>: Send + 'static {
     fn rollback(&mut self) -> impl Future<Output = QueryResult<()>> + Send;
 }
 
-/// Why a store cannot open connections to an address.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{problem}")]
-pub struct StoreUrlError {
-    problem: String,
-}
-
-impl StoreUrlError {
-    fn new(problem: String) -> Self {
-        Self { problem }
-    }
-
-    /// Refuses a URL that requires TLS, which these connections do not have. Otherwise the driver would fail at each connection.
-    #[cfg(all(feature = "postgres", feature = "async"))]
-    pub(crate) fn refuse_tls(url: &str) -> Result<(), Self> {
-        let settings = url.split_once('?').map_or("", |(_, settings)| settings);
-        match settings
-            .split('&')
-            .find(|setting| matches!(*setting, "sslmode=require" | "sslmode=verify-ca" | "sslmode=verify-full"))
-        {
-            None => Ok(()),
-            Some(setting) => Err(Self::new(format!(
-                "the database's URL has {setting}, but connect(..) opens connections without TLS: give PostgresStore::new a pool with \
-                 TLS, or leave {setting} out"
-            ))),
-        }
-    }
-}
-
 /// Records the end of a transaction.
 #[cfg(any(feature = "r2d2", feature = "async", feature = "libpq", feature = "sqlite"))]
 fn record_end(status: &mut TransactionManagerStatus) -> QueryResult<()> {

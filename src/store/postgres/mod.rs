@@ -21,9 +21,11 @@ use diesel::pg::Pg;
 
 pub(crate) use self::instants::instant as pg_instant;
 pub use self::notice_connection::NoticeConnection;
-use super::pool::{ConnectionPool, Connections};
 #[cfg(any(feature = "async", feature = "libpq"))]
-use super::pool::{ManagedConnections, StoreUrlError};
+use super::error::StoreError;
+#[cfg(any(feature = "async", feature = "libpq"))]
+use super::pool::ManagedConnections;
+use super::pool::{ConnectionPool, Connections};
 use super::sql::SqlStore;
 use crate::clock::millis;
 use crate::injected_bugs::{InjectedBug, is_injected};
@@ -77,10 +79,10 @@ impl SqlStore<Pg, ManagedConnections> {
     ///
     /// # Errors
     /// The URL is not one of PostgreSQL, names no database, or requires TLS from connections that have none.
-    pub fn connect(url: impl Into<Arc<str>>) -> Result<Self, StoreUrlError> {
+    pub fn connect(url: impl Into<Arc<str>>) -> Result<Self, StoreError> {
         let url = url.into();
         #[cfg(feature = "async")]
-        StoreUrlError::refuse_tls(&url)?;
+        ManagedConnections::refuse_tls(&url)?;
         Ok(Self::new(ManagedConnections::to_server(url, &["postgres", "postgresql"])?))
     }
 }

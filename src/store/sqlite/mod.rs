@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use diesel::sqlite::Sqlite;
 
-use super::pool::{ConnectionPool, Connections, ManagedConnections, StoreUrlError};
+use super::error::StoreError;
+use super::pool::{ConnectionPool, Connections, ManagedConnections};
 use super::sql::SqlStore;
 
 /// Sets up an application's connection to a database that a relay also uses. Run it on each one, before anything else:
@@ -87,7 +88,7 @@ impl SqlStore<Sqlite, ManagedConnections> {
     ///
     /// # Errors
     /// The path names no file that several connections can share, as `:memory:` does.
-    pub fn connect(path: impl Into<Arc<str>>) -> Result<Self, StoreUrlError> {
+    pub fn connect(path: impl Into<Arc<str>>) -> Result<Self, StoreError> {
         Ok(Self::new(ManagedConnections::to_file(path)?))
     }
 }

@@ -7,7 +7,6 @@ use rdkafka::util::IntoOpaque;
 use crate::clock::millis;
 use crate::injected_bugs::{InjectedBug, is_injected};
 use crate::message::Envelope;
-use crate::transport::header;
 
 /// The record of a message. Without `partition` the client's own partitioner chooses.
 ///
@@ -37,5 +36,5 @@ fn created_ms(envelope: &Envelope) -> i64 {
 
 fn headers(envelope: &Envelope) -> OwnedHeaders {
     let headers = OwnedHeaders::new_with_capacity(envelope.headers.len() + 5);
-    header::of(envelope).fold(headers, |headers, (key, value)| headers.insert(Header { key, value: Some(&*value) }))
+    envelope.all_headers().fold(headers, |headers, (key, value)| headers.insert(Header { key, value: Some(&*value) }))
 }

@@ -118,7 +118,8 @@ mod tests {
                     envelope.deliver_at = Some(created_at);
                     envelope.headers = users.iter().copied().collect();
                     let read = read(&envelope);
-                    let sent: Headers = header::of(&envelope).map(|(name, value)| (name, value.into_owned())).collect();
+                    let sent: Headers =
+                        envelope.all_headers().map(|(name, value)| (name, value.into_owned())).collect();
                     assert_eq!(read.headers, sent, "{users:?}");
                     assert_eq!(read.key.as_deref(), key.map(str::as_bytes));
                     assert_eq!(read.payload.as_deref(), payload);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use diesel::connection::Connection as _;
-use diesel_outbox::testing::transport::StoredMessage;
+use diesel_outbox::testing::StoredMessage;
 use diesel_outbox::transport::header::MESSAGE_ID;
 use diesel_outbox::{Message, Outbox};
 use xtask::servers::{ServerKind, java};

@@ -40,7 +40,7 @@ fn offsets(records: &[&ParkedRecord]) -> Vec<i64> {
 async fn pages(admin: &Admin, consumer: &str) -> Vec<ParkedRecord> {
     let (mut records, mut after) = (Vec::new(), None);
     loop {
-        let page = admin.parked(Some(consumer), after, 3).await.expect("a page");
+        let page = admin.parked(Some(consumer), after.as_ref(), 3).await.expect("a page");
         assert!(page.items.len() <= 3, "{page:?}");
         records.extend(page.items);
         after = page.next;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 
-use diesel_outbox::events::ALL;
+use diesel_outbox::internals::events::ALL;
 
 use super::{read, root};
 

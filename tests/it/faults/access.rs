@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use diesel_outbox::relay::{RelayStatus, TransportStatus};
-use diesel_outbox::testing::transport::TransportUnderTest as _;
+use diesel_outbox::testing::TransportUnderTest as _;
 use diesel_outbox::transport::{FailureClass, KafkaTransport};
 use diesel_outbox::{Message, Outbox, Topic};
 use uuid::Uuid;

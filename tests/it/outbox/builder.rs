@@ -26,7 +26,7 @@ fn reports_every_problem_at_once_with_field_and_remedy() {
         .expect_err("all of it is wrong");
     let problems = error.problems();
     assert!(matches!(&problems[0], BuildProblem::TopicTwice { topic } if topic == "orders"), "once, not twice");
-    assert!(matches!(problems[1], BuildProblem::Topic(_)) && matches!(problems[2], BuildProblem::Topic(_)));
+    assert!(matches!(problems[1], BuildProblem::Topic { .. }) && matches!(problems[2], BuildProblem::Topic { .. }));
     assert!(matches!(problems[3], BuildProblem::TopicMissing { topic: "shipping", .. }));
     assert_eq!(problems.len(), 4);
     let text = error.to_string();

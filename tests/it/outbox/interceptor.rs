@@ -9,7 +9,7 @@ use diesel::result::Error as DieselError;
 use diesel::sql_types::{Binary, Text};
 use diesel_async::AsyncConnection as _;
 use diesel_outbox::{
-    Delivery, EnqueueError, EnqueueInterceptor, HeaderProblem, Headers, InterceptedMessage, Message, MessageId, Outbox,
+    Delivery, EnqueueError, EnqueueInterceptor, HeaderError, Headers, InterceptedMessage, Message, MessageId, Outbox,
     OutboxBuilder, Topic,
 };
 use uuid::Uuid;
@@ -138,7 +138,7 @@ fn nothing_is_written_of_a_refused_message_on_sqlite() {
     }
     let error = refused("reserved", &outbox, &mut conn);
     let problem = EnqueueError::of(&error);
-    assert!(matches!(problem, Some(EnqueueError::Header { problem: HeaderProblem::Reserved, .. })), "{error}");
+    assert!(matches!(problem, Some(EnqueueError::Header { problem: HeaderError::Reserved, .. })), "{error}");
     let error = refused("large", &outbox, &mut conn);
     assert!(matches!(EnqueueError::of(&error), Some(EnqueueError::TooLarge { bytes: 2_000_000.., .. })), "{error}");
     assert_eq!(conn.messages(), []);

@@ -5,7 +5,7 @@ use diesel::prelude::*;
 use diesel::result::{DatabaseErrorKind, Error};
 use diesel_outbox::codec::{Codec, Json};
 use diesel_outbox::internals::limits::{HEADER_NAME_BYTES_MAX, KEY_BYTES_MAX, KIND_CHARS_MAX, MESSAGE_BYTES_MAX};
-use diesel_outbox::{CodecError, EnqueueError, HeaderProblem, Message, Outbox, OutboxBackend, OutboxMessage, Topic};
+use diesel_outbox::{CodecError, EnqueueError, HeaderError, Message, Outbox, OutboxBackend, OutboxMessage, Topic};
 
 use super::databases::Database;
 use super::{order, outbox};
@@ -52,14 +52,14 @@ fn keys_and_kinds_are_bounded_text() {
 #[test]
 fn headers_have_legal_names_of_their_own() {
     for (name, expected) in [
-        (String::new(), HeaderProblem::NoName),
-        ("outbox-message-id".to_owned(), HeaderProblem::Reserved),
-        ("Outbox-Kind".to_owned(), HeaderProblem::Reserved),
-        ("n".repeat(HEADER_NAME_BYTES_MAX + 1), HeaderProblem::NameTooLong),
-        ("a\0b".to_owned(), HeaderProblem::Nul),
+        (String::new(), HeaderError::NoName),
+        ("outbox-message-id".to_owned(), HeaderError::Reserved),
+        ("Outbox-Kind".to_owned(), HeaderError::Reserved),
+        ("n".repeat(HEADER_NAME_BYTES_MAX + 1), HeaderError::NameTooLong),
+        ("a\0b".to_owned(), HeaderError::Nul),
     ] {
         let error = refused(&order(1).header(name, "value"));
-        assert!(matches!(error, EnqueueError::Header { problem, .. } if problem == expected), "{error}");
+        assert!(matches!(&error, EnqueueError::Header { problem, .. } if *problem == expected), "{error}");
     }
     let mut conn = SqliteConnection::fresh().expect("in memory");
     outbox().enqueue(&mut conn, &order(1).header("outboxes", "value")).expect("a name of the user's");

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use diesel_outbox::events::{ALL, Event};
+use diesel_outbox::internals::events::{ALL, Event};
 use proc_macro2::{Delimiter, Spacing, TokenStream, TokenTree};
 
 use super::Source;

@@ -2,6 +2,7 @@
 
 pub(super) const OUTERMOST: &[&str] = &[
     "admin::error",
+    "admin::cursor",
     "admin::page",
     "admin",
     "admin::audit",

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant, SystemTime};
 
-use diesel_outbox::testing::transport::StoredMessage;
+use diesel_outbox::testing::StoredMessage;
 use diesel_outbox::transport::{KafkaConfig, KafkaTransport, Transport};
 use diesel_outbox::{Envelope, MessageId};
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};

@@ -5,7 +5,10 @@ use std::panic::catch_unwind;
 use std::process::Command;
 
 use async_trait::async_trait;
-use diesel_outbox::testing::transport::{CASES, Case, StoredMessage, TransportUnderTest, run_case};
+use diesel_outbox::testing::{
+    StoredMessage, TransportUnderTest,
+    transport::{CASES, Case, run_case},
+};
 use diesel_outbox::transport::{MemoryTransport, Transport};
 
 struct Suite {

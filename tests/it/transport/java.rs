@@ -5,7 +5,7 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use diesel_outbox::testing::transport::{OutcomeRecorder, RecordedOutcome, TransportUnderTest as _};
+use diesel_outbox::testing::{OutcomeRecorder, RecordedOutcome, TransportUnderTest as _};
 use diesel_outbox::{Envelope, Headers};
 use xtask::servers::{ServerKind, java};
 use xtask::test_servers;

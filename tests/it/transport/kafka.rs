@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use diesel_outbox::MessageId;
 use diesel_outbox::internals::limits::MESSAGE_BYTES_MAX;
-use diesel_outbox::testing::transport::{OutcomeRecorder, RecordedOutcome, StoredMessage, TransportUnderTest};
+use diesel_outbox::testing::{OutcomeRecorder, RecordedOutcome, StoredMessage, TransportUnderTest};
 use diesel_outbox::transport::{
     FailureClass, KafkaConfig, KafkaTopic, KafkaTransport, KeySequence, LaneName, Transport,
 };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use diesel_outbox::testing::transport::{OutcomeRecorder, RecordedOutcome, StoredMessage, TransportUnderTest, cases};
+use diesel_outbox::testing::{OutcomeRecorder, RecordedOutcome, StoredMessage, TransportUnderTest, transport::cases};
 use diesel_outbox::transport::{FailureClass, KafkaConfig, Transport};
 use xtask::servers::Kafka;
 use xtask::servers::kafka::{Access, Login, Options, Sasl};

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use diesel_outbox::Envelope;
-use diesel_outbox::testing::transport::{OutcomeRecorder, RecordedOutcome, StoredMessage, TransportUnderTest};
+use diesel_outbox::testing::{OutcomeRecorder, RecordedOutcome, StoredMessage, TransportUnderTest};
 use diesel_outbox::transport::{FailureClass, Transport};
 use rustix::process::Signal;
 use xtask::servers::Kafka;

@@ -1,6 +1,6 @@
 //! What a broker's answers mean, one by one, on librdkafka's mock cluster.
 
-use diesel_outbox::testing::transport::{OutcomeRecorder, RecordedOutcome};
+use diesel_outbox::testing::{OutcomeRecorder, RecordedOutcome};
 use diesel_outbox::transport::{FailureClass, Transport};
 use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use diesel_outbox::testing::transport::{OutcomeRecorder, RecordedOutcome, StoredMessage};
+use diesel_outbox::testing::{OutcomeRecorder, RecordedOutcome, StoredMessage};
 use diesel_outbox::transport::{
     FailureClass, FencedLane, KafkaConfig, KafkaTransport, KeySequence, LaneName, Transport,
 };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use diesel_outbox::Topic;
-use diesel_outbox::testing::transport::{OutcomeRecorder, RecordedOutcome};
+use diesel_outbox::testing::{OutcomeRecorder, RecordedOutcome};
 use diesel_outbox::transport::{FailureClass, KafkaTransport, Transport};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _};
 use rdkafka::types::RDKafkaApiKey;

@@ -1,7 +1,7 @@
 //! Topics made and checked at start, on the shared broker.
 
 use diesel_outbox::Topic;
-use diesel_outbox::testing::transport::TransportUnderTest as _;
+use diesel_outbox::testing::TransportUnderTest as _;
 use diesel_outbox::transport::{FailureClass, KafkaTopic, KafkaTransport, KafkaTransportBuilder, Transport as _};
 
 use super::broker::{config, unique_name};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use diesel_outbox::Topic;
-use diesel_outbox::testing::transport::{OutcomeRecorder, RecordedOutcome};
+use diesel_outbox::testing::{OutcomeRecorder, RecordedOutcome};
 use diesel_outbox::transport::{FailureClass, FencedLane, KafkaConfig, KeySequence, LaneName, Transport};
 use rdkafka::admin::{NewTopic, TopicReplication};
 use rdkafka::consumer::{BaseConsumer, Consumer as _};

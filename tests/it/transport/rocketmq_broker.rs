@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use base64::Engine as _;
 use diesel_outbox::Headers;
-use diesel_outbox::testing::transport::StoredMessage;
+use diesel_outbox::testing::StoredMessage;
 use diesel_outbox::transport::header;
 use xtask::servers::rocketmq::request;
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use diesel_outbox::relay::StartError;
 use diesel_outbox::store::MemoryStore;
-use diesel_outbox::testing::transport::{OutcomeRecorder, RecordedOutcome, StoredMessage};
+use diesel_outbox::testing::{OutcomeRecorder, RecordedOutcome, StoredMessage};
 use diesel_outbox::transport::{
     FailureClass, RocketMqConfigError, RocketMqTopic, RocketMqTransport, Transport, header,
 };

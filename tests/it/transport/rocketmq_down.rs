@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use diesel_outbox::MessageId;
-use diesel_outbox::testing::transport::{OutcomeRecorder, RecordedOutcome, StoredMessage, TransportUnderTest, cases};
+use diesel_outbox::testing::{OutcomeRecorder, RecordedOutcome, StoredMessage, TransportUnderTest, transport::cases};
 use diesel_outbox::transport::{RocketMqTopic, RocketMqTransport, Transport};
 use rustix::process::Signal;
 use xtask::servers::Rocketmq;

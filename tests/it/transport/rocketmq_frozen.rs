@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use diesel_outbox::internals::store::InsertOptions;
 use diesel_outbox::relay::{Relay, TransportStatus};
 use diesel_outbox::store::MemoryStore;
-use diesel_outbox::testing::transport::{OutcomeRecorder, RecordedOutcome, StoredMessage, TransportUnderTest};
+use diesel_outbox::testing::{OutcomeRecorder, RecordedOutcome, StoredMessage, TransportUnderTest};
 use diesel_outbox::transport::{FailureClass, RocketMqTransport};
 use diesel_outbox::{Envelope, Limits, MessageId, Outbox, Topic};
 use xtask::servers::rocketmq::Flush;

@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use diesel_outbox::Topic;
-use diesel_outbox::testing::transport::{OutcomeRecorder, RecordedOutcome, TransportUnderTest};
+use diesel_outbox::testing::{OutcomeRecorder, RecordedOutcome, TransportUnderTest};
 use diesel_outbox::transport::{FailureClass, Transport};
 use tokio::io::copy_bidirectional;
 use tokio::net::{self, TcpStream};

@@ -7,7 +7,7 @@ use diesel::connection::Connection as _;
 use diesel::pg::PgConnection;
 use diesel_outbox::relay::{Relay, TransportStatus};
 use diesel_outbox::store::PostgresStore;
-use diesel_outbox::testing::transport::TransportUnderTest as _;
+use diesel_outbox::testing::TransportUnderTest as _;
 use diesel_outbox::transport::RocketMqTransport;
 use diesel_outbox::{Message, MessageId, Outbox, Topic};
 use xtask::servers::Rocketmq;

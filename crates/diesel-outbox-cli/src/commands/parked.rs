@@ -97,7 +97,7 @@ impl ListArgs {
         let (mut listing, mut after) = (Listing::new(session.output, self.limit.max()), None);
         loop {
             let wanted = listing.wanted(RECORDS_PER_PAGE);
-            let page = session.admin.parked(self.consumer.as_deref(), after, wanted).await?;
+            let page = session.admin.parked(self.consumer.as_deref(), after.as_ref(), wanted).await?;
             listing.push(page.items.into_iter().map(Parked))?;
             after = page.next;
             if after.is_none() || listing.is_full() {

@@ -35,7 +35,7 @@ impl PauseArgs {
         let mut acts = Acts::new("resume", session);
         for name in &self.topics {
             let done = match session.options.dry_run {
-                true => Ok(match session.admin.paused().await?.iter().any(|paused| &*paused.topic == name) {
+                true => Ok(match session.admin.paused().await?.iter().any(|(topic, _)| **topic == *name) {
                     true => "would be resumed",
                     false => "is not paused",
                 }),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use diesel_outbox::testing::transport::OutcomeRecorder;
+use diesel_outbox::testing::OutcomeRecorder;
 use diesel_outbox::transport::{FailureClass, MemoryTransport, ScriptedResponse, Transport as _};
 use diesel_outbox::{Envelope, Message, MessageId};
 use diesel_outbox_otel::traced;

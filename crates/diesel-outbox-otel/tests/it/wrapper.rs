@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use diesel_outbox::testing::transport::{OutcomeRecorder, StoredMessage, TransportUnderTest};
+use diesel_outbox::testing::{OutcomeRecorder, StoredMessage, TransportUnderTest};
 use diesel_outbox::transport::{FailureClass, MemoryTransport, OutcomeSender, Transport, TransportError};
 use diesel_outbox::{Envelope, MessageId, Topic};
 use diesel_outbox_otel::{OtelInterceptor, traced};

@@ -1,7 +1,7 @@
 use std::time::SystemTime;
 
 use axum::extract::{Query, State};
-use diesel_outbox::admin::{AuditCursor, AuditEntry, AuditFilter};
+use diesel_outbox::admin::{AuditEntry, AuditFilter, Cursor};
 use maud::{Markup, html};
 use serde::Deserialize;
 
@@ -63,15 +63,10 @@ impl Asked {
 }
 
 pub(crate) async fn show(visit: Visit, State(shared): State<Shared>, asked: Query<Asked>) -> Answer {
-    let after = match given(&asked.after) {
-        Some(token) => {
-            Some(AuditCursor::from_token(token).ok_or_else(|| Failure::bad("This is no page of the audit."))?)
-        }
-        None => None,
-    };
+    let after = given(&asked.after).map(Cursor::from);
     let found = shared.reader().audit(&asked.filter()?, after.as_ref(), PAGE_ROWS).await?;
     let now = shared.reader().now().await?;
-    let more = found.next.map(|next| asked.link(&visit).with("after", next.to_token()));
+    let more = found.next.map(|next| asked.link(&visit).with("after", next.to_string()));
     let content = html! {
         form.filter method="get" action=(visit.to("/audit")) {
             (text("Actor", "actor", given(&asked.actor)))

@@ -1,7 +1,7 @@
 use std::time::SystemTime;
 
 use axum::extract::{Query, State};
-use diesel_outbox::admin::{BoundedCount, DeadLetter, DeadLetterCount, DeadLetterCursor, DeadLetterFilter, Page};
+use diesel_outbox::admin::{BoundedCount, Cursor, DeadLetter, DeadLetterCount, DeadLetterFilter, Page};
 use maud::{Markup, html};
 use serde::Deserialize;
 
@@ -93,17 +93,12 @@ impl Asked {
 
 pub(crate) async fn show(visit: Visit, State(shared): State<Shared>, asked: Query<Asked>) -> Answer {
     let filter = asked.filter()?;
-    let after = match given(&asked.after) {
-        Some(token) => {
-            Some(DeadLetterCursor::from_token(token).ok_or_else(|| Failure::bad("This is no page of dead letters."))?)
-        }
-        None => None,
-    };
+    let after = given(&asked.after).map(Cursor::from);
     let (admin, topics) = (shared.reader(), shared.topics().await?);
     let (total, groups) = admin.group_dead_letters(&filter, GROUPED_MAX).await?;
     let found = admin.dead_letters(&filter, after.as_ref(), PAGE_ROWS).await?;
     let now = admin.now().await?;
-    let more = found.next.as_ref().map(|next| asked.link(&visit, "/dead-letters").with("after", next.to_token()));
+    let more = found.next.as_ref().map(|next| asked.link(&visit, "/dead-letters").with("after", next.to_string()));
     let content = html! {
         (form(&visit, &topics, &asked))
         @if total.count == 0 && !total.more { p.quiet { "Nothing matches: there is no dead letter of " (asked.in_words()) "." } }
@@ -179,7 +174,7 @@ fn bulk_acts(visit: &Visit, asked: &Asked, total: BoundedCount) -> Markup {
     }
 }
 
-fn table(visit: &Visit, found: &Page<DeadLetter, DeadLetterCursor>, now: SystemTime, has_more: bool) -> Markup {
+fn table(visit: &Visit, found: &Page<DeadLetter>, now: SystemTime, has_more: bool) -> Markup {
     html! {
         @if found.items.is_empty() && has_more { p.quiet { "None on this page; there are more rows to look through." } }
         table.stack {

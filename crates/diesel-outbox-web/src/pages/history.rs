@@ -1,7 +1,7 @@
 use std::time::SystemTime;
 
 use axum::extract::{Query, State};
-use diesel_outbox::admin::{AdminError, Page, SentCursor, SentMessage, UnprocessedFilter};
+use diesel_outbox::admin::{AdminError, Cursor, Page, SentMessage, UnprocessedFilter};
 use maud::{Markup, html};
 use serde::Deserialize;
 
@@ -10,7 +10,6 @@ use super::layout::{Refresh, page};
 use super::parts::filter::{choice, given, text};
 use super::parts::time::instant;
 use super::parts::{key, message_link, next};
-use crate::failure::Failure;
 use crate::limits::{PAGE_ROWS, SENT_COUNTED_MAX};
 use crate::state::Shared;
 use crate::visit::Visit;
@@ -31,12 +30,7 @@ pub(crate) async fn show(visit: Visit, State(shared): State<Shared>, asked: Quer
             html! { p.quiet { "No topic keeps its sent messages. " code { "Topic::keep_sent_days" } " does that." } };
         return Ok(page(&visit, "History", Refresh::Never, nothing));
     };
-    let after = match given(&asked.after) {
-        Some(token) => {
-            Some(SentCursor::from_token(token).ok_or_else(|| Failure::bad("This is no page of the history."))?)
-        }
-        None => None,
-    };
+    let after = given(&asked.after).map(Cursor::from);
     let admin = shared.reader();
     let count = admin.count_sent(topic, SENT_COUNTED_MAX).await?;
     let found = match given(&asked.key) {
@@ -58,7 +52,7 @@ pub(crate) async fn show(visit: Visit, State(shared): State<Shared>, asked: Quer
             (_, None) => p.quiet { "Search by key or by id. Consumers of this topic do not confirm what they have processed." },
         }
         @if let Some(cursor) = found.as_ref().and_then(|found| found.next.as_ref()) {
-            @let link = visit.to("/history").with("topic", topic).with_some("key", given(&asked.key)).with("after", cursor.to_token());
+            @let link = visit.to("/history").with("topic", topic).with_some("key", given(&asked.key)).with("after", cursor.to_string());
             (next(Some(link)))
         }
     };
@@ -79,7 +73,7 @@ fn form(visit: &Visit, asked: &Asked, kept: &[&str], topic: &str) -> Markup {
     }
 }
 
-fn table(visit: &Visit, found: &Page<SentMessage, SentCursor>, now: SystemTime) -> Markup {
+fn table(visit: &Visit, found: &Page<SentMessage>, now: SystemTime) -> Markup {
     html! {
         @if found.items.is_empty() { p.quiet { "Nothing matches." } } @else {
             table.stack {

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use axum::extract::{Query, State};
-use diesel_outbox::admin::{BlockedKey, LiveCursor, Page};
+use diesel_outbox::admin::{BlockedKey, Cursor, Page};
 use diesel_outbox::relay::LaneStatus;
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -10,7 +10,6 @@ use super::Answer;
 use super::layout::{Refresh, page};
 use super::parts::filter::{choice, given};
 use super::parts::{key, last_error, message_link, next};
-use crate::failure::Failure;
 use crate::limits::PAGE_BLOCKED_KEYS;
 use crate::state::Shared;
 use crate::visit::Visit;
@@ -28,12 +27,7 @@ pub(crate) async fn show(visit: Visit, State(shared): State<Shared>, asked: Quer
         let nothing = html! { p.quiet { "No topic is ordered by key, so there are no lanes." } };
         return Ok(page(&visit, "Lanes", Refresh::Never, nothing));
     };
-    let after = match given(&asked.after) {
-        Some(token) => {
-            Some(LiveCursor::from_token(token).ok_or_else(|| Failure::bad("This is no page of blocked keys."))?)
-        }
-        None => None,
-    };
+    let after = given(&asked.after).map(Cursor::from);
     let lanes = shared.reader().lanes(topic).await?;
     let blocked = shared.reader().blocked_keys(topic, after.as_ref(), PAGE_BLOCKED_KEYS).await?;
     let names = ordered.iter().map(|name| (*name, *name));
@@ -67,8 +61,8 @@ fn owners(lanes: &[LaneStatus]) -> Markup {
     }
 }
 
-fn blocked_keys(visit: &Visit, topic: &str, page: &Page<BlockedKey, LiveCursor>) -> Markup {
-    let more = page.next.as_ref().map(|next| visit.to("/lanes").with("topic", topic).with("after", next.to_token()));
+fn blocked_keys(visit: &Visit, topic: &str, page: &Page<BlockedKey>) -> Markup {
+    let more = page.next.as_ref().map(|next| visit.to("/lanes").with("topic", topic).with("after", next.to_string()));
     html! {
         @if page.items.is_empty() {
             p.quiet { @if more.is_some() { "None on this page; there are more rows to look through." } @else { "None." } }

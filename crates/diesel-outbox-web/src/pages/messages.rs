@@ -1,5 +1,5 @@
 use axum::extract::{Query, State};
-use diesel_outbox::admin::{LiveCount, LiveCursor, LiveFilter, LiveMessage, LiveState, Page};
+use diesel_outbox::admin::{Cursor, LiveCount, LiveFilter, LiveMessage, LiveState, Page};
 use maud::{Markup, html};
 use serde::Deserialize;
 use std::time::SystemTime;
@@ -47,17 +47,12 @@ pub(crate) async fn show(visit: Visit, State(shared): State<Shared>, asked: Quer
         return Err(no_topic());
     };
     let filter = asked.filter(topic, &visit)?;
-    let after = match given(&asked.after) {
-        Some(token) => {
-            Some(LiveCursor::from_token(token).ok_or_else(|| Failure::bad("This is no page of live messages."))?)
-        }
-        None => None,
-    };
+    let after = given(&asked.after).map(Cursor::from);
     let admin = shared.reader();
     let count = admin.count_live(topic).await?;
     let found = admin.live_messages(&filter, after.as_ref(), PAGE_ROWS).await?;
     let now = admin.now().await?;
-    let more = found.next.map(|next| asked.link(&visit, topic).with("after", next.to_token()));
+    let more = found.next.as_ref().map(|next| asked.link(&visit, topic).with("after", next.to_string()));
     let content = html! {
         (form(&visit, &topics, &asked, topic))
         (counts(&visit, topic, &count))
@@ -153,7 +148,7 @@ fn counts(visit: &Visit, topic: &str, count: &LiveCount) -> Markup {
     }
 }
 
-fn table(visit: &Visit, found: &Page<LiveMessage, LiveCursor>, now: SystemTime, has_more: bool) -> Markup {
+fn table(visit: &Visit, found: &Page<LiveMessage>, now: SystemTime, has_more: bool) -> Markup {
     html! {
         @if found.items.is_empty() {
             p.quiet { @if has_more { "None on this page; there are more rows to look through." } @else { "Nothing matches." } }

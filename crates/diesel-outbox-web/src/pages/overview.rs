@@ -27,7 +27,7 @@ pub(crate) async fn show(visit: Visit, State(shared): State<Shared>) -> Answer {
     let (statuses, samples) = (shared.statuses(), shared.samples.all());
     let content = html! {
         @for relay in &shared.relays { (problems(&relay.health())) }
-        @for paused in &paused { p.warn { "The topic " code { (paused.topic) } " is paused." } }
+        @for (topic, _) in &paused { p.warn { "The topic " code { (topic) } " is paused." } }
         (plots(&samples, &backlog, !statuses.is_empty()))
         h2 { "Topics" }
         (topics(&visit, &backlog))

@@ -1,7 +1,7 @@
 use std::time::SystemTime;
 
 use axum::extract::{Query, State};
-use diesel_outbox::admin::{AdminError, Page, ParkedRecord};
+use diesel_outbox::admin::{AdminError, Cursor, Page, ParkedRecord};
 use diesel_outbox::store::{SchemaProblem, StoreError};
 use diesel_outbox::transport::header;
 use maud::{Markup, html};
@@ -31,9 +31,9 @@ pub(crate) struct Asked {
 }
 
 pub(crate) async fn list(visit: Visit, State(shared): State<Shared>, asked: Query<Asked>) -> Answer {
-    let after = given(&asked.after).map(parse_row).transpose()?;
+    let after = given(&asked.after).map(Cursor::from);
     let consumer = given(&asked.consumer);
-    let found = match shared.reader().parked(consumer, after, PAGE_ROWS).await {
+    let found = match shared.reader().parked(consumer, after.as_ref(), PAGE_ROWS).await {
         // Without the table no consumer of this database parks anything.
         Err(AdminError::Unsupported | AdminError::Store(StoreError::Schema(SchemaProblem::NotMigrated { .. }))) => None,
         found => Some(found?),
@@ -48,7 +48,7 @@ pub(crate) async fn list(visit: Visit, State(shared): State<Shared>, asked: Quer
     Ok(page(&visit, "Parked records", Refresh::ByEvents, content))
 }
 
-fn found_records(visit: &Visit, consumer: Option<&str>, found: Page<ParkedRecord, i64>, now: SystemTime) -> Markup {
+fn found_records(visit: &Visit, consumer: Option<&str>, found: Page<ParkedRecord>, now: SystemTime) -> Markup {
     let more =
         found.next.map(|after| visit.to("/parked").with_some("consumer", consumer).with("after", after.to_string()));
     html! {

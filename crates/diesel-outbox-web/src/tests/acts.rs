@@ -27,7 +27,7 @@ async fn a_topic_is_paused_and_resumed() {
         let fields = [("topic", "orders"), REASON];
         assert_done(site, site.post("/topics/pause", &fields).await, "pause", None).await;
         let paused = site.admin.paused().await.expect("paused");
-        assert_eq!(paused.iter().map(|paused| &*paused.topic).collect::<Vec<_>>(), ["orders"]);
+        assert_eq!(paused.iter().map(|(topic, _)| &**topic).collect::<Vec<_>>(), ["orders"]);
         assert_done(site, site.post("/topics/resume", &fields).await, "resume", None).await;
         assert_eq!(site.admin.paused().await.expect("paused"), []);
         assert_eq!(site.post("/topics/resume", &fields).await.status, 409, "it is not paused");

@@ -53,7 +53,7 @@ async fn parked_records_are_shown_released_and_discarded() {
     assert_eq!(site.post("/parked/discard", &[("id", &id), REASON]).await.status, 303);
     assert!(matches!(site.admin.find_parked(discarded).await, Err(AdminError::NotParked { .. })));
     assert_eq!(site.post("/parked/discard", &[("id", &id), REASON]).await.status, 404);
-    assert!(site.get("/parked?consumer=billing&after=2").await.body.contains("No record is parked"));
+    assert!(site.get("/parked?consumer=billing&after=parked_2").await.body.contains("No record is parked"));
     assert_eq!(site.get("/parked/record?id=x").await.status, 400);
     assert_eq!(site.get(&format!("/parked/record?id={discarded}")).await.status, 404);
 }

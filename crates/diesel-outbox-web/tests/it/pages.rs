@@ -24,14 +24,14 @@ pub(crate) async fn all(database: &Database) -> Vec<String> {
         let (message, next) = (page.items.last().expect("a message"), page.next.expect("there are more"));
         paths.push(format!("/message?id={}&row={}", message.message_id, message.id));
         paths.push(format!("/message?id={}", message.message_id));
-        paths.push(format!("/messages?topic={topic}&after={}", next.to_token()));
+        paths.push(format!("/messages?topic={topic}&after={}", next));
     }
     paths.push(format!("/message?id={}", MessageId::new()));
     let page = admin.dead_letters(&DeadLetterFilter::new(), None, 50).await.expect("dead letters");
     let letter = &page.items[0];
     paths.push(format!("/message?id={}", letter.message_id));
     paths.push(format!("/message/edit?id={}", letter.message_id));
-    paths.push(format!("/dead-letters?after={}", page.next.expect("there are more").to_token()));
+    paths.push(format!("/dead-letters?after={}", page.next.expect("there are more")));
     paths
 }
 

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 
 use diesel_outbox::consumer::RocketMqConsumer;
 use diesel_outbox::retry::Fixed;
-use diesel_outbox::testing::transport::{OutcomeRecorder, RecordedOutcome};
+use diesel_outbox::testing::{OutcomeRecorder, RecordedOutcome};
 use diesel_outbox::transport::{RocketMqConfig, RocketMqTransport};
 use diesel_outbox::{Envelope, MessageId};
 use xtask::servers::ServerKind;

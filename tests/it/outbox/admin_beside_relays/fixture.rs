@@ -8,7 +8,7 @@ use diesel::sqlite::SqliteConnection;
 use diesel_outbox::admin::{Admin, BlockingAdmin};
 use diesel_outbox::codec::{Codec, Json};
 use diesel_outbox::internals::store::Store;
-use diesel_outbox::relay::{DeadLetterAlert, DeadLetterEvent, Relay};
+use diesel_outbox::relay::{DeadLetterEvent, Relay};
 use diesel_outbox::store::{MysqlStore, PostgresStore, SqliteStore};
 use diesel_outbox::transport::{FailureClass, MemoryTransport, ScriptedResponse};
 use diesel_outbox::{
@@ -67,7 +67,7 @@ pub(super) struct Fixture {
     pub(super) relay: Relay,
     enqueue: Box<dyn FnMut(&Message) -> MessageId>,
     called_back: Arc<Mutex<Vec<DeadLetterEvent>>>,
-    alerts: Arc<Mutex<Vec<DeadLetterAlert>>>,
+    alerts: Arc<Mutex<Vec<DeadLetterEvent>>>,
 }
 
 pub(super) fn message(topic: &str, key: &str) -> Message {
@@ -98,8 +98,8 @@ impl Fixture {
         let relay = outbox.relay().store(store()).transport(broker.clone());
         let relay = relay.on_dead_letter(move |letter: &DeadLetterEvent| lock(&telling).push(letter.clone()));
         let relay =
-            relay.dead_letter_alert(DEAD_LETTERS_MAX, Duration::from_secs(60), move |alert: &DeadLetterAlert| {
-                lock(&alerting).push(alert.clone());
+            relay.dead_letter_alert(DEAD_LETTERS_MAX, Duration::from_secs(60), move |last: &DeadLetterEvent| {
+                lock(&alerting).push(last.clone());
             });
         let relay = relay.start().await.expect("start");
         let admin = outbox.admin(store());
@@ -135,7 +135,7 @@ impl Fixture {
         lock(&self.called_back).clone()
     }
 
-    pub(super) fn alerts(&self) -> Vec<DeadLetterAlert> {
+    pub(super) fn alerts(&self) -> Vec<DeadLetterEvent> {
         lock(&self.alerts).clone()
     }
 

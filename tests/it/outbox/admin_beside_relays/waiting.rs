@@ -98,7 +98,7 @@ async fn a_paused_topic_waits_until_it_is_resumed(fixture: &mut Fixture) {
     }
     until("the relay has seen it", || fixture.relay.status().paused_topics.len() == 2).await;
     let paused = call!(fixture, paused()).expect("paused");
-    assert_eq!(paused.iter().map(|of| &*of.topic).collect::<Vec<_>>(), [ACCOUNTS, PAYMENTS]);
+    assert_eq!(paused.iter().map(|(topic, _)| &**topic).collect::<Vec<_>>(), [ACCOUNTS, PAYMENTS]);
     let held = [fixture.enqueue(&message(PAYMENTS, "1")), fixture.enqueue(&message(ACCOUNTS, "1"))];
     let other = fixture.enqueue(&message(ORDERS, "1"));
     fixture.delivered(&[other]).await;

@@ -8,7 +8,7 @@ use diesel::r2d2::{ConnectionManager, Pool};
 use diesel::sql_types::Text;
 use diesel::sqlite::SqliteConnection;
 use diesel_migrations::MigrationHarness as _;
-use diesel_outbox::half_messages::MarkBackend;
+use diesel_outbox::OutboxBackend;
 use diesel_outbox::internals::store::Store;
 use diesel_outbox::migrations::MIGRATIONS;
 use diesel_outbox::store::{MysqlStore, PostgresStore, SQLITE_PRAGMAS, SqliteStore};
@@ -18,7 +18,7 @@ use xtask::servers::ServerKind;
 use xtask::test_servers;
 
 /// A connection to one of them.
-pub(super) trait TestDatabase: Connection<Backend: MarkBackend<Self>> + Sized + 'static {
+pub(super) trait TestDatabase: Connection<Backend: OutboxBackend<Self>> + Sized + 'static {
     const NAME: &str;
 
     /// Whether an error that is overlooked rolls the transaction back, and its COMMIT is answered with "ok" all the same.

@@ -1,6 +1,6 @@
 //! What half messages need of a store, without a broker.
 
-use diesel_outbox::half_messages::HalfMessagesError;
+use diesel_outbox::half_messages::HalfMessageError;
 use diesel_outbox::store::{MemoryStore, SchemaProblem, StoreError};
 use diesel_outbox::transport::RocketMqConfig;
 use diesel_outbox::{Outbox, Topic};
@@ -19,7 +19,7 @@ fn outbox() -> Outbox {
 #[test]
 fn half_messages_of_rocketmq_need_a_store_that_marks() {
     let refused = outbox().half_messages_blocking(MemoryStore::new(), nobody()).unwrap_err();
-    assert!(matches!(refused, HalfMessagesError::NoMarks), "{refused}");
+    assert!(matches!(refused, HalfMessageError::NoMarks), "{refused}");
 }
 
 fn half_messages_of_rocketmq_need_their_table<S: TestDatabase>() {

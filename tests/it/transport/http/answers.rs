@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use diesel_outbox::testing::transport::{OutcomeRecorder, RecordedOutcome};
+use diesel_outbox::testing::{OutcomeRecorder, RecordedOutcome};
 use diesel_outbox::transport::{FailureClass, HttpTarget, HttpTransport, Transport};
 
 use super::{DEADLINE, Receiver, Reply, envelope, sent, to};

@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use diesel_outbox::internals::limits::{HTTP_CONNECT_TIMEOUT, HTTP_PROBE_TIMEOUT};
-use diesel_outbox::testing::transport::{OutcomeRecorder, RecordedOutcome};
+use diesel_outbox::testing::{OutcomeRecorder, RecordedOutcome};
 use diesel_outbox::transport::{FailureClass, HttpTarget, HttpTransport, Transport};
 
 use super::{DEADLINE, Receiver, Reply, envelope, sent};

@@ -17,7 +17,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use diesel_outbox::testing::transport::{OutcomeRecorder, RecordedOutcome, StoredMessage, TransportUnderTest, cases};
+use diesel_outbox::testing::{OutcomeRecorder, RecordedOutcome, StoredMessage, TransportUnderTest, transport::cases};
 use diesel_outbox::transport::{FailureClass, HttpTarget, HttpTransport, HttpTransportBuilder, Transport, header};
 use diesel_outbox::{Envelope, MessageId};
 

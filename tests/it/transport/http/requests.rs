@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use base64::Engine as _;
-use diesel_outbox::testing::transport::RecordedOutcome;
+use diesel_outbox::testing::RecordedOutcome;
 use diesel_outbox::transport::{FailureClass, HttpTarget, HttpTransport, Transport as _};
 
 use super::{Receiver, Reply, envelope, sent, to};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use diesel_outbox::testing::transport::RecordedOutcome;
+use diesel_outbox::testing::RecordedOutcome;
 use diesel_outbox::transport::{FailureClass, HttpTarget, HttpTransport, Transport};
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject as _;

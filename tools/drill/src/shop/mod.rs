@@ -175,6 +175,6 @@ async fn relay(config: &Config, outbox: &Outbox) -> Result<Relay> {
     let relay = relay.transport_named("webhooks", webhooks.build().context("build the webhook transport")?);
     let does_everything = config.bug == Some(Bug::EveryEvent);
     let relay = relay.on_dead_letter(move |_letter| assert!(!does_everything, "a bug in a callback"));
-    let relay = relay.dead_letter_alert(1, Duration::from_secs(5), |_alert| {});
+    let relay = relay.dead_letter_alert(1, Duration::from_secs(5), |_last| {});
     relay.start().await.context("start the relay")
 }

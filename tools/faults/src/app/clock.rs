@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use diesel_outbox::clock::{BootInstant, Clock, SystemClock};
+use diesel_outbox::internals::clock::{BootInstant, Clock, SystemClock};
 
 /// The machine's clock plus its jumps. Forward only: no clock that measures leases goes back.
 #[derive(Debug, Clone, Default)]

@@ -1,5 +1,5 @@
 use clap::{ArgGroup, Args};
-use diesel_outbox::admin::{Page, SentCursor, SentMessage};
+use diesel_outbox::admin::{Cursor, Page, SentMessage};
 use serde::{Serialize, Serializer};
 
 use super::explain_nothing;
@@ -95,12 +95,7 @@ impl ListArgs {
         Ok(Exit::Fine)
     }
 
-    async fn page(
-        &self,
-        session: &Session,
-        after: Option<&SentCursor>,
-        max: usize,
-    ) -> Result<Page<SentMessage, SentCursor>, Error> {
+    async fn page(&self, session: &Session, after: Option<&Cursor>, max: usize) -> Result<Page<SentMessage>, Error> {
         Ok(match &self.key {
             Some(key) => session.admin.sent_of_key(&self.topic, key, after, max).await?,
             None => session.admin.unprocessed(&self.age.filter(&self.topic), after, max).await?,

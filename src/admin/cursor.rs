@@ -1,0 +1,209 @@
+//! Where the next page of a list begins.
+
+use std::fmt;
+use std::time::{Duration, SystemTime};
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::AdminError;
+use crate::store::{AuditCursor, DeadLetterCursor, LiveCursor, LivePosition, SentCursor};
+
+/// A position in a list of [`Admin`](super::Admin), after which the next page begins. From [`Page::next`](super::Page::next); for the
+/// same list with the same filter only.
+///
+/// For pages and commands that pass it on, it is a text without characters that a URL would escape. It is no secret, and no promise:
+/// another version may not read it. A text that is no position in a list is refused by the list
+/// ([`WrongCursor`](AdminError::WrongCursor)).
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// use diesel_outbox::admin::{AdminError, AuditFilter, Cursor};
+/// # use diesel_outbox::store::MemoryStore;
+/// # use diesel_outbox::{Outbox, Topic};
+/// # let outbox = Outbox::builder().topic(Topic::new("orders")).build()?;
+/// # let admin = outbox.admin(MemoryStore::new());
+/// let after = Cursor::from("page two");
+/// let page = admin.audit(&AuditFilter::new(), Some(&after), 50).await;
+/// assert!(matches!(page, Err(AdminError::WrongCursor { .. })));
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// # }).unwrap();
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Cursor(String);
+
+impl From<&str> for Cursor {
+    fn from(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+}
+
+impl From<String> for Cursor {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Cursor {
+    pub(super) fn at<P: Position>(position: &P) -> Self {
+        Self(format!("{}_{}", P::LIST, position.write()))
+    }
+
+    /// Where a page begins; `None` if it is the first.
+    pub(super) fn position<P: Position>(after: Option<&Self>) -> Result<Option<P>, AdminError> {
+        let Some(Self(cursor)) = after else { return Ok(None) };
+        let text = cursor.strip_prefix(P::LIST).and_then(|rest| rest.strip_prefix('_'));
+        let position = text.and_then(P::read).ok_or_else(|| AdminError::WrongCursor { cursor: cursor.clone() })?;
+        Ok(Some(position))
+    }
+}
+
+/// A position as a store takes it.
+pub(super) trait Position: Sized {
+    /// The list, so that a cursor of another one is refused.
+    const LIST: &'static str;
+
+    fn write(&self) -> String;
+
+    fn read(text: &str) -> Option<Self>;
+}
+
+impl Position for LiveCursor {
+    const LIST: &'static str = "live";
+
+    fn write(&self) -> String {
+        let LivePosition { lane, due_at, id } = self.position;
+        let head = self.head.map(|head| format!("_{head}")).unwrap_or_default();
+        format!("{lane}_{due_at}_{id}{head}")
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        let mut parts = text.split('_');
+        let (lane, due_at, id) = (parts.next()?.parse().ok()?, number(parts.next())?, number(parts.next())?);
+        let head = parts.next().map(str::parse).transpose().ok()?;
+        parts.next().is_none().then_some(Self { position: LivePosition { lane, due_at, id }, head })
+    }
+}
+
+impl Position for DeadLetterCursor {
+    const LIST: &'static str = "dead";
+
+    fn write(&self) -> String {
+        format!("{}_{}_{}", nanos(self.dead_at), Uuid::from(self.message_id).simple(), self.topic)
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        let mut parts = text.splitn(3, '_');
+        let (dead_at, message_id) = (instant(parts.next())?, id(parts.next())?);
+        Some(Self { topic: parts.next()?.into(), dead_at, message_id: message_id.into() })
+    }
+}
+
+impl Position for SentCursor {
+    const LIST: &'static str = "sent";
+
+    fn write(&self) -> String {
+        format!("{}_{}", nanos(self.sent_at), Uuid::from(self.message_id).simple())
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        let (at, message_id) = text.split_once('_')?;
+        Some(Self { sent_at: instant(Some(at))?, message_id: id(Some(message_id))?.into() })
+    }
+}
+
+impl Position for AuditCursor {
+    const LIST: &'static str = "audit";
+
+    fn write(&self) -> String {
+        format!("{}_{}", nanos(self.began_at), self.id.simple())
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        let (at, operation) = text.split_once('_')?;
+        Some(Self { began_at: instant(Some(at))?, id: id(Some(operation))? })
+    }
+}
+
+/// The row of a parked record.
+impl Position for i64 {
+    const LIST: &'static str = "parked";
+
+    fn write(&self) -> String {
+        self.to_string()
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        text.parse().ok()
+    }
+}
+
+/// Since 1970.
+fn nanos(at: SystemTime) -> u128 {
+    at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos()
+}
+
+fn instant(text: Option<&str>) -> Option<SystemTime> {
+    SystemTime::UNIX_EPOCH.checked_add(Duration::from_nanos(text?.parse().ok()?))
+}
+
+fn number(text: Option<&str>) -> Option<i64> {
+    text?.parse().ok()
+}
+
+pub(super) fn id(text: Option<&str>) -> Option<Uuid> {
+    Uuid::parse_str(text?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn comes_back<P: Position + PartialEq + fmt::Debug>(position: P) {
+        let text = Cursor::at(&position).to_string();
+        assert_eq!(Cursor::position(Some(&Cursor::from(text))).expect("it is one"), Some(position));
+    }
+
+    #[test]
+    fn each_position_comes_back_from_its_text() {
+        let (at, id) = (SystemTime::UNIX_EPOCH + Duration::from_nanos(1_709_251_199_250_001_999), Uuid::now_v7());
+        for head in [None, Some(7)] {
+            comes_back(LiveCursor { position: LivePosition { lane: -1, due_at: -5, id: 3 }, head });
+        }
+        comes_back(DeadLetterCursor { topic: "a_b-c.d".into(), dead_at: at, message_id: id.into() });
+        comes_back(SentCursor { sent_at: at, message_id: id.into() });
+        comes_back(AuditCursor { began_at: at, id });
+        comes_back(17_i64);
+    }
+
+    fn is_refused<P: Position>(text: &str) {
+        let cursor = Cursor::from(text);
+        let error = Cursor::position::<P>(Some(&cursor)).err();
+        assert!(matches!(error, Some(AdminError::WrongCursor { .. })), "{} took {text:?}", P::LIST);
+    }
+
+    #[test]
+    fn another_text_and_the_cursor_of_another_list_are_refused() {
+        let texts = ["", "_", "1", "1_2", "a_b_c", "1_2_3_4_5", "1_2_3_", "99999999999999999999_2_3", "1_2_\0"];
+        for text in texts {
+            is_refused::<LiveCursor>(&format!("live_{text}"));
+            is_refused::<DeadLetterCursor>(&format!("dead_{text}"));
+            is_refused::<SentCursor>(&format!("sent_{text}"));
+            is_refused::<AuditCursor>(&format!("audit_{text}"));
+            is_refused::<LiveCursor>(text);
+        }
+        is_refused::<i64>("parked_x");
+        let sent = SentCursor { sent_at: SystemTime::UNIX_EPOCH, message_id: Uuid::nil().into() };
+        let text = Cursor::at(&sent).to_string();
+        is_refused::<AuditCursor>(&text);
+        is_refused::<AuditCursor>(&text.replace("sent", "audits"));
+        assert_eq!(Cursor::position::<SentCursor>(None).expect("the first page"), None);
+    }
+}
