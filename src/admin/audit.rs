@@ -4,6 +4,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::cursor::List;
 use super::{Admin, AdminError, AuditEntry, AuditFilter, Cursor, Page};
 use crate::events::log_event;
 use crate::limits::AUDIT_ACTOR_CHARS_MAX;
@@ -98,7 +99,8 @@ impl Admin {
     /// ```
     ///
     /// # Errors
-    /// [`EmptyPage`](AdminError::EmptyPage), or a database error, such as that the migration `0000outbox06_audit` was not run.
+    /// [`EmptyPage`](AdminError::EmptyPage), [`WrongCursor`](AdminError::WrongCursor), or a database error, such as that the migration
+    /// `0000outbox06_audit` was not run.
     ///
     /// # Cancel safety
     /// Cancelling it changes nothing.
@@ -112,9 +114,9 @@ impl Admin {
             return Err(AdminError::EmptyPage);
         }
         let store = self.store.audit().ok_or(AdminError::Unsupported)?;
-        let after = Cursor::position(after)?;
+        let after = Cursor::position(List::Audit, after)?;
         let entries = store.audit_entries(filter, after.as_ref(), entries_max).await?;
-        Ok(Page::of(entries, entries_max, AuditEntry::cursor))
+        Ok(Page::of(List::Audit, entries, entries_max, AuditEntry::cursor))
     }
 
     /// What an operation on one message records. `None`: it is not recorded.

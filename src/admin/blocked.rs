@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use super::cursor::List;
 use super::live_walk::LiveWalk;
 use super::{Admin, AdminError, BoundedCount, Cursor, LiveFilter, LiveMessage, LiveState, Page};
 use crate::limits::{BLOCKED_KEY_ROWS_READ_MAX, BLOCKED_KEYS_MAX};
@@ -59,7 +60,7 @@ impl Admin {
             return Err(AdminError::EmptyPage);
         }
         let (store, filter) = (self.admin_store()?, LiveFilter::of(topic));
-        let after = Cursor::position::<LiveCursor>(after)?;
+        let after = Cursor::position::<LiveCursor>(List::BlockedKeys, after)?;
         self.check_topic_name(store, &filter.topic).await?;
         let (heads, next) = self.heads(store, &filter, after.as_ref().map(|after| after.position), keys_max).await?;
         if heads.is_empty() && next.is_none() && after.is_none() {
@@ -71,7 +72,7 @@ impl Admin {
             head,
             behind: BoundedCount { count: neighbours.behind, more: neighbours.more },
         });
-        Ok(Page::up_to(blocked.collect(), next.map(LiveCursor::at)))
+        Ok(Page::up_to(List::BlockedKeys, blocked.collect(), next.map(LiveCursor::at)))
     }
 
     /// A page of the messages that wait behind failed ones: key by key, in the order of the messages that block them.
@@ -99,11 +100,11 @@ impl Admin {
             let (found, cut_at) = walk.read(Some(behind), messages_max - messages.len()).await?;
             messages.extend(found.into_iter().map(|message| LiveMessage { state: LiveState::Blocked, ..message }));
             if let Some(position) = cut_at {
-                return Ok(Page::up_to(messages, Some(LiveCursor { position, head: Some(head.id) })));
+                return Ok(Page::up_to(List::Blocked, messages, Some(LiveCursor { position, head: Some(head.id) })));
             }
             rows_left = Some(walk.rows_left());
         }
-        Ok(Page::up_to(messages, next.map(LiveCursor::at)))
+        Ok(Page::up_to(List::Blocked, messages, next.map(LiveCursor::at)))
     }
 
     /// The messages that block keys, and what stands around them. If several messages of a key have failed, as on a fenced lane, the

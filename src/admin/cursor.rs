@@ -52,32 +52,58 @@ impl fmt::Display for Cursor {
 }
 
 impl Cursor {
-    pub(super) fn at<P: Position>(position: &P) -> Self {
-        Self(format!("{}_{}", P::LIST, position.write()))
+    pub(super) fn at(list: List, position: &impl Position) -> Self {
+        Self(format!("{}_{}", list.name(), position.write()))
     }
 
-    /// Where a page begins; `None` if it is the first.
-    pub(super) fn position<P: Position>(after: Option<&Self>) -> Result<Option<P>, AdminError> {
+    /// Where a page of the list begins; `None` if it is the first.
+    pub(super) fn position<P: Position>(list: List, after: Option<&Self>) -> Result<Option<P>, AdminError> {
         let Some(Self(cursor)) = after else { return Ok(None) };
-        let text = cursor.strip_prefix(P::LIST).and_then(|rest| rest.strip_prefix('_'));
+        let text = cursor.strip_prefix(list.name()).and_then(|rest| rest.strip_prefix('_'));
         let position = text.and_then(P::read).ok_or_else(|| AdminError::WrongCursor { cursor: cursor.clone() })?;
         Ok(Some(position))
     }
 }
 
+/// A list of [`Admin`](super::Admin). Its name begins each of its cursors, so that another list refuses them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum List {
+    Live,
+    /// Live messages that wait behind failed ones.
+    Blocked,
+    BlockedKeys,
+    DeadLetters,
+    SentOfKey,
+    SentOfTopic,
+    Unprocessed,
+    Audit,
+    Parked,
+}
+
+impl List {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Live => "live",
+            Self::Blocked => "blocked",
+            Self::BlockedKeys => "keys",
+            Self::DeadLetters => "dead",
+            Self::SentOfKey => "sent",
+            Self::SentOfTopic => "scan",
+            Self::Unprocessed => "unprocessed",
+            Self::Audit => "audit",
+            Self::Parked => "parked",
+        }
+    }
+}
+
 /// A position as a store takes it.
 pub(super) trait Position: Sized {
-    /// The list, so that a cursor of another one is refused.
-    const LIST: &'static str;
-
     fn write(&self) -> String;
 
     fn read(text: &str) -> Option<Self>;
 }
 
 impl Position for LiveCursor {
-    const LIST: &'static str = "live";
-
     fn write(&self) -> String {
         let LivePosition { lane, due_at, id } = self.position;
         let head = self.head.map(|head| format!("_{head}")).unwrap_or_default();
@@ -93,8 +119,6 @@ impl Position for LiveCursor {
 }
 
 impl Position for DeadLetterCursor {
-    const LIST: &'static str = "dead";
-
     fn write(&self) -> String {
         format!("{}_{}_{}", nanos(self.dead_at), Uuid::from(self.message_id).simple(), self.topic)
     }
@@ -107,8 +131,6 @@ impl Position for DeadLetterCursor {
 }
 
 impl Position for SentCursor {
-    const LIST: &'static str = "sent";
-
     fn write(&self) -> String {
         format!("{}_{}", nanos(self.sent_at), Uuid::from(self.message_id).simple())
     }
@@ -120,8 +142,6 @@ impl Position for SentCursor {
 }
 
 impl Position for AuditCursor {
-    const LIST: &'static str = "audit";
-
     fn write(&self) -> String {
         format!("{}_{}", nanos(self.began_at), self.id.simple())
     }
@@ -134,8 +154,6 @@ impl Position for AuditCursor {
 
 /// The row of a parked record.
 impl Position for i64 {
-    const LIST: &'static str = "parked";
-
     fn write(&self) -> String {
         self.to_string()
     }
@@ -145,13 +163,17 @@ impl Position for i64 {
     }
 }
 
+const NANOS_PER_SECOND: u128 = 1_000_000_000;
+
 /// Since 1970.
 fn nanos(at: SystemTime) -> u128 {
     at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos()
 }
 
 fn instant(text: Option<&str>) -> Option<SystemTime> {
-    SystemTime::UNIX_EPOCH.checked_add(Duration::from_nanos(text?.parse().ok()?))
+    let nanos: u128 = text?.parse().ok()?;
+    let (seconds, nanos) = (nanos / NANOS_PER_SECOND, nanos % NANOS_PER_SECOND);
+    SystemTime::UNIX_EPOCH.checked_add(Duration::new(u64::try_from(seconds).ok()?, u32::try_from(nanos).ok()?))
 }
 
 fn number(text: Option<&str>) -> Option<i64> {
@@ -167,43 +189,62 @@ mod tests {
     use super::*;
 
     fn comes_back<P: Position + PartialEq + fmt::Debug>(position: P) {
-        let text = Cursor::at(&position).to_string();
-        assert_eq!(Cursor::position(Some(&Cursor::from(text))).expect("it is one"), Some(position));
+        let cursor = Cursor::from(Cursor::at(List::Live, &position).to_string());
+        assert_eq!(Cursor::position(List::Live, Some(&cursor)).expect("it is one"), Some(position));
     }
 
     #[test]
     fn each_position_comes_back_from_its_text() {
-        let (at, id) = (SystemTime::UNIX_EPOCH + Duration::from_nanos(1_709_251_199_250_001_999), Uuid::now_v7());
+        let (since, id) = (Duration::from_nanos(1_709_251_199_250_001_999), Uuid::now_v7());
         for head in [None, Some(7)] {
             comes_back(LiveCursor { position: LivePosition { lane: -1, due_at: -5, id: 3 }, head });
         }
-        comes_back(DeadLetterCursor { topic: "a_b-c.d".into(), dead_at: at, message_id: id.into() });
-        comes_back(SentCursor { sent_at: at, message_id: id.into() });
-        comes_back(AuditCursor { began_at: at, id });
+        // Also a date that only a broken clock has.
+        for at in [since, since * 100].map(|since| SystemTime::UNIX_EPOCH + since) {
+            comes_back(DeadLetterCursor { topic: "a_b-c.d".into(), dead_at: at, message_id: id.into() });
+            comes_back(SentCursor { sent_at: at, message_id: id.into() });
+            comes_back(AuditCursor { began_at: at, id });
+        }
         comes_back(17_i64);
     }
 
-    fn is_refused<P: Position>(text: &str) {
-        let cursor = Cursor::from(text);
-        let error = Cursor::position::<P>(Some(&cursor)).err();
-        assert!(matches!(error, Some(AdminError::WrongCursor { .. })), "{} took {text:?}", P::LIST);
+    fn is_refused<P: Position>(list: List, text: &str) {
+        let error = Cursor::position::<P>(list, Some(&Cursor::from(text))).err();
+        assert!(matches!(error, Some(AdminError::WrongCursor { .. })), "{list:?} took {text:?}");
     }
 
     #[test]
-    fn another_text_and_the_cursor_of_another_list_are_refused() {
+    fn another_text_is_refused() {
         let texts = ["", "_", "1", "1_2", "a_b_c", "1_2_3_4_5", "1_2_3_", "99999999999999999999_2_3", "1_2_\0"];
         for text in texts {
-            is_refused::<LiveCursor>(&format!("live_{text}"));
-            is_refused::<DeadLetterCursor>(&format!("dead_{text}"));
-            is_refused::<SentCursor>(&format!("sent_{text}"));
-            is_refused::<AuditCursor>(&format!("audit_{text}"));
-            is_refused::<LiveCursor>(text);
+            is_refused::<LiveCursor>(List::Live, &format!("live_{text}"));
+            is_refused::<DeadLetterCursor>(List::DeadLetters, &format!("dead_{text}"));
+            is_refused::<SentCursor>(List::SentOfKey, &format!("sent_{text}"));
+            is_refused::<AuditCursor>(List::Audit, &format!("audit_{text}"));
+            is_refused::<LiveCursor>(List::Live, text);
         }
-        is_refused::<i64>("parked_x");
-        let sent = SentCursor { sent_at: SystemTime::UNIX_EPOCH, message_id: Uuid::nil().into() };
-        let text = Cursor::at(&sent).to_string();
-        is_refused::<AuditCursor>(&text);
-        is_refused::<AuditCursor>(&text.replace("sent", "audits"));
-        assert_eq!(Cursor::position::<SentCursor>(None).expect("the first page"), None);
+        is_refused::<i64>(List::Parked, "parked_x");
+        assert_eq!(Cursor::position::<i64>(List::Parked, None).expect("the first page"), None);
+    }
+
+    #[test]
+    fn the_cursor_of_another_list_is_refused() {
+        let all = [
+            List::Live,
+            List::Blocked,
+            List::BlockedKeys,
+            List::DeadLetters,
+            List::SentOfKey,
+            List::SentOfTopic,
+            List::Unprocessed,
+            List::Audit,
+            List::Parked,
+        ];
+        for of in all {
+            let text = Cursor::at(of, &17_i64).to_string();
+            for other in all.into_iter().filter(|other| *other != of) {
+                is_refused::<i64>(other, &text);
+            }
+        }
     }
 }

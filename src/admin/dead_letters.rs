@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use super::cursor::List;
 use super::redrive_rate::RedriveRate;
 use super::{Admin, AdminError, BoundedCount, Cursor, Page};
 use crate::limits::{DEAD_LETTER_ROWS_READ_MAX, POSITIONS_READ_MAX, REDRIVE_ROWS_MAX};
@@ -55,14 +56,14 @@ impl Admin {
             return Err(AdminError::EmptyPage);
         }
         check_possible(filter)?;
-        let (store, after) = (self.admin_store()?, Cursor::position(after)?);
+        let (store, after) = (self.admin_store()?, Cursor::position(List::DeadLetters, after)?);
         let until = match filter.is_indexed() {
             true => None,
             false => store.dead_letter_scan_end(filter, after.as_ref(), DEAD_LETTER_ROWS_READ_MAX).await?,
         };
         let dead_letters = store.dead_letters(filter, after.as_ref(), until.as_ref(), dead_letters_max).await?;
-        let page = Page::of(dead_letters, dead_letters_max, DeadLetter::cursor);
-        Ok(Page { next: page.next.or(until.map(|until| Cursor::at(&until))), ..page })
+        let page = Page::of(List::DeadLetters, dead_letters, dead_letters_max, DeadLetter::cursor);
+        Ok(Page { next: page.next.or(until.map(|until| Cursor::at(List::DeadLetters, &until))), ..page })
     }
 
     /// One dead letter with its attempts and their errors.

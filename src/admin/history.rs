@@ -5,6 +5,7 @@ use serde::Serialize;
 use serde_json::json;
 use tokio::time::Instant;
 
+use super::cursor::List;
 use super::{Admin, AdminError, BoundedCount, Cursor, Page, RedriveRate};
 use crate::limits::POSITIONS_READ_MAX;
 use crate::message::MessageId;
@@ -87,10 +88,10 @@ impl Admin {
         after: Option<&Cursor>,
         messages_max: usize,
     ) -> Result<Page<SentMessage>, AdminError> {
-        let after = Cursor::position(after)?;
+        let after = Cursor::position(List::SentOfKey, after)?;
         let messages =
             self.store.history().sent_of_key(&topic.into(), &key.into(), after.as_ref(), messages_max).await?;
-        Ok(Page::of(messages, messages_max, SentMessage::cursor))
+        Ok(Page::of(List::SentOfKey, messages, messages_max, SentMessage::cursor))
     }
 
     /// Counts a topic's messages in the history, and those of them that await processing. Each count stops at `count_max` and reads
@@ -186,10 +187,10 @@ impl Admin {
         after: Option<&Cursor>,
         messages_max: usize,
     ) -> Result<Page<SentMessage>, AdminError> {
+        let after = Cursor::position(List::Unprocessed, after)?;
         let age_min = self.age_min(filter)?;
-        let after = Cursor::position(after)?;
         let messages = self.store.history().unprocessed(&filter.topic, age_min, after.as_ref(), messages_max).await?;
-        Ok(Page::of(messages, messages_max, SentMessage::cursor))
+        Ok(Page::of(List::Unprocessed, messages, messages_max, SentMessage::cursor))
     }
 
     /// Counts the messages that [`unprocessed`](Self::unprocessed) finds, up to `count_max`. Reads their positions only, no payloads.

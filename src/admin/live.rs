@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use super::cursor::List;
 use super::live_walk::{LiveWalk, WalkedLanes};
 use super::{Admin, AdminError, Cursor, LiveCount, LiveFilter, LiveMessage, LiveState, Page};
 use crate::lane::lane_of;
@@ -56,16 +57,17 @@ impl Admin {
         if messages_max == 0 {
             return Err(AdminError::EmptyPage);
         }
-        let (store, after) = (self.admin_store()?, Cursor::position::<LiveCursor>(after)?);
+        let list = if filter.state == Some(LiveState::Blocked) { List::Blocked } else { List::Live };
+        let (after, store) = (Cursor::position::<LiveCursor>(list, after)?, self.admin_store()?);
         self.check_topic_name(store, &filter.topic).await?;
         let mut page = if filter.is_impossible() {
             Page::default()
-        } else if filter.state == Some(LiveState::Blocked) {
+        } else if list == List::Blocked {
             self.blocked_messages(store, filter, after.as_ref(), messages_max).await?
         } else {
             let mut walk = LiveWalk::new(store, filter, self.lanes_of(filter));
             let (messages, next) = walk.read(after.as_ref().map(|after| after.position), messages_max).await?;
-            Page::up_to(messages, next.map(LiveCursor::at))
+            Page::up_to(list, messages, next.map(LiveCursor::at))
         };
         if page.items.is_empty() && page.next.is_none() && after.is_none() {
             self.check_topic(store, &filter.topic).await?;

@@ -1,4 +1,4 @@
-use super::cursor::{Cursor, Position};
+use super::cursor::{Cursor, List, Position};
 
 /// A page of a list. From the methods of [`Admin`](super::Admin) that list something: the first page comes without a cursor, each
 /// further one with the [`next`](Self::next) of the one before.
@@ -13,14 +13,14 @@ pub struct Page<T> {
 
 impl<T> Page<T> {
     /// A page of at most `items_max`. If it is full, the next one begins after its last item.
-    pub(super) fn of<P: Position>(items: Vec<T>, items_max: usize, position: impl FnOnce(&T) -> P) -> Self {
+    pub(super) fn of<P: Position>(list: List, items: Vec<T>, items_max: usize, position: impl FnOnce(&T) -> P) -> Self {
         let next = items.last().filter(|_| items.len() == items_max).map(position);
-        Self { items, next: next.map(|next| Cursor::at(&next)) }
+        Self::up_to(list, items, next)
     }
 
     /// A page whose next one begins at `next`.
-    pub(super) fn up_to(items: Vec<T>, next: Option<impl Position>) -> Self {
-        Self { items, next: next.map(|next| Cursor::at(&next)) }
+    pub(super) fn up_to(list: List, items: Vec<T>, next: Option<impl Position>) -> Self {
+        Self { items, next: next.map(|next| Cursor::at(list, &next)) }
     }
 }
 

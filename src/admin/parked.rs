@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
+use super::cursor::List;
 use super::{Admin, AdminError, Cursor, Page};
 use crate::store::AuditRecord;
 use crate::store::parked::{ParkedRecord, ParkedStore};
@@ -26,8 +27,9 @@ impl Admin {
         if records_max == 0 {
             return Err(AdminError::EmptyPage);
         }
+        let after = Cursor::position(List::Parked, after)?.unwrap_or(0);
         let (store, name) = (self.parked_store()?, consumer.map(Arc::from));
-        let records = store.parked(name.as_ref(), Cursor::position(after)?.unwrap_or(0), records_max).await?;
+        let records = store.parked(name.as_ref(), after, records_max).await?;
         if let (true, Some(consumer)) = (records.is_empty(), consumer) {
             let known = store.consumers().await?;
             // A wrong name must not look like a consumer that has parked nothing.
@@ -35,7 +37,7 @@ impl Admin {
                 return Err(AdminError::NoSuchConsumer { consumer: consumer.to_owned(), known });
             }
         }
-        Ok(Page::of(records, records_max, |last| last.id))
+        Ok(Page::of(List::Parked, records, records_max, |last| last.id))
     }
 
     /// One parked record, by its row.

@@ -2,7 +2,7 @@ use std::time::SystemTime;
 
 use uuid::Uuid;
 
-use super::cursor::{self, Position};
+use super::cursor::{self, List, Position};
 use super::{Admin, AdminError, Cursor, Page};
 use crate::limits::MESSAGE_ID_SKEW_MAX;
 use crate::message::MessageId;
@@ -17,8 +17,6 @@ pub(super) struct ScanPosition {
 }
 
 impl Position for ScanPosition {
-    const LIST: &'static str = "scan";
-
     fn write(&self) -> String {
         format!("{}_{}", Uuid::from(self.after).simple(), Uuid::from(self.until).simple())
     }
@@ -96,7 +94,7 @@ impl Admin {
             return Err(AdminError::EmptyPage);
         }
         let store = self.store.history();
-        let ScanPosition { after, until } = match Cursor::position(after)? {
+        let ScanPosition { after, until } = match Cursor::position(List::SentOfTopic, after)? {
             Some(after) => after,
             None if self.has_other_ids().await? => ScanPosition::everything(),
             None => ScanPosition::of(from, before),
@@ -104,7 +102,7 @@ impl Admin {
         let end = store.sent_scan_end(after, until, rows_max).await?;
         let scan = SentScan { topic: topic.into(), from, before, after, until: end.unwrap_or(until) };
         let messages = store.sent_in_scan(&scan).await?;
-        Ok(Page::up_to(messages, end.map(|after| ScanPosition { after, until })))
+        Ok(Page::up_to(List::SentOfTopic, messages, end.map(|after| ScanPosition { after, until })))
     }
 
     /// Whether the history has message ids without a time. Nearly all of those are greater than any id of the present.
@@ -123,10 +121,13 @@ mod tests {
     #[test]
     fn a_position_comes_back_from_its_text_and_a_cut_one_is_refused() {
         let position = ScanPosition { after: MessageId::new(), until: Uuid::max().into() };
-        let cursor = Cursor::at(&position);
-        assert_eq!(Cursor::position(Some(&cursor)).unwrap(), Some(position));
+        let cursor = Cursor::at(List::SentOfTopic, &position);
+        assert_eq!(Cursor::position(List::SentOfTopic, Some(&cursor)).unwrap(), Some(position));
         let text = cursor.to_string();
         let cut = Cursor::from(&text[..text.len() - 1]);
-        assert!(matches!(Cursor::position::<ScanPosition>(Some(&cut)), Err(AdminError::WrongCursor { .. })));
+        assert!(matches!(
+            Cursor::position::<ScanPosition>(List::SentOfTopic, Some(&cut)),
+            Err(AdminError::WrongCursor { .. })
+        ));
     }
 }

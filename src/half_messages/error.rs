@@ -4,7 +4,7 @@ use crate::enqueue::EnqueueError;
 use crate::store::StoreError;
 use crate::transport::{FailureClass, RocketMqConfigError, TransportError};
 
-/// Why half messages cannot be sent at all, or why one was not sent.
+/// Why half messages cannot be sent at all, or why one was not sent. Starting them returns the first three, sending one the others.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HalfMessageError {

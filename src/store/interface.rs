@@ -21,6 +21,7 @@ use super::parked::ParkedStore;
 use super::poll::{DueWatermark, PollResult, PollSpec};
 use super::row::{Confirmed, Failed, Held, Loaded, Locking, NewDeadLetter, RowKey, RowRef};
 use super::{StoreError, TooFewConnections};
+use crate::clock::{Clock, SystemClock};
 use crate::limits::DELAY_MAX;
 use crate::naming::TableNames;
 use crate::retention::Keep;
@@ -112,6 +113,11 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// [`Limits::backlog_interval`](crate::Limits::backlog_interval). It counts a topic's live rows, oldest first, up to `count_max`, and
     /// its dead letters likewise. It reads indexes and no payloads.
     async fn backlog(&self, count_max: usize) -> Result<Vec<TopicBacklog>, StoreError>;
+
+    /// The clock by which its relay measures leases and waits.
+    fn clock(&self) -> Arc<dyn Clock> {
+        Arc::new(SystemClock)
+    }
 
     /// The operations for ordered topics.
     fn lanes(&self) -> &dyn LaneStore;

@@ -58,11 +58,11 @@ impl From<AdminError> for Failure {
             AdminError::Refused(_) | AdminError::DelayedRedrive { .. } => {
                 Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Refused", text)
             }
-            AdminError::ImpossibleFilter
-            | AdminError::ZeroRate
-            | AdminError::EmptyStep
-            | AdminError::EmptyPage
-            | AdminError::WrongCursor { .. } => Self::bad(text),
+            AdminError::ImpossibleFilter | AdminError::ZeroRate | AdminError::EmptyStep | AdminError::EmptyPage => {
+                Self::bad(text)
+            }
+            // The error speaks to the programmer of the list.
+            AdminError::WrongCursor { .. } => Self::bad("This is no page of this list: begin with its first page."),
             _ => Self::conflict(text),
         }
     }

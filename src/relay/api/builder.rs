@@ -9,7 +9,7 @@ use super::startup_checks::{
     accept, check_delivery_timeout, check_fences, check_leases, check_limits, prepare, prepare_history, prepare_lanes,
     reserve_connections,
 };
-use crate::clock::{Clock, SystemClock};
+use crate::clock::Clock;
 use crate::events::log_event;
 use crate::lane::NodeId;
 use crate::limits::Limits;
@@ -57,7 +57,8 @@ pub struct RelayBuilder {
     link: Arc<Link>,
     store: Option<Arc<dyn Store>>,
     transports: Transports,
-    clock: Arc<dyn Clock>,
+    /// By default the store's.
+    clock: Option<Arc<dyn Clock>>,
     limits: Limits,
     pub(in crate::relay) callbacks: Callbacks,
     gauges: Gauges,
@@ -76,7 +77,7 @@ impl RelayBuilder {
             link,
             store: None,
             transports: Transports::default(),
-            clock: Arc::new(SystemClock),
+            clock: None,
             limits: Limits::default(),
             callbacks: Callbacks::default(),
             gauges: Gauges::default(),
@@ -143,11 +144,11 @@ impl RelayBuilder {
         self
     }
 
-    /// Replaces the machine's clock for leases.
+    /// Replaces the store's clock.
     #[cfg(any(test, feature = "_internals"))]
     #[doc(hidden)]
     pub fn clock(mut self, clock: impl Clock) -> Self {
-        self.clock = Arc::new(clock);
+        self.clock = Some(Arc::new(clock));
         self
     }
 
@@ -182,12 +183,13 @@ impl RelayBuilder {
         metrics::describe();
         let found = store.check().await;
         let store_health = StoreHealth::default();
-        store_health.note(&found, self.clock.now());
+        let clock = self.clock.take().unwrap_or_else(|| store.clock());
+        store_health.note(&found, clock.now());
         // A conflict is an answer: the further checks can run.
         let has_database = matches!(found, Ok(_) | Err(StoreError::Conflict(_)));
         accept(found)?;
         let link = Arc::clone(&self.link);
-        let engines = Arc::new(self.engines(store, store_health, &routes));
+        let engines = Arc::new(self.engines(store, store_health, clock, &routes));
         prepare_lanes(&engines, has_database).await?;
         prepare_history(&engines, has_database).await?;
         let prepared =
@@ -202,8 +204,14 @@ impl RelayBuilder {
     }
 
     /// The state that the tasks share.
-    fn engines(self, store: Arc<dyn Store>, store_health: StoreHealth, routes: &[Route]) -> Engines {
-        let Self { clock, limits, gauges, tables, callbacks, relay_count, audit_days, link, known_shapes, .. } = self;
+    fn engines(
+        self,
+        store: Arc<dyn Store>,
+        store_health: StoreHealth,
+        clock: Arc<dyn Clock>,
+        routes: &[Route],
+    ) -> Engines {
+        let Self { limits, gauges, tables, callbacks, relay_count, audit_days, link, known_shapes, .. } = self;
         let (stop, wakeups) = (Arc::new(Stop::default()), Arc::new(Wakeups::default()));
         let (node, database_clock) = (NodeId::new(), Arc::new(DatabaseClock::default()));
         let (waiters, fingerprints) = (Arc::clone(link.waiters()), Arc::new(Fingerprints::new(known_shapes)));

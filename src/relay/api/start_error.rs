@@ -6,7 +6,7 @@ use super::panicked::RelayPanicked;
 use crate::store::{SchemaProblem, StoreError};
 use crate::transport::TransportError;
 
-/// Why a relay does not start.
+/// Why a relay does not start, or why several [`Relays`](crate::relay::Relays) do not.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {

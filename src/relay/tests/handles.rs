@@ -126,7 +126,7 @@ fn a_relay_whose_runtime_has_ended_reports_it() {
     let world = World::new();
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let first = runtime();
-    let relay = first.block_on(world.relay().clock(crate::clock::SystemClock).start()).unwrap();
+    let relay = first.block_on(world.relay().start()).unwrap();
     let handle = relay.handle();
     assert_eq!(handle.status().state, RelayState::Running);
     drop(first);

@@ -2,7 +2,6 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use super::World;
-use crate::clock::SystemClock;
 use crate::limits::{BLOCKING_CALLS_MAX, Limits, SHUTDOWN_GRACE_MAX, STALENESS};
 use crate::naming::TableNames;
 use crate::relay::api::blocking::{Query, Request};
@@ -145,7 +144,7 @@ async fn a_dropped_relay_leaves_its_rows_to_the_next() {
 #[test]
 fn a_blocking_relay_needs_no_runtime() {
     let world = World::new();
-    let relay = world.relay().clock(SystemClock).start_blocking().unwrap();
+    let relay = world.relay().start_blocking().unwrap();
     let key = world.commit_and_hand_over("orders");
     let delivered = world.broker.wait_for_delivered_blocking(1, Duration::from_secs(10)).unwrap();
     assert_eq!(delivered[0].message_id, key.message_id);
@@ -163,7 +162,7 @@ fn a_blocking_relay_needs_no_runtime() {
 fn a_blocking_relay_responds_while_a_flush_waits() {
     let world = World::new();
     world.broker.hold();
-    let relay = world.relay().clock(SystemClock).start_blocking().unwrap();
+    let relay = world.relay().start_blocking().unwrap();
     world.commit_and_hand_over("orders");
     let (response, flushed) = mpsc::channel();
     let flush = Query::Flush(Duration::from_secs(60), response);
@@ -180,7 +179,7 @@ fn a_blocking_relay_responds_while_a_flush_waits() {
 fn a_blocking_relay_takes_a_bounded_number_of_calls() {
     let world = World::new();
     world.broker.hold();
-    let relay = world.relay().clock(SystemClock).start_blocking().unwrap();
+    let relay = world.relay().start_blocking().unwrap();
     world.commit_and_hand_over("orders");
     let (response, flushed) = mpsc::channel();
     let flush = || Request::Query(Query::Flush(Duration::from_secs(60), response.clone()));
@@ -199,7 +198,7 @@ fn a_blocking_relay_takes_a_bounded_number_of_calls() {
 fn a_blocking_relay_that_panicked_returns_an_error_to_every_call() {
     let mut world = World::new();
     world.limits.backlog_interval = Duration::ZERO;
-    let relay = world.relay().clock(SystemClock).start_blocking().unwrap();
+    let relay = world.relay().start_blocking().unwrap();
     world.store.inject(Call::Backlog, Fault::Panics);
     assert!(matches!(relay.backlog(), Err(BacklogError::Panicked(_))));
     assert!(matches!(relay.backlog(), Err(BacklogError::Panicked(_))), "and again");
@@ -208,6 +207,6 @@ fn a_blocking_relay_that_panicked_returns_an_error_to_every_call() {
     assert_eq!(relay.shutdown(Duration::from_secs(10)), Err(RelayPanicked::new()));
 
     world.store.inject(Call::Check, Fault::Panics);
-    assert!(matches!(world.relay().clock(SystemClock).start_blocking(), Err(StartError::Panicked(_))));
-    drop(world.relay().clock(SystemClock).start_blocking().unwrap());
+    assert!(matches!(world.relay().start_blocking(), Err(StartError::Panicked(_))));
+    drop(world.relay().start_blocking().unwrap());
 }

@@ -48,7 +48,7 @@ use tokio::time::Instant;
 
 use super::direct::queue::{HandedOver, InlineRow, Link};
 use super::{Relay, RelayBuilder};
-use crate::clock::{BootInstant, Clock};
+use crate::clock::BootInstant;
 use crate::limits::{Limits, STALENESS};
 use crate::message::{Envelope, MessageId};
 use crate::naming::TableNames;
@@ -59,16 +59,6 @@ use crate::transport::MemoryTransport;
 
 /// How long any of these tests waits for a state, in virtual time.
 const DEADLINE: Duration = Duration::from_secs(120);
-
-/// The boot clock of virtual time.
-#[derive(Debug)]
-struct VirtualClock(Instant);
-
-impl Clock for VirtualClock {
-    fn now(&self) -> BootInstant {
-        BootInstant::from_boot(Duration::from_secs(1_000) + self.0.elapsed())
-    }
-}
 
 /// An outbox in which only the engine is real.
 struct World {
@@ -97,7 +87,6 @@ impl World {
             .store(self.store.clone())
             .transport(self.broker.clone())
             .limits(self.limits.clone())
-            .clock(VirtualClock(Instant::now()))
     }
 
     async fn start(&self) -> Relay {

@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep};
 
 use super::World;
 use super::lanes::{owned, world};
+use crate::clock::Clock;
 use crate::lane::lane_of;
 use crate::limits::{
     LANES, NOTICE_CHECK_INTERVAL, NOTICE_ECHO_TIMEOUT, NOTICE_INTERVAL, NOTICE_RETRY_MAX, NOTICE_RETRY_MIN,
@@ -82,6 +83,10 @@ impl Store for NotifyingStore {
 
     fn use_tables(&mut self, names: &TableNames) {
         self.store.use_tables(names);
+    }
+
+    fn clock(&self) -> Arc<dyn Clock> {
+        self.store.clock()
     }
 
     async fn check(&self) -> Result<Vec<StoreWarning>, StoreError> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::time::{Instant, sleep};
 
-use super::{VirtualClock, World};
+use super::World;
 use crate::limits::Limits;
 use crate::message::Envelope;
 use crate::naming::TableNames;
@@ -25,7 +25,6 @@ fn relay(world: &World) -> RelayBuilder {
     RelayBuilder::new(world.topics.clone(), TableNames::default(), world.link.clone())
         .store(world.store.clone())
         .limits(world.limits.clone())
-        .clock(VirtualClock(Instant::now()))
 }
 
 pub(super) fn both(north: &World, south: &World) -> RelaysBuilder {

@@ -22,6 +22,7 @@ use super::{
     LaneStore, Locking, NewDeadLetter, NoticeStore, PollResult, PollSpec, RowKey, RowRef, Store, StoreError,
     StoreWarning, TooFewConnections, TopicBacklog,
 };
+use crate::clock::Clock;
 use crate::naming::TableNames;
 use crate::store::parked::ParkedStore;
 
@@ -59,6 +60,10 @@ impl Store for Measured {
 
     fn reserve_connections(&self, needed: usize, most: usize) -> Result<(), TooFewConnections> {
         self.store.reserve_connections(needed, most)
+    }
+
+    fn clock(&self) -> Arc<dyn Clock> {
+        self.store.clock()
     }
 
     async fn confirm(&self, refs: &[RowRef]) -> Result<Vec<Confirmed>, StoreError> {

@@ -1,10 +1,13 @@
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use tokio::time::Instant;
 
 use super::MemoryStore;
 use super::faults::Call;
 use super::state::{HeldBy, Settled, State};
+use crate::clock::{BootInstant, Clock};
 use crate::limits::STATEMENT_TIMEOUT;
 use crate::naming::TableNames;
 use crate::retention::Keep;
@@ -38,15 +41,15 @@ impl MemoryStore {
         T: Copy + Send + Sync,
     {
         let timeout = STATEMENT_TIMEOUT;
-        let deadline = tokio::time::Instant::now() + timeout;
+        let deadline = Instant::now() + timeout;
         let mut changed = self.inner.changed.notified();
         let mut settled = self.call(Call::Settle, |state| settle(state, rows)).await?;
         while !settled.skipped.is_empty() {
-            if tokio::time::Instant::now() >= deadline {
+            if Instant::now() >= deadline {
                 return Err(StoreError::TimedOut { after: timeout });
             }
             let next_end = self.state().next_end_in().unwrap_or(timeout);
-            let wake_at = deadline.min(tokio::time::Instant::now() + next_end);
+            let wake_at = deadline.min(Instant::now() + next_end);
             // Notified or not, the next turn checks: a session can also end by the clock.
             let _ = tokio::time::timeout_at(wake_at, changed).await;
             changed = self.inner.changed.notified();
@@ -56,6 +59,17 @@ impl MemoryStore {
             settled.skipped = now_free.skipped;
         }
         Ok(settled.removed)
+    }
+}
+
+/// The time since a relay was built, on tokio's clock.
+#[derive(Debug)]
+struct TokioClock(Instant);
+
+impl Clock for TokioClock {
+    fn now(&self) -> BootInstant {
+        // Not from zero: a moment shortly before the start has to exist.
+        BootInstant::from_boot(Duration::from_secs(1_000) + self.0.elapsed())
     }
 }
 
@@ -70,6 +84,11 @@ impl Store for MemoryStore {
 
     async fn check(&self) -> Result<Vec<StoreWarning>, StoreError> {
         self.call(Call::Check, |_| Vec::new()).await
+    }
+
+    /// It follows tokio's time, as the store's own does, so that an application's tests can pause and advance both.
+    fn clock(&self) -> Arc<dyn Clock> {
+        Arc::new(TokioClock(Instant::now()))
     }
 
     async fn confirm(&self, refs: &[RowRef]) -> Result<Vec<Confirmed>, StoreError> {
