@@ -115,6 +115,9 @@ impl Admin {
         }
         let store = self.store.audit().ok_or(AdminError::Unsupported)?;
         let after = Cursor::position(List::Audit, after)?;
+        if filter.is_impossible() {
+            return Ok(Page::default());
+        }
         let entries = store.audit_entries(filter, after.as_ref(), entries_max).await?;
         Ok(Page::of(List::Audit, entries, entries_max, AuditEntry::cursor))
     }

@@ -80,7 +80,9 @@ pub enum AdminError {
     )]
     NoFilter,
     /// The filter can match no dead letter.
-    #[error("the filter can match no dead letter: set `dead_from` to a time before `dead_before`")]
+    #[error(
+        "the filter can match no dead letter: set `dead_from` to a time before `dead_before`, and use no text with a NUL"
+    )]
     ImpossibleFilter,
     /// The cursor is no position in this list.
     #[error("{cursor:?} is no position in this list: pass on the `next` of one of its pages")]

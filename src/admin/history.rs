@@ -77,7 +77,7 @@ impl Admin {
     /// A page of sent messages of a key: at most `messages_max`, after `after`, by time of sending and message id.
     ///
     /// # Errors
-    /// [`WrongCursor`](AdminError::WrongCursor), or a database error.
+    /// [`EmptyPage`](AdminError::EmptyPage), [`WrongCursor`](AdminError::WrongCursor), or a database error.
     ///
     /// # Cancel safety
     /// Cancelling it changes nothing.
@@ -88,7 +88,14 @@ impl Admin {
         after: Option<&Cursor>,
         messages_max: usize,
     ) -> Result<Page<SentMessage>, AdminError> {
+        if messages_max == 0 {
+            return Err(AdminError::EmptyPage);
+        }
         let after = Cursor::position(List::SentOfKey, after)?;
+        if key.contains('\0') {
+            // No column holds it, and PostgreSQL refuses it even in a question.
+            return Ok(Page::default());
+        }
         let messages =
             self.store.history().sent_of_key(&topic.into(), &key.into(), after.as_ref(), messages_max).await?;
         Ok(Page::of(List::SentOfKey, messages, messages_max, SentMessage::cursor))
@@ -177,7 +184,8 @@ impl Admin {
     /// sending and message id.
     ///
     /// # Errors
-    /// [`ReportsNotExpected`](AdminError::ReportsNotExpected), [`WrongCursor`](AdminError::WrongCursor), or a database error.
+    /// [`EmptyPage`](AdminError::EmptyPage), [`WrongCursor`](AdminError::WrongCursor),
+    /// [`ReportsNotExpected`](AdminError::ReportsNotExpected), or a database error.
     ///
     /// # Cancel safety
     /// Cancelling it changes nothing.
@@ -187,6 +195,9 @@ impl Admin {
         after: Option<&Cursor>,
         messages_max: usize,
     ) -> Result<Page<SentMessage>, AdminError> {
+        if messages_max == 0 {
+            return Err(AdminError::EmptyPage);
+        }
         let after = Cursor::position(List::Unprocessed, after)?;
         let age_min = self.age_min(filter)?;
         let messages = self.store.history().unprocessed(&filter.topic, age_min, after.as_ref(), messages_max).await?;

@@ -3,7 +3,7 @@ use std::error::Error;
 use std::fmt;
 
 use crate::codec::CodecError;
-use crate::limits::CONSUMER_GROUP_CHARS_MAX;
+use crate::limits::{CONSUMER_GROUP_CHARS_MAX, INBOX_CONSUMER_CHARS_MAX};
 
 /// Why a handler could not process a record.
 ///
@@ -86,6 +86,15 @@ pub enum ConsumerStartError {
         "the group's name {group:?} cannot be used: progress is kept under it, so give 1 to {CONSUMER_GROUP_CHARS_MAX} characters without U+0000"
     )]
     Group {
+        /// The name.
+        group: String,
+    },
+    /// The group's name cannot be that of the inbox, and the consumer was given no inbox of another name.
+    #[error(
+        "the group's name {group:?} cannot be the name of an inbox, which has 1 to {INBOX_CONSUMER_CHARS_MAX} of A-Z, a-z, 0-9 and \
+         . _ - : /: choose another group, or give the consumer an inbox, .inbox(Inbox::builder(\"another-name\").build()?)"
+    )]
+    GroupAsInbox {
         /// The name.
         group: String,
     },

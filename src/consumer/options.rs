@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::error::{ConsumerStartError, HandlerError};
 use super::record::Record;
-use crate::inbox::{Inbox, InboxKey};
+use crate::inbox::{Inbox, InboxBuildError, InboxKey};
 use crate::limits::{
     CONSUMER_ATTEMPTS_MAX, CONSUMER_BYTES_MAX, CONSUMER_COMMIT_INTERVAL, CONSUMER_CRASHES_MAX,
     CONSUMER_GROUP_CHARS_MAX, CONSUMER_REBALANCE_WAIT, CONSUMER_RECORDS_MAX, CONSUMER_WORKERS,
@@ -171,7 +171,10 @@ impl Options {
             _ if !self.progress.has_inbox() && self.inbox_key.is_some() => Err(ConsumerStartError::KeyWithoutInbox),
             _ if !self.progress.has_inbox() => Ok(None),
             Some(inbox) => Ok(Some(inbox.clone())),
-            None => Ok(Some(Inbox::builder(&*self.consumer).tables(self.tables.clone()).build()?)),
+            None => match Inbox::builder(&*self.consumer).tables(self.tables.clone()).build() {
+                Err(InboxBuildError::Consumer { consumer: group }) => Err(ConsumerStartError::GroupAsInbox { group }),
+                built => Ok(Some(built?)),
+            },
         }
     }
 }
@@ -179,6 +182,7 @@ impl Options {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::INBOX_CONSUMER_CHARS_MAX;
 
     fn refusal(options: &Options) -> Option<ConsumerStartError> {
         options.build_inbox().err()
@@ -193,6 +197,16 @@ mod tests {
         for group in ["", "a\0b", &format!("{longest}é")] {
             assert!(matches!(refusal(&of(group)), Some(ConsumerStartError::Group { .. })), "{group:?}");
         }
+    }
+
+    #[test]
+    fn a_group_whose_name_no_inbox_can_have_says_what_to_do() {
+        for group in ["a group", &"g".repeat(INBOX_CONSUMER_CHARS_MAX + 1)] {
+            let error = refusal(&Options::new("kafka", group.into()));
+            assert!(matches!(error, Some(ConsumerStartError::GroupAsInbox { .. })), "{group:?}: {error:?}");
+        }
+        let offsets = Options { progress: Progress::Offsets, ..Options::new("kafka", "a group".into()) };
+        assert!(refusal(&offsets).is_none(), "it has no inbox");
     }
 
     #[test]

@@ -186,7 +186,7 @@ pub enum EnqueueError {
     #[error(
         "the database stored no row for the message for topic {topic:?}, or for one that was written with it, and reported no \
          error: a trigger, a rule or a view on the outbox's table removes rows (BEFORE INSERT returning NULL, RAISE(IGNORE)); \
-         let the closure return its error, and remove it from the table"
+         let the closure return its error, and drop that trigger, rule or view"
     )]
     RowRemoved {
         /// The message's topic.

@@ -223,7 +223,7 @@ events! {
         "Look for what ends the process with one of them: memory, a stack overflow, an abort.";
     RECORD_TOO_OLD = ERROR "record_too_old" [consumer, partition, offset],
         "a record is older than what the inbox keeps, so the inbox cannot tell whether it was processed: it is parked alone",
-        "Release the record if its effect is missing, otherwise delete its row. Raise the inbox's retention.";
+        "Release the record if its effect is missing, otherwise discard it (`outbox parked discard`). Raise the inbox's retention.";
     REPLAY_FAILED = ERROR "replay_failed" [consumer, partition, error],
         "a released record failed again: it stays parked",
         "Read `error`, fix the cause, and release the record again.";

@@ -3,7 +3,7 @@ use std::sync::atomic::AtomicI64;
 
 use super::{Inbox, Inner};
 use crate::lane::fnv1a;
-use crate::limits::{CONSUMER_CHARS_MAX, INBOX_KEEP_DAYS, KEEP_DAYS_MAX};
+use crate::limits::{INBOX_CONSUMER_CHARS_MAX, INBOX_KEEP_DAYS, KEEP_DAYS_MAX};
 use crate::naming::TableNames;
 use crate::topic::Topic;
 
@@ -83,7 +83,7 @@ impl InboxBuilder {
     pub fn build(self) -> Result<Inbox, InboxBuildError> {
         let Self { consumer, keep_days, tables, topics } = self;
         let is_plain = |c: char| c.is_ascii_alphanumeric() || ['.', '_', '-', ':', '/'].contains(&c);
-        if consumer.is_empty() || consumer.len() > CONSUMER_CHARS_MAX || !consumer.chars().all(is_plain) {
+        if consumer.is_empty() || consumer.len() > INBOX_CONSUMER_CHARS_MAX || !consumer.chars().all(is_plain) {
             return Err(InboxBuildError::Consumer { consumer });
         }
         if !(1..=KEEP_DAYS_MAX).contains(&keep_days) {
@@ -136,7 +136,7 @@ fn check_retention(consumer: &str, keep_days: u32, topic: &Topic) -> Result<(), 
 pub enum InboxBuildError {
     /// The consumer's name cannot be used.
     #[error(
-        "the consumer's name {consumer:?} cannot be used: give 1 to {CONSUMER_CHARS_MAX} of A-Z, a-z, 0-9 and . _ - : /"
+        "the consumer's name {consumer:?} cannot be used: give 1 to {INBOX_CONSUMER_CHARS_MAX} of A-Z, a-z, 0-9 and . _ - : /"
     )]
     Consumer {
         /// The name.
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn names_that_need_quotes_are_refused() {
-        for consumer in ["", "billing's", "a b", "größe", &"x".repeat(CONSUMER_CHARS_MAX + 1)] {
+        for consumer in ["", "billing's", "a b", "größe", &"x".repeat(INBOX_CONSUMER_CHARS_MAX + 1)] {
             let error = Inbox::builder(consumer).build().expect_err(consumer);
             assert!(matches!(error, InboxBuildError::Consumer { .. }), "{error}");
         }

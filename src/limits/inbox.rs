@@ -6,8 +6,8 @@ use std::time::Duration;
 /// broker before, and its consumer may be down after: a second week covers both.
 pub const INBOX_KEEP_DAYS: u32 = 14;
 
-/// The longest name of a consumer. It is read by people, and Kafka's groups have at most 249.
-pub const CONSUMER_CHARS_MAX: usize = 200;
+/// The longest name of an inbox's consumer. It is read by people, and Kafka's groups have at most 249.
+pub const INBOX_CONSUMER_CHARS_MAX: usize = 200;
 
 /// Messages that one statement claims. It has at most three values for each, and SQLite allows 32,766.
 pub const CLAIM_ROWS_MAX: usize = 1_000;

@@ -158,6 +158,11 @@ impl AuditFilter {
         self.began_before = Some(before);
         self
     }
+
+    /// Whether it asks for a text that no column holds: with a NUL, which PostgreSQL refuses even in a question.
+    pub(crate) fn is_impossible(&self) -> bool {
+        [&self.actor, &self.action].into_iter().flatten().any(|text| text.contains('\0'))
+    }
 }
 
 /// A position in the audit, which is ordered by time, the latest first.

@@ -156,7 +156,7 @@ pub struct DeadLetterFilter {
     pub(crate) dead_before: Option<SystemTime>,
     /// Whether every dead letter was asked for explicitly.
     #[serde(skip)]
-    is_everything: bool,
+    pub(crate) is_everything: bool,
 }
 
 impl DeadLetterFilter {
@@ -176,9 +176,13 @@ impl DeadLetterFilter {
         *self == Self::default()
     }
 
-    /// Whether the filter can match no dead letter at all.
+    /// Whether the filter can match no dead letter at all. No column holds a text with a NUL, which PostgreSQL refuses even in a question.
     pub(crate) fn is_impossible(&self) -> bool {
-        self.dead_from.zip(self.dead_before).is_some_and(|(from, before)| from >= before)
+        let Self { topic, kind, key, reason, class, dead_from, dead_before, is_everything: _ } = self;
+        let reason = reason.as_ref().map(DeadLetterReason::as_str);
+        let texts = [topic, kind, key, class].into_iter().filter_map(Option::as_deref).chain(reason);
+        let is_no_period = dead_from.zip(*dead_before).is_some_and(|(from, before)| from >= before);
+        is_no_period || texts.into_iter().any(|text| text.contains('\0'))
     }
 
     /// The conditions that an index serves: a topic, and of a topic a period. The others are checked row by row.

@@ -23,7 +23,7 @@ struct Share {
 }
 
 impl Share {
-    /// Whether a partition has as much, or a part of it. One record of each is always read: the others may wait for a failed one.
+    /// Whether a partition has used up its share, or the `divisor`th part of it. One record of each is always read: the others may wait for a failed one.
     fn is_used_by(&self, partition: &Partition, divisor: usize) -> bool {
         (self.is_all_used && partition.rows > 0)
             || partition.rows >= self.records_max.div_ceil(divisor)
@@ -36,11 +36,11 @@ impl Share {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Done {
     pub(crate) id: PartitionId,
-    /// Every record below is.
+    /// Every record below this offset is done.
     pub(crate) next: i64,
     /// Records in memory that are not.
     pub(crate) unprocessed: usize,
-    /// Whether that is all that was read of it, and more is read.
+    /// Whether nothing of it is left in memory and reading goes on: then `next` is as far as it was read.
     pub(crate) is_up_to_date: bool,
 }
 

@@ -34,7 +34,7 @@ impl Partition {
 impl Engine {
     /// What may run while a partition's records run in groups.
     pub(super) fn next_in_groups(&mut self) -> NextInGroups {
-        if self.groups.is_told {
+        if self.groups.is_being_told {
             return NextInGroups::Wait;
         }
         if let Some(marked) = &self.groups.marked {
@@ -110,14 +110,14 @@ impl Engine {
 
     /// Nothing runs in an outage, so nothing of it ends the process.
     pub(super) fn unmark_idle(&mut self) {
-        let may_be_marked = self.groups.marked.is_some() || self.groups.is_told;
+        let may_be_marked = self.groups.marked.is_some() || self.groups.is_being_told;
         self.groups.wanted = (may_be_marked && self.running == 0).then_some(None);
     }
 
     /// What the broker is told next of the group that runs. Nothing begins until it knows.
     pub(crate) fn take_mark(&mut self) -> Option<Mark> {
         let mark = self.wanted_mark();
-        self.groups.is_told |= mark.is_some();
+        self.groups.is_being_told |= mark.is_some();
         mark
     }
 

@@ -9,8 +9,8 @@ pub(super) struct Groups {
     pub(super) marked: Option<OwnedGroup>,
     /// What it is to know next; `Some(None)`: that no group runs.
     pub(super) wanted: Option<Option<OwnedGroup>>,
-    /// The broker is being told, so it may know the one or the other.
-    pub(super) is_told: bool,
+    /// A mark is on its way: until the broker confirms it, it may know the old or the new one.
+    pub(super) is_being_told: bool,
     /// The broker has to be told anew before any of it runs: it was told something else, or a suspect was survived.
     pub(super) is_stale: bool,
 }

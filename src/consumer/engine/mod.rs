@@ -213,7 +213,8 @@ impl Engine {
         }
     }
 
-    /// How many replays have ended. What was read of the table before the last one of them is stale: its release may have been there still.
+    /// How many replays have ended. A list of released records that was read before the last one ended is
+    /// stale: it may still have that one.
     pub(crate) fn replays_ended(&self) -> u64 {
         self.replays_ended
     }

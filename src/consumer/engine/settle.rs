@@ -230,7 +230,7 @@ impl Engine {
     pub(crate) fn take_reopenings(&mut self) -> Vec<PartitionId> {
         let moved = self.partitions.iter().filter(|(_, of)| of.needs_reopening && of.running == 0 && !of.is_closing);
         // Its mark is taken back first: until it is open again, other things run.
-        let moved = moved.filter(|(_, of)| !self.groups.is_marked(of.generation) && !self.groups.is_told);
+        let moved = moved.filter(|(_, of)| !self.groups.is_marked(of.generation) && !self.groups.is_being_told);
         let ids: Vec<_> = moved.map(|(id, _)| id.clone()).collect();
         for id in &ids {
             self.partitions.remove(id);

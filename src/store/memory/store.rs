@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::MemoryStore;
 use super::faults::Call;
 use super::state::{HeldBy, Settled, State};
-use crate::clock::{BootInstant, Clock};
+use crate::clock::{BootInstant, Clock, SystemClock};
 use crate::limits::STATEMENT_TIMEOUT;
 use crate::naming::TableNames;
 use crate::retention::Keep;
@@ -62,14 +62,16 @@ impl MemoryStore {
     }
 }
 
-/// The time since a relay was built, on tokio's clock.
+/// The machine's clock when a relay was built, and from then on tokio's.
 #[derive(Debug)]
-struct TokioClock(Instant);
+struct TokioClock {
+    began_at: BootInstant,
+    began: Instant,
+}
 
 impl Clock for TokioClock {
     fn now(&self) -> BootInstant {
-        // Not from zero: a moment shortly before the start has to exist.
-        BootInstant::from_boot(Duration::from_secs(1_000) + self.0.elapsed())
+        self.began_at + self.began.elapsed()
     }
 }
 
@@ -88,7 +90,7 @@ impl Store for MemoryStore {
 
     /// It follows tokio's time, as the store's own does, so that an application's tests can pause and advance both.
     fn clock(&self) -> Arc<dyn Clock> {
-        Arc::new(TokioClock(Instant::now()))
+        Arc::new(TokioClock { began_at: SystemClock.now(), began: Instant::now() })
     }
 
     async fn confirm(&self, refs: &[RowRef]) -> Result<Vec<Confirmed>, StoreError> {

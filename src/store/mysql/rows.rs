@@ -10,7 +10,7 @@ use crate::store::decode::RawRow;
 use crate::store::poll::TopicPoll;
 use crate::store::sql::dialect::count;
 use crate::store::sql::read_value::Columns;
-use crate::store::sql::rows::{RawPoll, raw_row};
+use crate::store::sql::rows::{RAW_ROW_COLUMNS, RawPoll, raw_row};
 use crate::store::{PollTopic, TopicBacklog, overdue};
 
 /// A row that the claim locked, without its payload.
@@ -21,7 +21,7 @@ pub(super) struct ClaimedRow {
 
 impl QueryableByName<Mysql> for ClaimedRow {
     fn build<'a>(row: &impl NamedRow<'a, Mysql>) -> Result<Self> {
-        Ok(Self { row: raw_row::<Mysql>(row, 0)?, payload_bytes: Mysql::optional_number(row, 12)? })
+        Ok(Self { row: raw_row::<Mysql>(row, 0)?, payload_bytes: Mysql::optional_number(row, RAW_ROW_COLUMNS)? })
     }
 }
 

@@ -7,7 +7,7 @@ use super::ctid::{Ctid, Tid};
 use crate::store::RowKey;
 use crate::store::decode::RawRow;
 use crate::store::sql::read_value::Columns;
-use crate::store::sql::rows::{key, raw_row};
+use crate::store::sql::rows::{RAW_ROW_COLUMNS, key, raw_row};
 
 /// A row of the claim statement.
 pub(super) enum ClaimRow {
@@ -40,17 +40,17 @@ impl ClaimedRow {
 
 impl QueryableByName<Pg> for ClaimRow {
     fn build<'a>(row: &impl NamedRow<'a, Pg>) -> Result<Self> {
-        let ctid: Option<Ctid> = row.get_value::<Nullable<Tid>, _, _>(13)?;
+        let ctid: Option<Ctid> = row.get_value::<Nullable<Tid>, _, _>(RAW_ROW_COLUMNS + 1)?;
         let Some(ctid) = ctid else {
             return Ok(Self::Range {
                 read_at: Pg::raw_instant(row, 10)?,
-                first_due_at: Pg::optional_raw_instant(row, 12)?,
+                first_due_at: Pg::optional_raw_instant(row, RAW_ROW_COLUMNS)?,
             });
         };
         Ok(Self::Claimed(ClaimedRow {
-            due_at: Pg::raw_instant(row, 12)?,
+            due_at: Pg::raw_instant(row, RAW_ROW_COLUMNS)?,
             ctid,
-            large_payload_bytes: Pg::optional_number(row, 14)?,
+            large_payload_bytes: Pg::optional_number(row, RAW_ROW_COLUMNS + 2)?,
             row: raw_row::<Pg>(row, 0)?,
         }))
     }

@@ -109,7 +109,11 @@ pub(crate) struct ConfirmRow {
 
 impl FromRow for ConfirmRow {
     fn from_row<'a, DB: Columns>(row: &impl NamedRow<'a, DB>) -> Result<Self> {
-        Ok(Self { topic: DB::text(row, 12)?.into(), row: raw_row(row, 0)?, lease_left: DB::left(row, 13)? })
+        Ok(Self {
+            topic: DB::text(row, RAW_ROW_COLUMNS)?.into(),
+            row: raw_row(row, 0)?,
+            lease_left: DB::left(row, RAW_ROW_COLUMNS + 1)?,
+        })
     }
 }
 
@@ -173,6 +177,9 @@ impl FromRow for RawPollRow {
         Ok(Self(DB::text(row, 0)?.into(), poll))
     }
 }
+
+/// How many columns [`raw_row`] reads. What a statement returns further stands behind them.
+pub(crate) const RAW_ROW_COLUMNS: usize = 12;
 
 /// `id, message_id, epoch, failures, attempts, is_suspect, key, kind, headers, payload, created_at, deliver_at`, from column `first` on.
 ///

@@ -94,11 +94,12 @@ impl<DB: Binds> Search<DB> {
 
     /// What is checked row by row.
     fn push_others(&mut self, filter: &DeadLetterFilter) {
-        if filter.topic.is_none() {
-            self.push_period("dead_at", filter.dead_from.as_ref(), filter.dead_before.as_ref());
+        let DeadLetterFilter { topic, kind, key, reason, class, dead_from, dead_before, is_everything: _ } = filter;
+        if topic.is_none() {
+            self.push_period("dead_at", dead_from.as_ref(), dead_before.as_ref());
         }
-        self.push_texts([("kind", &filter.kind), (DB::KEY, &filter.key), (DB::LAST_CLASS, &filter.class)]);
-        if let Some(word) = filter.reason.as_ref().map(DeadLetterReason::as_str) {
+        self.push_texts([("kind", kind), (DB::KEY, key), (DB::LAST_CLASS, class)]);
+        if let Some(word) = reason.as_ref().map(DeadLetterReason::as_str) {
             let chars = word.chars().count() + 1;
             let (is_it, begins) = (self.text(&word.into()), self.text(&format!("{word}:").into()));
             // Not LIKE, which would read the word as a pattern.

@@ -21,7 +21,7 @@ CREATE TABLE outbox_messages (
     attempts int NOT NULL DEFAULT 0,
     -- Sends that failed at all; these drive the back-off.
     failures int NOT NULL DEFAULT 0,
-    -- The last failures: {at, node, class, error}.
+    -- The last failures: {at, class, error}.
     errors json NOT NULL DEFAULT ('[]'),
     created_at datetime(6) NOT NULL DEFAULT (utc_timestamp(6)),
     PRIMARY KEY (id),

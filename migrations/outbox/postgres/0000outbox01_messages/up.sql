@@ -20,7 +20,7 @@ CREATE TABLE outbox_messages (
     attempts integer NOT NULL DEFAULT 0,
     -- Sends that failed at all; these drive the back-off.
     failures integer NOT NULL DEFAULT 0,
-    -- The last failures: {at, node, class, error}.
+    -- The last failures: {at, class, error}.
     errors jsonb NOT NULL DEFAULT '[]',
     created_at timestamptz NOT NULL DEFAULT clock_timestamp()
 ) WITH (

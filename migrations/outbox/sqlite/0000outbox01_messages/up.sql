@@ -23,7 +23,7 @@ CREATE TABLE outbox_messages (
     attempts integer NOT NULL DEFAULT 0,
     -- Sends that failed at all; these drive the back-off.
     failures integer NOT NULL DEFAULT 0,
-    -- The last failures: {at, node, class, error}.
+    -- The last failures: {at, class, error}.
     errors text NOT NULL DEFAULT '[]',
     -- Not unixepoch('subsec'), which is NULL before SQLite 3.42.
     created_at integer NOT NULL DEFAULT (CAST((julianday('now') - 2440587.5) * 86400000 AS integer))

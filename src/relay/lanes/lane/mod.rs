@@ -45,6 +45,7 @@ pub(crate) struct Lane {
     /// Keys of which more rows have to be read, by the first row that was not kept.
     to_refill: BTreeSet<(i64, KeyHash)>,
     waiting: usize,
+    /// Up to this id the lane was read; the next page from the front begins here.
     front: i64,
     low_watermark: LowWatermark,
     has_more: bool,
@@ -58,7 +59,9 @@ pub(crate) struct Lane {
     read_to: i64,
     /// The highest id that arrived inline, without being read.
     arrived_to: i64,
+    /// Where the next page of late rows begins.
     late_from: i64,
+    /// When it is read.
     late_at: BootInstant,
     /// When it may be read from its beginning again, and not only from its low watermark; see
     /// [`note_scan_duration`](Self::note_scan_duration).

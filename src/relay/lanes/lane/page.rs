@@ -20,11 +20,11 @@ pub(crate) struct WaitingRow {
 /// The purpose of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ScanKind {
-    /// Rows behind everything read so far.
+    /// Rows with higher ids than any that was read.
     Front,
     /// Rows of keys that had more than were kept.
     Refill,
-    /// Rows that became visible behind higher ids.
+    /// Rows with lower ids, which became visible only after higher ones were read.
     Late,
 }
 

@@ -239,7 +239,7 @@ fn last_class(letter: &DeadLetter) -> Option<&str> {
 }
 
 fn matches(filter: &DeadLetterFilter, letter: &DeadLetter) -> bool {
-    let DeadLetterFilter { topic, kind, key, reason, class, dead_from, dead_before, .. } = filter;
+    let DeadLetterFilter { topic, kind, key, reason, class, dead_from, dead_before, is_everything: _ } = filter;
     topic.as_ref().is_none_or(|topic| *topic == letter.topic)
         && kind.as_ref().is_none_or(|kind| **kind == *letter.kind)
         && key.as_ref().is_none_or(|key| letter.key.as_deref() == Some(&**key))

@@ -15,7 +15,7 @@ statements! {
     // returns it. statement_timestamp(), because clock_timestamp() is no index condition and reads every delayed row.
     //
     // Locking begins at that first visible row, not at $2 again. Below it are only index entries of rows that are gone. While
-    // somebody's old snapshot keeps them from vacuum, a claim that read them twice read 3.5 times the pages; now it is 2.2 times.
+    // somebody's old snapshot keeps them from vacuum, a claim that read them twice read 3.5 times the pages.
     //
     // A payload of up to $4 bytes is returned here, so that all together fit the claim's bytes. A larger one is read separately,
     // once it is known which rows fit. A window that sums the sizes in this statement makes every claim pay for a rare case: 2,000

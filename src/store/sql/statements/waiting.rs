@@ -57,7 +57,7 @@ statements! {
 
     // A held row is due within a lease, and so is one that will be tried again soon. Nothing tells the two apart, and the first
     // must not be touched. At epoch 0 the relay of the enqueuing process holds it for the topic's staleness. Found by the row id,
-    // except on MySQL: elsewhere no index has the message ids.
+    // except on MySQL: elsewhere no index has the message ids of rows that are not delayed.
     /// Makes a message due that nobody holds and nobody would send within a lease.
     send_now {
         postgres: "
