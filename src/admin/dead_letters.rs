@@ -311,4 +311,18 @@ mod tests {
         let last = admin.dead_letters(&none, first.next.as_ref(), 10).await.unwrap();
         assert!(last.items.is_empty() && last.next.is_none());
     }
+
+    #[test]
+    fn no_dead_letter_has_a_text_with_a_nul() {
+        let text = "a\0b";
+        for filter in [
+            DeadLetterFilter::new().topic(text),
+            DeadLetterFilter::new().kind(text),
+            DeadLetterFilter::new().key(text),
+            DeadLetterFilter::new().class(text),
+        ] {
+            assert!(matches!(check_possible(&filter), Err(AdminError::ImpossibleFilter)), "{filter:?}");
+        }
+        assert!(check_possible(&DeadLetterFilter::new().topic("orders").key("a")).is_ok());
+    }
 }

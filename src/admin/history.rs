@@ -311,3 +311,22 @@ impl Admin {
         Ok(filter.age_min.unwrap_or(window))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outbox::Outbox;
+    use crate::store::MemoryStore;
+    use crate::topic::Topic;
+
+    #[tokio::test]
+    async fn pages_of_no_size_are_refused_and_a_key_with_a_nul_has_nothing() {
+        let outbox = Outbox::builder().topic(Topic::new("orders")).build().unwrap();
+        let admin = outbox.admin(MemoryStore::new());
+        let unreported = UnprocessedFilter::of("orders").older_than(Duration::ZERO);
+        for page in [admin.sent_of_key("orders", "42", None, 0).await, admin.unprocessed(&unreported, None, 0).await] {
+            assert!(matches!(page, Err(AdminError::EmptyPage)), "{page:?}");
+        }
+        assert_eq!(admin.sent_of_key("orders", "a\0b", None, 1).await.unwrap(), Page::default());
+    }
+}

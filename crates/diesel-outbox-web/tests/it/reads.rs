@@ -10,6 +10,9 @@ use crate::database::{Database, Kind};
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
+/// How often the row of our own table was read, as far as PostgreSQL has counted.
+const MARKER: &str = "SELECT seq_tup_read AS number FROM pg_stat_user_tables WHERE relname = '{m}_marker'";
+
 /// Rows, or entries of indexes, that the two tables had read so far.
 ///
 /// PostgreSQL and MariaDB count for each table. A session of PostgreSQL reports at its end.
@@ -35,7 +38,12 @@ pub(crate) async fn so_far(database: &Database) -> i64 {
 /// Has the server count what is read from each table.
 pub(crate) async fn start(database: &Database) {
     match database.kind {
-        Kind::Postgres => database.run("CREATE TABLE {m}_marker AS SELECT 1").await,
+        Kind::Postgres => {
+            database.run("CREATE TABLE {m}_marker AS SELECT 1").await;
+            // Our own session has read the tables when they were filled, and reports within a second: all at once.
+            database.number("SELECT count(*) AS number FROM {m}_marker").await;
+            until(database, "what we have read is counted", MARKER, |read| read > 0).await;
+        }
         Kind::Mariadb => database.run("SET GLOBAL userstat = 1").await,
         Kind::Sqlite => {}
     }
@@ -57,10 +65,9 @@ pub(crate) async fn wait_for_sessions(database: &Database) {
     until(database, "the sessions end", sessions, |open| open == 0).await;
     // Before PostgreSQL 15 a process collects the counts over a socket, in order. So one more session reads a row of a table of its
     // own: once that is counted, so is what came before.
-    let marker = "SELECT seq_tup_read AS number FROM pg_stat_user_tables WHERE relname = '{m}_marker'";
-    let before = database.number(marker).await;
+    let before = database.number(MARKER).await;
     database.run_in_session("SELECT * FROM {m}_marker").await;
-    until(database, "what was read is counted", marker, |read| read > before).await;
+    until(database, "what was read is counted", MARKER, |read| read > before).await;
 }
 
 async fn until(database: &Database, what: &str, sql: &str, is_reached: impl Fn(i64) -> bool) {
