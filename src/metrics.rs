@@ -182,11 +182,11 @@ metrics! {
 /// harm.
 pub fn describe() {
     for metric in ALL {
-        let unit = metric.unit;
+        let Metric { name, unit, help, .. } = *metric;
         match metric.kind {
-            MetricKind::Counter => metrics::describe_counter!(metric.name, unit, metric.help),
-            MetricKind::Gauge => metrics::describe_gauge!(metric.name, unit, metric.help),
-            MetricKind::Histogram => metrics::describe_histogram!(metric.name, unit, metric.help),
+            MetricKind::Counter => metrics::describe_counter!(name, unit, help),
+            MetricKind::Gauge => metrics::describe_gauge!(name, unit, help),
+            MetricKind::Histogram => metrics::describe_histogram!(name, unit, help),
         }
     }
     metrics::gauge!(BUILD_INFO, "version" => env!("CARGO_PKG_VERSION")).set(1.0);

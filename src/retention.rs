@@ -115,10 +115,11 @@ impl fmt::Display for RetentionProblem {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::outbox::Outbox;
     use crate::topic::Topic;
 
     fn refused(topic: Topic) -> String {
-        topic.check().expect_err("it makes no sense").to_string()
+        Outbox::builder().topic(topic).build().expect_err("it makes no sense").to_string()
     }
 
     #[test]
@@ -135,7 +136,7 @@ mod tests {
             (topic().keep_sent_days(7).keep_dead_days(30), "keep_dead_days is 30", "for 30 days or more"),
         ] {
             let text = refused(topic);
-            assert!(text.contains(setting) && text.contains(remedy), "{text}");
+            assert!(text.contains("\"orders\"") && text.contains(setting) && text.contains(remedy), "{text}");
         }
     }
 

@@ -110,11 +110,8 @@ impl Admin {
         after: Option<&Cursor>,
         entries_max: usize,
     ) -> Result<Page<AuditEntry>, AdminError> {
-        if entries_max == 0 {
-            return Err(AdminError::EmptyPage);
-        }
+        let after = Cursor::begin(List::Audit, after, entries_max)?;
         let store = self.store.audit().ok_or(AdminError::Unsupported)?;
-        let after = Cursor::position(List::Audit, after)?;
         if filter.is_impossible() {
             return Ok(Page::default());
         }

@@ -46,7 +46,8 @@ impl Admin {
     /// ```
     ///
     /// # Errors
-    /// [`EmptyPage`](AdminError::EmptyPage), [`WrongCursor`](AdminError::WrongCursor), [`NoSuchTopic`](AdminError::NoSuchTopic), or a database error.
+    /// [`EmptyPage`](AdminError::EmptyPage), [`WrongCursor`](AdminError::WrongCursor), [`NoSuchTopic`](AdminError::NoSuchTopic), or a
+    /// database error.
     ///
     /// # Cancel safety
     /// Cancelling it changes nothing.
@@ -56,11 +57,8 @@ impl Admin {
         after: Option<&Cursor>,
         keys_max: usize,
     ) -> Result<Page<BlockedKey>, AdminError> {
-        if keys_max == 0 {
-            return Err(AdminError::EmptyPage);
-        }
+        let after = Cursor::begin::<LiveCursor>(List::BlockedKeys, after, keys_max)?;
         let (store, filter) = (self.admin_store()?, LiveFilter::of(topic));
-        let after = Cursor::position::<LiveCursor>(List::BlockedKeys, after)?;
         self.check_topic_name(store, &filter.topic).await?;
         let (heads, next) = self.heads(store, &filter, after.as_ref().map(|after| after.position), keys_max).await?;
         if heads.is_empty() && next.is_none() && after.is_none() {

@@ -56,8 +56,15 @@ impl Cursor {
         Self(format!("{}_{}", list.name(), position.write()))
     }
 
-    /// Where a page of the list begins; `None` if it is the first.
-    pub(super) fn position<P: Position>(list: List, after: Option<&Self>) -> Result<Option<P>, AdminError> {
+    /// Where a page of the list begins; `None` if it is the first. Refuses a page of size 0, which would look like the end of the list.
+    pub(super) fn begin<P: Position>(
+        list: List,
+        after: Option<&Self>,
+        items_max: usize,
+    ) -> Result<Option<P>, AdminError> {
+        if items_max == 0 {
+            return Err(AdminError::EmptyPage);
+        }
         let Some(Self(cursor)) = after else { return Ok(None) };
         let text = cursor.strip_prefix(list.name()).and_then(|rest| rest.strip_prefix('_'));
         let position = text.and_then(P::read).ok_or_else(|| AdminError::WrongCursor { cursor: cursor.clone() })?;
@@ -190,7 +197,7 @@ mod tests {
 
     fn comes_back<P: Position + PartialEq + fmt::Debug>(position: P) {
         let cursor = Cursor::from(Cursor::at(List::Live, &position).to_string());
-        assert_eq!(Cursor::position(List::Live, Some(&cursor)).expect("it is one"), Some(position));
+        assert_eq!(Cursor::begin(List::Live, Some(&cursor), 1).expect("it is one"), Some(position));
     }
 
     #[test]
@@ -209,7 +216,7 @@ mod tests {
     }
 
     fn is_refused<P: Position>(list: List, text: &str) {
-        let error = Cursor::position::<P>(list, Some(&Cursor::from(text))).err();
+        let error = Cursor::begin::<P>(list, Some(&Cursor::from(text)), 1).err();
         assert!(matches!(error, Some(AdminError::WrongCursor { .. })), "{list:?} took {text:?}");
     }
 
@@ -224,7 +231,7 @@ mod tests {
             is_refused::<LiveCursor>(List::Live, text);
         }
         is_refused::<i64>(List::Parked, "parked_x");
-        assert_eq!(Cursor::position::<i64>(List::Parked, None).expect("the first page"), None);
+        assert_eq!(Cursor::begin::<i64>(List::Parked, None, 1).expect("the first page"), None);
     }
 
     #[test]

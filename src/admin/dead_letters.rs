@@ -42,7 +42,8 @@ impl Admin {
     /// ```
     ///
     /// # Errors
-    /// [`EmptyPage`](AdminError::EmptyPage), [`WrongCursor`](AdminError::WrongCursor), [`ImpossibleFilter`](AdminError::ImpossibleFilter), or a database error.
+    /// [`EmptyPage`](AdminError::EmptyPage), [`WrongCursor`](AdminError::WrongCursor),
+    /// [`ImpossibleFilter`](AdminError::ImpossibleFilter), or a database error.
     ///
     /// # Cancel safety
     /// Cancelling it changes nothing.
@@ -52,11 +53,9 @@ impl Admin {
         after: Option<&Cursor>,
         dead_letters_max: usize,
     ) -> Result<Page<DeadLetter>, AdminError> {
-        if dead_letters_max == 0 {
-            return Err(AdminError::EmptyPage);
-        }
+        let after = Cursor::begin(List::DeadLetters, after, dead_letters_max)?;
         check_possible(filter)?;
-        let (store, after) = (self.admin_store()?, Cursor::position(List::DeadLetters, after)?);
+        let store = self.admin_store()?;
         let until = match filter.is_indexed() {
             true => None,
             false => store.dead_letter_scan_end(filter, after.as_ref(), DEAD_LETTER_ROWS_READ_MAX).await?,

@@ -11,7 +11,7 @@ use crate::limits::POSITIONS_READ_MAX;
 use crate::message::MessageId;
 use crate::metrics;
 use crate::serialize::seconds_or_none;
-use crate::store::{AuditRecord, HistoryStore, ProcessedOutcome, SentCount, SentMessage, StoreError};
+use crate::store::{AuditRecord, HistoryStore, ProcessedOutcome, SentCount, SentMessage, StoreError, is_in_no_column};
 
 /// Selects messages that their consumer has not reported as processed: those of a topic that were sent longer ago than its
 /// [`processed_within`](crate::Topic::processed_within), or than another age.
@@ -88,12 +88,8 @@ impl Admin {
         after: Option<&Cursor>,
         messages_max: usize,
     ) -> Result<Page<SentMessage>, AdminError> {
-        if messages_max == 0 {
-            return Err(AdminError::EmptyPage);
-        }
-        let after = Cursor::position(List::SentOfKey, after)?;
-        if key.contains('\0') {
-            // No column holds it, and PostgreSQL refuses it even in a question.
+        let after = Cursor::begin(List::SentOfKey, after, messages_max)?;
+        if is_in_no_column(key) {
             return Ok(Page::default());
         }
         let messages =
@@ -195,10 +191,7 @@ impl Admin {
         after: Option<&Cursor>,
         messages_max: usize,
     ) -> Result<Page<SentMessage>, AdminError> {
-        if messages_max == 0 {
-            return Err(AdminError::EmptyPage);
-        }
-        let after = Cursor::position(List::Unprocessed, after)?;
+        let after = Cursor::begin(List::Unprocessed, after, messages_max)?;
         let age_min = self.age_min(filter)?;
         let messages = self.store.history().unprocessed(&filter.topic, age_min, after.as_ref(), messages_max).await?;
         Ok(Page::of(List::Unprocessed, messages, messages_max, SentMessage::cursor))

@@ -43,8 +43,8 @@ impl Admin {
     /// ```
     ///
     /// # Errors
-    /// [`EmptyPage`](AdminError::EmptyPage), [`WrongCursor`](AdminError::WrongCursor), [`NoSuchTopic`](AdminError::NoSuchTopic), or a database error. A filter that matches
-    /// nothing is no error.
+    /// [`EmptyPage`](AdminError::EmptyPage), [`WrongCursor`](AdminError::WrongCursor), [`NoSuchTopic`](AdminError::NoSuchTopic), or a
+    /// database error. A filter that matches nothing is no error.
     ///
     /// # Cancel safety
     /// Cancelling it changes nothing.
@@ -54,11 +54,9 @@ impl Admin {
         after: Option<&Cursor>,
         messages_max: usize,
     ) -> Result<Page<LiveMessage>, AdminError> {
-        if messages_max == 0 {
-            return Err(AdminError::EmptyPage);
-        }
         let list = if filter.state == Some(LiveState::Blocked) { List::Blocked } else { List::Live };
-        let (after, store) = (Cursor::position::<LiveCursor>(list, after)?, self.admin_store()?);
+        let after = Cursor::begin::<LiveCursor>(list, after, messages_max)?;
+        let store = self.admin_store()?;
         self.check_topic_name(store, &filter.topic).await?;
         let mut page = if filter.is_impossible() {
             Page::default()

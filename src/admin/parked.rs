@@ -24,10 +24,7 @@ impl Admin {
         after: Option<&Cursor>,
         records_max: usize,
     ) -> Result<Page<ParkedRecord>, AdminError> {
-        if records_max == 0 {
-            return Err(AdminError::EmptyPage);
-        }
-        let after = Cursor::position(List::Parked, after)?.unwrap_or(0);
+        let after = Cursor::begin(List::Parked, after, records_max)?.unwrap_or(0);
         let (store, name) = (self.parked_store()?, consumer.map(Arc::from));
         let records = store.parked(name.as_ref(), after, records_max).await?;
         if let (true, Some(consumer)) = (records.is_empty(), consumer) {

@@ -11,9 +11,9 @@ use crate::transport::header::millis;
 
 /// A position in a scan of the history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct ScanPosition {
-    pub(super) after: MessageId,
-    pub(super) until: MessageId,
+struct ScanPosition {
+    after: MessageId,
+    until: MessageId,
 }
 
 impl Position for ScanPosition {
@@ -90,11 +90,8 @@ impl Admin {
         after: Option<&Cursor>,
         rows_max: usize,
     ) -> Result<Page<SentMessage>, AdminError> {
-        if rows_max == 0 {
-            return Err(AdminError::EmptyPage);
-        }
         let store = self.store.history();
-        let ScanPosition { after, until } = match Cursor::position(List::SentOfTopic, after)? {
+        let ScanPosition { after, until } = match Cursor::begin(List::SentOfTopic, after, rows_max)? {
             Some(after) => after,
             None if self.has_other_ids().await? => ScanPosition::everything(),
             None => ScanPosition::of(from, before),
@@ -122,11 +119,11 @@ mod tests {
     fn a_position_comes_back_from_its_text_and_a_cut_one_is_refused() {
         let position = ScanPosition { after: MessageId::new(), until: Uuid::max().into() };
         let cursor = Cursor::at(List::SentOfTopic, &position);
-        assert_eq!(Cursor::position(List::SentOfTopic, Some(&cursor)).unwrap(), Some(position));
+        assert_eq!(Cursor::begin(List::SentOfTopic, Some(&cursor), 1).unwrap(), Some(position));
         let text = cursor.to_string();
         let cut = Cursor::from(&text[..text.len() - 1]);
         assert!(matches!(
-            Cursor::position::<ScanPosition>(List::SentOfTopic, Some(&cut)),
+            Cursor::begin::<ScanPosition>(List::SentOfTopic, Some(&cut), 1),
             Err(AdminError::WrongCursor { .. })
         ));
     }

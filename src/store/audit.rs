@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::StoreError;
+use super::{StoreError, is_in_no_column};
 use crate::message::MessageId;
 use crate::serialize;
 
@@ -159,9 +159,9 @@ impl AuditFilter {
         self
     }
 
-    /// Whether it asks for a text that no column holds: with a NUL, which PostgreSQL refuses even in a question.
+    /// Whether the filter can match no entry at all.
     pub(crate) fn is_impossible(&self) -> bool {
-        [&self.actor, &self.action].into_iter().flatten().any(|text| text.contains('\0'))
+        [&self.actor, &self.action].into_iter().flatten().any(|text| is_in_no_column(text))
     }
 }
 

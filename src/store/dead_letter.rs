@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use crate::codec::{self, CodecError};
 use crate::message::{HeaderError, Headers, Message, MessageId};
 use crate::serialize;
-use crate::store::DeadLetterReason;
+use crate::store::{DeadLetterReason, is_in_no_column};
 
 /// A dead-lettered message, with everything that is known of it.
 ///
@@ -176,13 +176,13 @@ impl DeadLetterFilter {
         *self == Self::default()
     }
 
-    /// Whether the filter can match no dead letter at all. No column holds a text with a NUL, which PostgreSQL refuses even in a question.
+    /// Whether the filter can match no dead letter at all.
     pub(crate) fn is_impossible(&self) -> bool {
         let Self { topic, kind, key, reason, class, dead_from, dead_before, is_everything: _ } = self;
         let reason = reason.as_ref().map(DeadLetterReason::as_str);
-        let texts = [topic, kind, key, class].into_iter().filter_map(Option::as_deref).chain(reason);
+        let mut texts = [topic, kind, key, class].into_iter().filter_map(Option::as_deref).chain(reason);
         let is_no_period = dead_from.zip(*dead_before).is_some_and(|(from, before)| from >= before);
-        is_no_period || texts.into_iter().any(|text| text.contains('\0'))
+        is_no_period || texts.any(is_in_no_column)
     }
 
     /// The conditions that an index serves: a topic, and of a topic a period. The others are checked row by row.

@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::dead_letter::FailedAttempt;
+use super::row::is_in_no_column;
 use crate::codec::{self, CodecError};
 use crate::lane::NodeId;
 use crate::message::{HeaderError, Headers, MessageId};
@@ -189,10 +190,10 @@ impl LiveFilter {
         self
     }
 
-    /// Whether it asks for a text that no column holds: with a NUL, which PostgreSQL refuses even in a question.
+    /// Whether the filter can match no live message at all.
     pub(crate) fn is_impossible(&self) -> bool {
         let (name, value) = self.header.as_ref().map(|(name, value)| (name, value)).unzip();
-        [self.key.as_ref(), self.kind.as_ref(), name, value].into_iter().flatten().any(|text| text.contains('\0'))
+        [self.key.as_ref(), self.kind.as_ref(), name, value].into_iter().flatten().any(|text| is_in_no_column(text))
     }
 }
 

@@ -95,6 +95,8 @@ pub(crate) use pool::{ErrorClass, classify};
 #[cfg(feature = "postgres")]
 pub(crate) use postgres::pg_instant;
 pub(crate) use requeue::{MessageKey, Requeue};
-pub(crate) use row::{Confirmed, Failed, Held, Loaded, Locking, NewDeadLetter, Poisoned, Row, RowKey, RowRef};
+pub(crate) use row::{
+    Confirmed, Failed, Held, Loaded, Locking, NewDeadLetter, Poisoned, Row, RowKey, RowRef, is_in_no_column,
+};
 pub(crate) use sealed::shared;
 pub(crate) use stored::{DeadLetterRow, LiveRow, StoredError};

@@ -142,3 +142,8 @@ pub struct NewDeadLetter {
     /// Why.
     pub reason: String,
 }
+
+/// Whether no column holds this text: it has a NUL, which PostgreSQL refuses even in a question.
+pub(crate) fn is_in_no_column(text: &str) -> bool {
+    text.contains('\0')
+}

@@ -23,7 +23,8 @@ struct Share {
 }
 
 impl Share {
-    /// Whether a partition has used up its share, or the `divisor`th part of it. One record of each is always read: the others may wait for a failed one.
+    /// Whether a partition has used up its share, or the `divisor`th part of it. One record of each is always read: the others may wait
+    /// for a failed one.
     fn is_used_by(&self, partition: &Partition, divisor: usize) -> bool {
         (self.is_all_used && partition.rows > 0)
             || partition.rows >= self.records_max.div_ceil(divisor)
