@@ -1,4 +1,4 @@
-//! Steps that wait for nothing. They run on the processors that the tests leave idle: while those wait for servers, and while one
+//! Steps at the same time. Those that wait for nothing run on the processors that the tests leave idle: while those wait for servers, and while one
 //! crate is built on which all others wait.
 
 use std::process::Command;
@@ -11,7 +11,7 @@ use xtask::stop::Stop;
 
 use crate::commands::{Captured, cargo, run_in_background, workspace};
 use crate::libtest::Output;
-use crate::report::TestRun;
+use crate::report::{Report, TestRun};
 use crate::steps::{Steps, cargo_test};
 use crate::test_args::{Only, TestArgs};
 use crate::{examples, features};
@@ -97,7 +97,7 @@ impl Steps<'_> {
 
     /// Runs the tests, and the jobs beside them.
     pub(crate) fn run_beside(&mut self, mut jobs: Vec<Job>, tests: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
-        jobs.iter_mut().for_each(|job| self.shared.set_env(&mut job.command));
+        jobs.iter_mut().for_each(|job| self.shared.set_env(&mut job.command, self.skips));
         let (stop, jobs) = (self.stop, &jobs);
         let ended = thread::scope(|scope| {
             let ended = scope.spawn(move || jobs.iter().map(|job| job.run(stop)).collect::<Result<Vec<_>>>());
@@ -106,6 +106,22 @@ impl Steps<'_> {
             tested.and(ended)
         })?;
         jobs.iter().zip(ended).try_for_each(|(job, (captured, took))| self.record(job, &captured, took))
+    }
+
+    /// Runs both at the same time. What the commands of `second` print is shown when each has ended.
+    pub(crate) fn side_by_side(
+        &mut self,
+        first: impl FnOnce(&mut Self) -> Result<()>,
+        second: impl FnOnce(&mut Self) -> Result<()> + Send,
+    ) -> Result<()> {
+        let mut beside = Self { report: Report::default(), skips: "skips-beside", is_beside: true, ..*self };
+        let (one, other) = thread::scope(|scope| {
+            let other = scope.spawn(|| second(&mut beside));
+            let one = first(self);
+            (one, other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        });
+        self.report.add(beside.report);
+        one.and(other)
     }
 
     /// Runs a job by itself.
@@ -128,5 +144,36 @@ impl Steps<'_> {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+    use crate::shared_servers::SharedServers;
+
+    #[test]
+    fn two_lists_run_at_the_same_time_and_are_reported_one_after_the_other() {
+        const DEADLINE: Duration = Duration::from_secs(30);
+        let (shared, stop) = (SharedServers::start(&[]).expect("a folder"), Stop::on_signals().expect("signals"));
+        let mut steps = Steps::new(&shared, &stop);
+        let (from_first, to_second) = mpsc::channel();
+        let (from_second, to_first) = mpsc::channel();
+        let first = |steps: &mut Steps<'_>| {
+            from_first.send(())?;
+            to_first.recv_timeout(DEADLINE)?;
+            steps.check("first", &mut Command::new("true"))
+        };
+        let second = move |steps: &mut Steps<'_>| {
+            from_second.send(())?;
+            to_second.recv_timeout(DEADLINE)?;
+            steps.check("second", Command::new("sh").args(["-c", "echo printed; exit 1"]))
+        };
+        steps.side_by_side(first, second).expect("both end");
+        assert_eq!(steps.report.failed(), 1);
+        let report = steps.report.to_string();
+        assert!(report.find("first  ").expect("the first") < report.find("second  ").expect("the second"), "{report}");
     }
 }

@@ -127,12 +127,28 @@ fn lines(output: impl Read + Send + 'static) -> Receiver<String> {
     lines
 }
 
-/// What a command in the background came to.
+/// What a command came to whose output is shown later.
 #[derive(Debug)]
 pub(crate) struct Captured {
     pub(crate) succeeded: bool,
     /// Its command line and all it printed, errors included.
     pub(crate) output: String,
+}
+
+/// Like [`watch`], and prints the output only when the command has ended: what two commands print at once is not to be mixed.
+///
+/// # Errors
+///
+/// As [`watch`].
+pub(crate) fn watch_beside(
+    command: &mut Command,
+    stop: &Stop,
+    see: impl FnMut(Option<&str>) -> Result<()>,
+) -> Result<bool> {
+    let mut output = String::new();
+    let succeeded = capture(command, stop, &mut output, see);
+    println!("{output}");
+    succeeded
 }
 
 /// Runs `command` to its end and shows nothing; only idle processors work on it.
@@ -141,8 +157,6 @@ pub(crate) struct Captured {
 ///
 /// As [`run`].
 pub(crate) fn run_in_background(command: &Command, stop: &Stop) -> Result<Captured> {
-    let (program, mut output) = (program(command), command_line(command));
-    let (reader, writer) = std::io::pipe().context("make a pipe")?;
     let mut nice = Command::new("nice");
     nice.args(["-n", "19"]).arg(command.get_program()).args(command.get_args());
     if let Some(folder) = command.get_current_dir() {
@@ -154,15 +168,29 @@ pub(crate) fn run_in_background(command: &Command, stop: &Stop) -> Result<Captur
             None => nice.env_remove(name),
         };
     }
-    nice.process_group(0).stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
-    let mut child = nice.spawn().with_context(|| format!("start {program}"))?;
-    // The command has copies of the writing end, and the output would never end.
-    drop(nice);
-    let succeeded = follow(&mut child, reader, stop, |line| {
-        output.extend(line.into_iter().flat_map(|line| ["\n", line]));
-        Ok(())
-    })?;
+    let mut output = String::new();
+    let succeeded = capture(&mut nice, stop, &mut output, |_| Ok(()))?;
     Ok(Captured { succeeded, output })
+}
+
+/// Runs `command` to its end; `output` gets its command line and all it prints, errors included, `see` each line.
+fn capture(
+    command: &mut Command,
+    stop: &Stop,
+    output: &mut String,
+    mut see: impl FnMut(Option<&str>) -> Result<()>,
+) -> Result<bool> {
+    let (reader, writer) = std::io::pipe().context("make a pipe")?;
+    output.push_str(&command_line(command));
+    command.process_group(0).stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
+    let child = command.spawn();
+    // The command has copies of the writing end, and the output would never end.
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = child.with_context(|| format!("start {}", program(command)))?;
+    follow(&mut child, reader, stop, |line| {
+        output.extend(line.into_iter().flat_map(|line| ["\n", line]));
+        see(line)
+    })
 }
 
 fn program(command: &Command) -> String {

@@ -39,7 +39,7 @@ fn on(major: u32, filter: &[&str], report: &mut Report, stop: &Stop) -> Result<(
     };
     let shared = SharedServers::start_with(&[ServerKind::Postgres], Some(&binaries))?;
     let mut steps = Steps::new(&shared, stop);
-    steps.integration(&suite, filter)?;
+    steps.integration(&suite, true, filter)?;
     report.add(steps.report);
     Ok(())
 }

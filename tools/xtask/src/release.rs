@@ -21,7 +21,7 @@ pub(crate) struct Release {
     /// Check, and publish nothing. There is no other mode: publishing cannot be undone, so a person types that command
     #[arg(long, required = true)]
     dry_run: bool,
-    /// Skip CI in a fresh clone, which takes most of an hour
+    /// Skip CI in a fresh clone, which takes half an hour
     #[arg(long)]
     without_ci: bool,
 }

@@ -117,9 +117,9 @@ impl SharedServers {
     }
 
     /// Sets the variables that tell `command` where the servers are, and where to create folders: those are removed with the run,
-    /// even if a test is killed.
-    pub(crate) fn set_env(&self, command: &mut Command) {
-        command.env("TMPDIR", self.folder.path()).env(test_servers::SKIPS, self.skips_file());
+    /// even if a test is killed. Tests record their skips in the file `skips`.
+    pub(crate) fn set_env(&self, command: &mut Command, skips: &str) {
+        command.env("TMPDIR", self.folder.path()).env(test_servers::SKIPS, self.folder.path().join(skips));
         command.envs(self.binaries.iter().map(|folder| (install::POSTGRES_BINARIES, folder)));
         for (kind, address) in &self.addresses {
             command.env(kind.variable(), address);
@@ -129,9 +129,9 @@ impl SharedServers {
         }
     }
 
-    /// The tests that have skipped themselves since the last call.
-    pub(crate) fn take_skips(&self) -> Result<Vec<Skip>> {
-        let file = self.skips_file();
+    /// The tests that have recorded a skip in the file `skips` since the last call.
+    pub(crate) fn take_skips(&self, skips: &str) -> Result<Vec<Skip>> {
+        let file = self.folder.path().join(skips);
         if !file.exists() {
             return Ok(Vec::new());
         }
@@ -157,10 +157,6 @@ impl SharedServers {
         while !stop.requested() {
             thread::sleep(Duration::from_millis(100));
         }
-    }
-
-    fn skips_file(&self) -> PathBuf {
-        self.folder.path().join("skips")
     }
 }
 

@@ -10,7 +10,7 @@ use xtask::servers::ServerKind;
 use xtask::stop::Stop;
 
 use crate::checkers::Checker;
-use crate::commands::{cargo, run, watch, workspace};
+use crate::commands::{cargo, run, watch, watch_beside, workspace};
 use crate::libtest::Output;
 use crate::report::{Report, TestRun};
 use crate::shared_servers::SharedServers;
@@ -72,6 +72,10 @@ pub(crate) struct Steps<'a> {
     pub(crate) report: Report,
     pub(crate) shared: &'a SharedServers,
     pub(crate) stop: &'a Stop,
+    /// The file in which its tests record their skips.
+    pub(crate) skips: &'static str,
+    /// Whether others run at the same time and print their lines as they come.
+    pub(crate) is_beside: bool,
 }
 
 impl<'a> Steps<'a> {
@@ -81,7 +85,7 @@ impl<'a> Steps<'a> {
         for kind in shared.failures() {
             report.check(&format!("server: {kind}"), false, Duration::ZERO);
         }
-        Self { report, shared, stop }
+        Self { report, shared, stop, skips: "skips", is_beside: false }
     }
 
     /// Checks of texts and dependencies, which run no test.
@@ -113,18 +117,35 @@ impl<'a> Steps<'a> {
                 ["--lib", "--bins", "--test", "derive", "--example", "axum_service", "--example", "own_transport"];
             self.tests("unit", cargo_test(&targets, &[]))?;
         }
-        if let Some(filter) = args.integration() {
-            self.integration("it", &filter)?;
+        if args.is_all() {
+            // Both wait much for servers, and take equally long.
+            self.side_by_side(
+                |steps| steps.integration("it", true, &["--skip", "transport::"]),
+                |steps| {
+                    // They wait the most, for brokers that are killed and started again.
+                    steps.integration("it: transport", false, &["transport::"])?;
+                    steps.further_suites(args)
+                },
+            )?;
+        } else {
+            args.integration().map_or(Ok(()), |filter| self.integration("it", true, &filter))?;
+            self.further_suites(args)?;
         }
+        // Alone: its rates and deadlines need the processors.
+        if args.wants(Only::Faults) {
+            self.with_servers("faults", false, &["--test", "faults"], &[])?;
+        }
+        Ok(())
+    }
+
+    /// Everything but the integration tests and what must run alone.
+    fn further_suites(&mut self, args: &TestArgs) -> Result<()> {
         if args.is_all() {
             let chain = ["--test", "order_chain", "--test", "order_chain_servers"];
             self.with_servers("order chain", false, &chain, &[])?;
         }
         if args.wants(Only::BROWSER) {
             self.with_servers("dashboard in chromium", false, &["--test", "browser"], &[])?;
-        }
-        if args.wants(Only::Faults) {
-            self.with_servers("faults", false, &["--test", "faults"], &[])?;
         }
         if args.wants(Only::Docs) {
             self.tests("doctests", cargo_test(&["--doc"], &[]))?;
@@ -138,8 +159,7 @@ impl<'a> Steps<'a> {
     /// Runs a command that passes or fails as a whole.
     pub(crate) fn check(&mut self, suite: &str, command: &mut Command) -> Result<()> {
         let start = Instant::now();
-        self.shared.set_env(command);
-        let passed = run(command, self.stop)?;
+        let passed = self.run_to_its_end(command, |_| Ok(()))?;
         self.report.check(suite, passed, start.elapsed());
         Ok(())
     }
@@ -212,23 +232,23 @@ impl<'a> Steps<'a> {
     pub(crate) fn tests(&mut self, suite: &str, command: Command) -> Result<()> {
         let start = Instant::now();
         let (output, succeeded) = self.run_tests(command)?;
-        let skips = self.shared.take_skips()?;
+        let skips = self.shared.take_skips(self.skips)?;
         self.report.tests(suite, false, &TestRun { output: &output, skips: &skips, succeeded, took: start.elapsed() });
         Ok(())
     }
 
     /// Runs the integration tests that `filter` selects.
-    pub(crate) fn integration(&mut self, suite: &str, filter: &[&str]) -> Result<()> {
-        let threads = format!("--test-threads={}", test_threads());
+    pub(crate) fn integration(&mut self, suite: &str, by_module: bool, filter: &[&str]) -> Result<()> {
+        let threads = format!("--test-threads={}", self.test_threads());
         let arguments: Vec<_> = [threads.as_str()].into_iter().chain(filter.iter().copied()).collect();
-        self.with_servers(suite, true, &["--test", "it"], &arguments)
+        self.with_servers(suite, by_module, &["--test", "it"], &arguments)
     }
 
     /// Runs tests that use servers.
     fn with_servers(&mut self, suite: &str, by_module: bool, targets: &[&str], arguments: &[&str]) -> Result<()> {
         let start = Instant::now();
         let (mut output, mut succeeded) = self.run_tests(cargo_test(targets, arguments))?;
-        let skips = self.shared.take_skips()?;
+        let skips = self.shared.take_skips(self.skips)?;
         let failed = output.named_failures().filter(|failed| (1..=RERUNS_MAX).contains(&failed.len()));
         if let Some(failed) = failed {
             println!("running again: {}", failed.join(", "));
@@ -237,18 +257,24 @@ impl<'a> Steps<'a> {
             output.merge_rerun(&rerun);
             succeeded = has_succeeded;
             // Discarded: only the first run's skips count.
-            self.shared.take_skips()?;
+            self.shared.take_skips(self.skips)?;
         }
         let run = TestRun { output: &output, skips: &skips, succeeded, took: start.elapsed() };
         self.report.tests(suite, by_module, &run);
         Ok(())
     }
 
+    /// How many integration tests run at once. Many wait for a server or a deadline, so more than there are processors. With three times
+    /// as many the processors have nothing left, the run takes no less time, and tests miss their deadlines.
+    fn test_threads(&self) -> usize {
+        let processors = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        if self.is_beside { processors } else { 2 * processors }
+    }
+
     /// Runs a [`cargo_test`].
     fn run_tests(&self, mut command: Command) -> Result<(Output, bool)> {
-        self.shared.set_env(&mut command);
         let mut output = Output::default();
-        let watched = watch(&mut command, self.stop, |line| output.watch(line));
+        let watched = self.run_to_its_end(&mut command, |line| output.watch(line));
         if output.hangs {
             println!("stopped: nothing was printed for too long{}", output.unfinished());
             output.fail_unfinished()?;
@@ -258,17 +284,16 @@ impl<'a> Steps<'a> {
             watched.with_context(|| format!("{} tests had ended{}", output.tests.len(), output.unfinished()))?;
         Ok((output, succeeded))
     }
+
+    fn run_to_its_end(&self, command: &mut Command, see: impl FnMut(Option<&str>) -> Result<()>) -> Result<bool> {
+        self.shared.set_env(command, self.skips);
+        if self.is_beside { watch_beside(command, self.stop, see) } else { watch(command, self.stop, see) }
+    }
 }
 
 /// Always over the whole workspace with the same features: other features are another build.
 pub(crate) fn cargo_test(targets: &[&str], filter: &[&str]) -> Command {
     cargo(&[&["test", "--no-fail-fast", "--workspace", "--features", "_test"], targets, &["--"], filter].concat())
-}
-
-/// How many integration tests run at once. Many wait for a server or a deadline, so more than there are processors. With three times as
-/// many the processors have nothing left, the run takes no less time, and tests miss their deadlines.
-fn test_threads() -> usize {
-    2 * thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
 
 /// Whether nothing may be skipped.

@@ -52,8 +52,9 @@ async fn calls_one_after_the_other_share_a_connection(test: MysqlUnderTest<impl 
 async fn time_out_closes_the_connection(mut test: MysqlUnderTest<impl ConnectionPool<Mysql>>) {
     let key = insert(&test).await;
     let lock = test.lock(key).await.expect("a lock");
-    test.store = test.store.statement_timeout(Duration::from_millis(300));
+    // Opens the connection while there is time: a busy machine takes longer than what is set next.
     test.store.settle(&[key], Locking::Skip).await.expect("settle nothing");
+    test.store = test.store.statement_timeout(Duration::from_millis(300));
     let open = test.threads();
     let error = test.store.settle(&[key], Locking::Wait).await.expect_err("the row is locked");
     assert!(matches!(error, StoreError::TimedOut { .. }), "{error}");

@@ -121,8 +121,9 @@ async fn calls_one_after_the_other_share_a_connection(test: NamedStore<impl Conn
 async fn time_out_closes_the_connection(mut test: NamedStore<impl ConnectionPool<Pg>>) {
     let key = test.insert().await;
     let lock = test.inner.lock(key).await.expect("a lock");
-    test.inner.store = test.inner.store.statement_timeout(Duration::from_millis(300));
+    // Opens the connection while there is time: a busy machine takes longer than what is set next.
     test.inner.store.settle(&[key], Locking::Skip).await.expect("settle nothing");
+    test.inner.store = test.inner.store.statement_timeout(Duration::from_millis(300));
     let open = test.backends();
     let error = test.inner.store.settle(&[key], Locking::Wait).await.expect_err("it waits for ever");
     assert!(matches!(error, StoreError::TimedOut { after } if after == Duration::from_millis(300)), "{error}");

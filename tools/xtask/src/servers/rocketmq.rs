@@ -240,6 +240,8 @@ impl Rocketmq {
             format!("-Duser.home={home}"),
             format!("-Drocketmq.home.dir={home}"),
             format!("-Drmq.logback.configurationFile={log_config}"),
+            // By default it creates an RSA key and a certificate at each start: half of what a start takes. No client uses TLS.
+            "-Dtls.server.mode=disabled".to_owned(),
             "--add-opens=java.base/java.nio=ALL-UNNAMED".to_owned(),
         ]);
         args.extend(open.map(str::to_owned));
