@@ -1,5 +1,5 @@
-//! Steps at the same time. Those that wait for nothing run on the processors that the tests leave idle: while those wait for servers, and while one
-//! crate is built on which all others wait.
+//! Steps at the same time: two lists of tests, and beside them jobs that wait for nothing. Jobs take the processors that the tests leave
+//! idle: while those wait for servers, and while one crate is built on which all others wait.
 
 use std::process::Command;
 use std::thread;
@@ -12,7 +12,7 @@ use xtask::stop::Stop;
 use crate::commands::{Captured, cargo, run_in_background, workspace};
 use crate::libtest::Output;
 use crate::report::{Report, TestRun};
-use crate::steps::{Steps, cargo_test};
+use crate::steps::{List, Steps, cargo_test};
 use crate::test_args::{Only, TestArgs};
 use crate::{examples, features};
 
@@ -108,20 +108,41 @@ impl Steps<'_> {
         jobs.iter().zip(ended).try_for_each(|(job, (captured, took))| self.record(job, &captured, took))
     }
 
-    /// Runs both at the same time. What the commands of `second` print is shown when each has ended.
+    /// Runs both at the same time. What the commands of `second` print is shown when each has ended. Failed tests run once more after
+    /// both.
     pub(crate) fn side_by_side(
         &mut self,
         first: impl FnOnce(&mut Self) -> Result<()>,
         second: impl FnOnce(&mut Self) -> Result<()> + Send,
     ) -> Result<()> {
-        let mut beside = Self { report: Report::default(), skips: "skips-beside", is_beside: true, ..*self };
+        let (report, failed) = (Report::default(), Vec::new());
+        let mut beside = Self { report, failed, skips: "skips-beside", list: List::Second, ..*self };
+        self.list = List::First;
         let (one, other) = thread::scope(|scope| {
-            let other = scope.spawn(|| second(&mut beside));
-            let one = first(self);
-            (one, other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            let other = scope.spawn(|| {
+                let ended = second(&mut beside);
+                beside.record_error(ended)
+            });
+            let ended = first(self);
+            (self.record_error(ended), other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
         });
+        self.list = List::Only;
         self.report.add(beside.report);
-        one.and(other)
+        self.failed.append(&mut beside.failed);
+        one.and(other)?;
+        self.rerun()
+    }
+
+    /// Makes an error that ends a list a failure of the run: the results of the other list are to be shown too.
+    fn record_error(&mut self, ended: Result<()>) -> Result<()> {
+        match ended {
+            Err(error) if !self.stop.requested() => {
+                println!("error: {error:#}");
+                self.report.check(&format!("{error:#}"), false, Duration::ZERO);
+                Ok(())
+            }
+            ended => ended,
+        }
     }
 
     /// Runs a job by itself.
@@ -172,8 +193,10 @@ mod tests {
             steps.check("second", Command::new("sh").args(["-c", "echo printed; exit 1"]))
         };
         steps.side_by_side(first, second).expect("both end");
-        assert_eq!(steps.report.failed(), 1);
+        steps.side_by_side(|_| Ok(()), |_| anyhow::bail!("no program")).expect("a failure of the run");
+        assert_eq!(steps.report.failed(), 2);
         let report = steps.report.to_string();
         assert!(report.find("first  ").expect("the first") < report.find("second  ").expect("the second"), "{report}");
+        assert!(report.contains("\n  second\n  no program\n"), "{report}");
     }
 }

@@ -1,12 +1,12 @@
 //! Runs Cargo and other programs with visible output.
 
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::LazyLock;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -67,11 +67,7 @@ pub(crate) fn run(command: &mut Command, stop: &Stop) -> Result<bool> {
 /// # Errors
 ///
 /// Also the error of `see`: then the command has ended too.
-pub(crate) fn watch(
-    command: &mut Command,
-    stop: &Stop,
-    mut see: impl FnMut(Option<&str>) -> Result<()>,
-) -> Result<bool> {
+pub(crate) fn watch(command: &mut Command, stop: &Stop, see: impl FnMut(Option<&str>) -> Result<()>) -> Result<bool> {
     let program = program(command);
     println!("{}", command_line(command));
     // In its own process group, so that stopping it also reaches its compilers and tests.
@@ -81,27 +77,35 @@ pub(crate) fn watch(
         .stdout(Stdio::piped())
         .spawn()
         .with_context(|| format!("start {program}"))?;
-    let output = child.stdout.take().context("the output is piped")?;
-    follow(&mut child, output, stop, |line| {
-        line.into_iter().for_each(|line| println!("{line}"));
-        see(line)
-    })
+    let lines = lines(child.stdout.take().context("the output is piped")?, None::<io::Empty>);
+    follow(&mut child, &lines, stop, |line| println!("{line}"), see)
 }
 
-/// Passes each line of the child's `output` to `see` until the child has ended; returns whether it succeeded.
+/// Passes each line to `show`, and those of the standard output to `see`, until the child has ended; returns whether it succeeded.
 fn follow(
     child: &mut Child,
-    output: impl Read + Send + 'static,
+    lines: &Receiver<Line>,
     stop: &Stop,
+    mut show: impl FnMut(&str),
     mut see: impl FnMut(Option<&str>) -> Result<()>,
 ) -> Result<bool> {
-    let lines = lines(output);
+    let mut ended_at = None;
     loop {
         let seen = match lines.recv_timeout(Duration::from_millis(100)) {
-            Ok(line) => see(Some(&line)),
+            Ok(Line { text, is_error }) => {
+                show(&text);
+                if is_error { Ok(()) } else { see(Some(&text)) }
+            }
             Err(RecvTimeoutError::Disconnected) => return Ok(child.wait()?.success()),
             Err(RecvTimeoutError::Timeout) if stop.requested() => Err(anyhow!("stopped by a signal")),
-            Err(RecvTimeoutError::Timeout) => see(None),
+            Err(RecvTimeoutError::Timeout) => match child.try_wait()? {
+                Some(status) if ended_at.get_or_insert_with(Instant::now).elapsed() > GRACE => {
+                    // A process that it started and left behind holds its output open.
+                    let _ = kill_process_group(group(child)?, Signal::KILL);
+                    return Ok(status.success());
+                }
+                _ => see(None),
+            },
         };
         if let Err(error) = seen {
             end_group(child)?;
@@ -110,24 +114,38 @@ fn follow(
     }
 }
 
-/// The lines of `output`, as they arrive.
-fn lines(output: impl Read + Send + 'static) -> Receiver<String> {
+/// A line of a command's output.
+struct Line {
+    text: String,
+    /// Whether it is from the standard error.
+    is_error: bool,
+}
+
+/// The lines of both streams, as they arrive.
+fn lines(output: impl Read + Send + 'static, errors: Option<impl Read + Send + 'static>) -> Receiver<Line> {
     let (sender, lines) = mpsc::channel();
+    if let Some(errors) = errors {
+        read_lines(errors, true, sender.clone());
+    }
+    read_lines(output, false, sender);
+    lines
+}
+
+fn read_lines(stream: impl Read + Send + 'static, is_error: bool, sender: Sender<Line>) {
     thread::spawn(move || {
-        let mut output = BufReader::new(output);
+        let mut stream = BufReader::new(stream);
         let mut line = Vec::new();
-        while output.read_until(b'\n', &mut line).is_ok_and(|bytes| bytes > 0) {
+        while stream.read_until(b'\n', &mut line).is_ok_and(|bytes| bytes > 0) {
             let text = String::from_utf8_lossy(&line).trim_end().to_owned();
-            if sender.send(text).is_err() {
+            if sender.send(Line { text, is_error }).is_err() {
                 return;
             }
             line.clear();
         }
     });
-    lines
 }
 
-/// What a command came to whose output is shown later.
+/// What became of a command whose output is shown later.
 #[derive(Debug)]
 pub(crate) struct Captured {
     pub(crate) succeeded: bool,
@@ -145,6 +163,7 @@ pub(crate) fn watch_beside(
     stop: &Stop,
     see: impl FnMut(Option<&str>) -> Result<()>,
 ) -> Result<bool> {
+    println!("{} (beside)", command_line(command));
     let mut output = String::new();
     let succeeded = capture(command, stop, &mut output, see);
     println!("{output}");
@@ -173,24 +192,18 @@ pub(crate) fn run_in_background(command: &Command, stop: &Stop) -> Result<Captur
     Ok(Captured { succeeded, output })
 }
 
-/// Runs `command` to its end; `output` gets its command line and all it prints, errors included, `see` each line.
+/// Runs `command` to its end. Its command line and all it prints go to `output`, the lines of its standard output also to `see`.
 fn capture(
     command: &mut Command,
     stop: &Stop,
     output: &mut String,
-    mut see: impl FnMut(Option<&str>) -> Result<()>,
+    see: impl FnMut(Option<&str>) -> Result<()>,
 ) -> Result<bool> {
-    let (reader, writer) = std::io::pipe().context("make a pipe")?;
     output.push_str(&command_line(command));
-    command.process_group(0).stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
-    let child = command.spawn();
-    // The command has copies of the writing end, and the output would never end.
-    command.stdout(Stdio::null()).stderr(Stdio::null());
-    let mut child = child.with_context(|| format!("start {}", program(command)))?;
-    follow(&mut child, reader, stop, |line| {
-        output.extend(line.into_iter().flat_map(|line| ["\n", line]));
-        see(line)
-    })
+    let spawned = command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut child = spawned.with_context(|| format!("start {}", program(command)))?;
+    let lines = lines(child.stdout.take().context("the output is piped")?, child.stderr.take());
+    follow(&mut child, &lines, stop, |line| output.extend(["\n", line]), see)
 }
 
 fn program(command: &Command) -> String {
@@ -204,7 +217,7 @@ fn command_line(command: &Command) -> String {
 
 #[expect(clippy::disallowed_methods, reason = "another process is watched by polling, with a deadline")]
 fn end_group(child: &mut Child) -> Result<()> {
-    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw).context("a process has an id")?;
+    let group = group(child)?;
     kill_process_group(group, Signal::TERM)?;
     let end = Instant::now() + GRACE;
     while child.try_wait()?.is_none() && Instant::now() < end {
@@ -214,4 +227,40 @@ fn end_group(child: &mut Child) -> Result<()> {
     let _ = kill_process_group(group, Signal::KILL);
     child.wait()?;
     Ok(())
+}
+
+fn group(child: &Child) -> Result<Pid> {
+    i32::try_from(child.id()).ok().and_then(Pid::from_raw).context("a process has an id")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn only_lines_of_the_standard_output_are_seen_and_all_are_kept() {
+        let (mut seen, mut output) = (Vec::new(), String::new());
+        let stop = Stop::on_signals().expect("signals");
+        let succeeded = capture(&mut shell("echo one; echo two >&2; echo three; exit 1"), &stop, &mut output, |line| {
+            seen.extend(line.map(str::to_owned));
+            Ok(())
+        });
+        assert!(!succeeded.expect("it runs"));
+        assert_eq!(seen, ["one", "three"]);
+        assert!(["one", "two", "three"].iter().all(|line| output.lines().any(|printed| printed == *line)), "{output}");
+    }
+
+    #[test]
+    fn a_process_left_behind_keeps_nobody_waiting() {
+        let (start, mut output) = (Instant::now(), String::new());
+        let stop = Stop::on_signals().expect("signals");
+        let succeeded = capture(&mut shell("sleep 100 & echo $!"), &stop, &mut output, |_| Ok(()));
+        assert!(succeeded.expect("it runs") && start.elapsed() < Duration::from_secs(60));
+    }
 }

@@ -20,6 +20,7 @@ mod package;
 mod postgres_majors;
 mod release;
 mod report;
+mod rerun;
 mod shared_servers;
 mod steps;
 #[cfg(test)]

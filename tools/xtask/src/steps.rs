@@ -13,6 +13,7 @@ use crate::checkers::Checker;
 use crate::commands::{cargo, run, watch, watch_beside, workspace};
 use crate::libtest::Output;
 use crate::report::{Report, TestRun};
+use crate::rerun::FailedSuite;
 use crate::shared_servers::SharedServers;
 use crate::test_args::{Only, TestArgs};
 use crate::{apt, checkers};
@@ -62,10 +63,6 @@ pub(crate) fn install(servers: &[ServerKind], further: &[&'static str], stop: &S
     Ok(())
 }
 
-/// At most this many failed tests with real servers run once more, alone: two busy processors make one of them miss its deadline
-/// now and then. The summary names them. More failures are no coincidence.
-const RERUNS_MAX: usize = 3;
-
 /// One run: its results, and its servers.
 #[derive(Debug)]
 pub(crate) struct Steps<'a> {
@@ -74,8 +71,19 @@ pub(crate) struct Steps<'a> {
     pub(crate) stop: &'a Stop,
     /// The file in which its tests record their skips.
     pub(crate) skips: &'static str,
-    /// Whether others run at the same time and print their lines as they come.
-    pub(crate) is_beside: bool,
+    pub(crate) list: List,
+    /// Suites in which a test is to run once more.
+    pub(crate) failed: Vec<FailedSuite>,
+}
+
+/// Which list of suites a step is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum List {
+    /// The only one.
+    Only,
+    /// One of two that run at the same time: the one that prints each line as it comes.
+    First,
+    Second,
 }
 
 impl<'a> Steps<'a> {
@@ -85,7 +93,7 @@ impl<'a> Steps<'a> {
         for kind in shared.failures() {
             report.check(&format!("server: {kind}"), false, Duration::ZERO);
         }
-        Self { report, shared, stop, skips: "skips", is_beside: false }
+        Self { report, shared, stop, skips: "skips", list: List::Only, failed: Vec::new() }
     }
 
     /// Checks of texts and dependencies, which run no test.
@@ -244,35 +252,15 @@ impl<'a> Steps<'a> {
         self.with_servers(suite, by_module, &["--test", "it"], &arguments)
     }
 
-    /// Runs tests that use servers.
-    fn with_servers(&mut self, suite: &str, by_module: bool, targets: &[&str], arguments: &[&str]) -> Result<()> {
-        let start = Instant::now();
-        let (mut output, mut succeeded) = self.run_tests(cargo_test(targets, arguments))?;
-        let skips = self.shared.take_skips(self.skips)?;
-        let failed = output.named_failures().filter(|failed| (1..=RERUNS_MAX).contains(&failed.len()));
-        if let Some(failed) = failed {
-            println!("running again: {}", failed.join(", "));
-            let exact: Vec<_> = ["--exact"].into_iter().chain(failed.iter().map(String::as_str)).collect();
-            let (rerun, has_succeeded) = self.run_tests(cargo_test(targets, &exact))?;
-            output.merge_rerun(&rerun);
-            succeeded = has_succeeded;
-            // Discarded: only the first run's skips count.
-            self.shared.take_skips(self.skips)?;
-        }
-        let run = TestRun { output: &output, skips: &skips, succeeded, took: start.elapsed() };
-        self.report.tests(suite, by_module, &run);
-        Ok(())
-    }
-
-    /// How many integration tests run at once. Many wait for a server or a deadline, so more than there are processors. With three times
-    /// as many the processors have nothing left, the run takes no less time, and tests miss their deadlines.
+    /// How many integration tests run at once. Many wait for a server or a deadline, so there are two for each processor. A second list
+    /// adds one for each, because it waits for brokers that start. With more, tests miss their deadlines.
     fn test_threads(&self) -> usize {
         let processors = thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        if self.is_beside { processors } else { 2 * processors }
+        if self.list == List::Second { processors } else { 2 * processors }
     }
 
     /// Runs a [`cargo_test`].
-    fn run_tests(&self, mut command: Command) -> Result<(Output, bool)> {
+    pub(crate) fn run_tests(&self, mut command: Command) -> Result<(Output, bool)> {
         let mut output = Output::default();
         let watched = self.run_to_its_end(&mut command, |line| output.watch(line));
         if output.hangs {
@@ -287,7 +275,7 @@ impl<'a> Steps<'a> {
 
     fn run_to_its_end(&self, command: &mut Command, see: impl FnMut(Option<&str>) -> Result<()>) -> Result<bool> {
         self.shared.set_env(command, self.skips);
-        if self.is_beside { watch_beside(command, self.stop, see) } else { watch(command, self.stop, see) }
+        if self.list == List::Second { watch_beside(command, self.stop, see) } else { watch(command, self.stop, see) }
     }
 }
 
