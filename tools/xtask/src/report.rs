@@ -131,6 +131,21 @@ pub(crate) struct TestRun<'a> {
     pub(crate) took: Duration,
 }
 
+/// A suite in which a few tests failed, which run once more before it is reported.
+#[derive(Debug)]
+pub(crate) struct FailedSuite {
+    pub(crate) suite: String,
+    /// As in [`Report::tests`].
+    pub(crate) by_module: bool,
+    /// What selects its test binaries.
+    pub(crate) targets: Vec<String>,
+    pub(crate) output: Output,
+    pub(crate) skips: Vec<Skip>,
+    pub(crate) took: Duration,
+    /// The names of the failed tests.
+    pub(crate) failed: Vec<String>,
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sum = |field: fn(&Row) -> usize| self.rows.iter().map(field).sum::<usize>();

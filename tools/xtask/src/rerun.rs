@@ -1,28 +1,15 @@
 //! Tests with real servers, and their second chance.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Result;
 
-use crate::libtest::Output;
-use crate::report::{Skip, TestRun};
+use crate::report::{FailedSuite, TestRun};
 use crate::steps::{List, Steps, cargo_test};
 
 /// At most this many failed tests of a suite run once more, alone: two busy processors make one of them miss its deadline now and then.
 /// The summary names them. More failures are no coincidence.
 const RERUNS_MAX: usize = 3;
-
-/// A suite in which a few tests failed.
-#[derive(Debug)]
-pub(crate) struct FailedSuite {
-    suite: String,
-    by_module: bool,
-    targets: Vec<String>,
-    output: Output,
-    skips: Vec<Skip>,
-    took: Duration,
-    failed: Vec<String>,
-}
 
 impl Steps<'_> {
     /// Runs tests that use servers. While another list of suites runs, a failed test is left to [`rerun`](Self::rerun).
