@@ -22,7 +22,8 @@ use super::sql::SqlStore;
 /// - `busy_timeout`: writes wait for each other instead of failing with "database is locked". First, because the next may
 ///   have to wait as well;
 /// - `journal_mode = WAL`: the relay's reads and the application's writes do not wait for each other. It stays with the
-///   file;
+///   file. On a new file run it on one connection before the others: if several change the mode at once, SQLite fails with "database
+///   is locked", and does not wait;
 /// - `synchronous = FULL`: with less, a loss of power can take back a commit whose message was sent. SQLite's default, but
 ///   not that of every build of it.
 ///
