@@ -9,7 +9,7 @@ use anyhow::Result;
 use xtask::cache;
 use xtask::stop::Stop;
 
-use crate::commands::{Captured, cargo, run_in_background, workspace};
+use crate::commands::{cargo, run_in_background, workspace};
 use crate::libtest::Output;
 use crate::report::{Report, TestRun};
 use crate::steps::{List, Steps, cargo_test};
@@ -49,11 +49,22 @@ impl Job {
         Self { suite: suite.to_owned(), kind: Kind::Tests, command }
     }
 
-    fn run(&self, stop: &Stop) -> Result<(Captured, Duration)> {
-        let start = Instant::now();
-        let captured = run_in_background(&self.command, stop)?;
-        Ok((captured, start.elapsed()))
+    fn run(&self, stop: &Stop) -> Result<Ran> {
+        let (start, mut printed, mut results) = (Instant::now(), String::new(), Output::default());
+        let see = |line: Option<&str>| if line.is_some() { results.watch(line) } else { Ok(()) };
+        let succeeded = run_in_background(&self.command, stop, &mut printed, see)?;
+        Ok(Ran { succeeded, printed, results, took: start.elapsed() })
     }
+}
+
+/// What became of a job.
+#[derive(Debug)]
+struct Ran {
+    succeeded: bool,
+    printed: String,
+    /// Empty where it runs no test.
+    results: Output,
+    took: Duration,
 }
 
 impl Steps<'_> {
@@ -97,7 +108,7 @@ impl Steps<'_> {
 
     /// Runs the tests, and the jobs beside them.
     pub(crate) fn run_beside(&mut self, mut jobs: Vec<Job>, tests: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
-        jobs.iter_mut().for_each(|job| self.shared.set_env(&mut job.command, self.skips));
+        jobs.iter_mut().for_each(|job| self.shared.set_env(&mut job.command, self.skips()));
         let (stop, jobs) = (self.stop, &jobs);
         let ended = thread::scope(|scope| {
             let ended = scope.spawn(move || jobs.iter().map(|job| job.run(stop)).collect::<Result<Vec<_>>>());
@@ -105,7 +116,8 @@ impl Steps<'_> {
             let ended = ended.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             tested.and(ended)
         })?;
-        jobs.iter().zip(ended).try_for_each(|(job, (captured, took))| self.record(job, &captured, took))
+        jobs.iter().zip(ended).for_each(|(job, ran)| self.record(job, &ran));
+        Ok(())
     }
 
     /// Runs both at the same time. What the commands of `second` print is shown when each has ended. Failed tests run once more after
@@ -116,7 +128,7 @@ impl Steps<'_> {
         second: impl FnOnce(&mut Self) -> Result<()> + Send,
     ) -> Result<()> {
         let (report, failed) = (Report::default(), Vec::new());
-        let mut beside = Self { report, failed, skips: "skips-beside", list: List::Second, ..*self };
+        let mut beside = Self { report, failed, list: List::Second, ..*self };
         self.list = List::First;
         let (one, other) = thread::scope(|scope| {
             let other = scope.spawn(|| {
@@ -153,18 +165,16 @@ impl Steps<'_> {
         }
     }
 
-    fn record(&mut self, job: &Job, captured: &Captured, took: Duration) -> Result<()> {
-        println!("{}", captured.output);
+    fn record(&mut self, job: &Job, ran: &Ran) {
+        let Ran { succeeded, printed, results, took } = ran;
+        println!("{printed}");
         match job.kind {
-            Kind::Check => self.report.check(&job.suite, captured.succeeded, took),
+            Kind::Check => self.report.check(&job.suite, *succeeded, *took),
             Kind::Tests => {
-                let mut output = Output::default();
-                captured.output.lines().try_for_each(|line| output.watch(Some(line)))?;
-                let run = TestRun { output: &output, skips: &[], succeeded: captured.succeeded, took };
+                let run = TestRun { output: results, skips: &[], succeeded: *succeeded, took: *took };
                 self.report.tests(&job.suite, false, &run);
             }
         }
-        Ok(())
     }
 }
 

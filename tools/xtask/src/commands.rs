@@ -1,10 +1,10 @@
 //! Runs Cargo and other programs with visible output.
 
 use std::ffi::OsString;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
 use std::sync::LazyLock;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
@@ -68,17 +68,23 @@ pub(crate) fn run(command: &mut Command, stop: &Stop) -> Result<bool> {
 ///
 /// Also the error of `see`: then the command has ended too.
 pub(crate) fn watch(command: &mut Command, stop: &Stop, see: impl FnMut(Option<&str>) -> Result<()>) -> Result<bool> {
-    let program = program(command);
     println!("{}", command_line(command));
+    spawn_and_follow(command, Stdio::inherit(), stop, |line| println!("{line}"), see)
+}
+
+/// Runs `command` to its end, with `errors` as its standard error; see [`follow`].
+fn spawn_and_follow(
+    command: &mut Command,
+    errors: Stdio,
+    stop: &Stop,
+    show: impl FnMut(&str),
+    see: impl FnMut(Option<&str>) -> Result<()>,
+) -> Result<bool> {
     // In its own process group, so that stopping it also reaches its compilers and tests.
-    let mut child = command
-        .process_group(0)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .with_context(|| format!("start {program}"))?;
-    let lines = lines(child.stdout.take().context("the output is piped")?, None::<io::Empty>);
-    follow(&mut child, &lines, stop, |line| println!("{line}"), see)
+    let spawned = command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors).spawn();
+    let mut child = spawned.with_context(|| format!("start {}", program(command)))?;
+    let lines = lines(child.stdout.take().context("the output is piped")?, child.stderr.take());
+    follow(&mut child, &lines, stop, show, see)
 }
 
 /// Passes each line to `show`, and those of the standard output to `see`, until the child has ended; returns whether it succeeded.
@@ -122,7 +128,7 @@ struct Line {
 }
 
 /// The lines of both streams, as they arrive.
-fn lines(output: impl Read + Send + 'static, errors: Option<impl Read + Send + 'static>) -> Receiver<Line> {
+fn lines(output: ChildStdout, errors: Option<ChildStderr>) -> Receiver<Line> {
     let (sender, lines) = mpsc::channel();
     if let Some(errors) = errors {
         read_lines(errors, true, sender.clone());
@@ -145,14 +151,6 @@ fn read_lines(stream: impl Read + Send + 'static, is_error: bool, sender: Sender
     });
 }
 
-/// What became of a command whose output is shown later.
-#[derive(Debug)]
-pub(crate) struct Captured {
-    pub(crate) succeeded: bool,
-    /// Its command line and all it printed, errors included.
-    pub(crate) output: String,
-}
-
 /// Like [`watch`], and prints the output only when the command has ended: what two commands print at once is not to be mixed.
 ///
 /// # Errors
@@ -170,12 +168,17 @@ pub(crate) fn watch_beside(
     succeeded
 }
 
-/// Runs `command` to its end and shows nothing; only idle processors work on it.
+/// Like [`watch`], and shows nothing; only idle processors work on it. `output` gets its command line and all it prints, errors included.
 ///
 /// # Errors
 ///
-/// As [`run`].
-pub(crate) fn run_in_background(command: &Command, stop: &Stop) -> Result<Captured> {
+/// As [`watch`].
+pub(crate) fn run_in_background(
+    command: &Command,
+    stop: &Stop,
+    output: &mut String,
+    see: impl FnMut(Option<&str>) -> Result<()>,
+) -> Result<bool> {
     let mut nice = Command::new("nice");
     nice.args(["-n", "19"]).arg(command.get_program()).args(command.get_args());
     if let Some(folder) = command.get_current_dir() {
@@ -187,9 +190,7 @@ pub(crate) fn run_in_background(command: &Command, stop: &Stop) -> Result<Captur
             None => nice.env_remove(name),
         };
     }
-    let mut output = String::new();
-    let succeeded = capture(&mut nice, stop, &mut output, |_| Ok(()))?;
-    Ok(Captured { succeeded, output })
+    capture(&mut nice, stop, output, see)
 }
 
 /// Runs `command` to its end. Its command line and all it prints go to `output`, the lines of its standard output also to `see`.
@@ -200,10 +201,7 @@ fn capture(
     see: impl FnMut(Option<&str>) -> Result<()>,
 ) -> Result<bool> {
     output.push_str(&command_line(command));
-    let spawned = command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-    let mut child = spawned.with_context(|| format!("start {}", program(command)))?;
-    let lines = lines(child.stdout.take().context("the output is piped")?, child.stderr.take());
-    follow(&mut child, &lines, stop, |line| output.extend(["\n", line]), see)
+    spawn_and_follow(command, Stdio::piped(), stop, |line| output.extend(["\n", line]), see)
 }
 
 fn program(command: &Command) -> String {

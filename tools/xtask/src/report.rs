@@ -138,7 +138,7 @@ pub(crate) struct FailedSuite {
     /// As in [`Report::tests`].
     pub(crate) by_module: bool,
     /// What selects its test binaries.
-    pub(crate) targets: Vec<String>,
+    pub(crate) targets: &'static [&'static str],
     pub(crate) output: Output,
     pub(crate) skips: Vec<Skip>,
     pub(crate) took: Duration,

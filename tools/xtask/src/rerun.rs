@@ -17,15 +17,15 @@ impl Steps<'_> {
         &mut self,
         suite: &str,
         by_module: bool,
-        targets: &[&str],
+        targets: &'static [&'static str],
         arguments: &[&str],
     ) -> Result<()> {
         let start = Instant::now();
         let (output, succeeded) = self.run_tests(cargo_test(targets, arguments))?;
-        let (skips, took) = (self.shared.take_skips(self.skips)?, start.elapsed());
+        let (skips, took) = (self.shared.take_skips(self.skips())?, start.elapsed());
         match output.named_failures().filter(|failed| (1..=RERUNS_MAX).contains(&failed.len())) {
             Some(failed) => {
-                let (suite, targets) = (suite.to_owned(), targets.iter().map(|target| (*target).to_owned()).collect());
+                let suite = suite.to_owned();
                 self.failed.push(FailedSuite { suite, by_module, targets, output, skips, took, failed });
             }
             None => {
@@ -43,11 +43,10 @@ impl Steps<'_> {
             println!("running again: {}", failed.join(", "));
             let start = Instant::now();
             let exact: Vec<_> = ["--exact"].into_iter().chain(failed.iter().map(String::as_str)).collect();
-            let targets: Vec<_> = targets.iter().map(String::as_str).collect();
-            let (rerun, succeeded) = self.run_tests(cargo_test(&targets, &exact))?;
+            let (rerun, succeeded) = self.run_tests(cargo_test(targets, &exact))?;
             output.merge_rerun(&rerun);
             // Discarded: only the first run's skips count.
-            self.shared.take_skips(self.skips)?;
+            self.shared.take_skips(self.skips())?;
             let run = TestRun { output: &output, skips: &skips, succeeded, took: took + start.elapsed() };
             self.report.tests(&suite, by_module, &run);
         }

@@ -68,8 +68,6 @@ pub(crate) struct Steps<'a> {
     pub(crate) report: Report,
     pub(crate) shared: &'a SharedServers,
     pub(crate) stop: &'a Stop,
-    /// The file in which its tests record their skips.
-    pub(crate) skips: &'static str,
     pub(crate) list: List,
     /// Suites in which a test is to run once more.
     pub(crate) failed: Vec<FailedSuite>,
@@ -92,7 +90,7 @@ impl<'a> Steps<'a> {
         for kind in shared.failures() {
             report.check(&format!("server: {kind}"), false, Duration::ZERO);
         }
-        Self { report, shared, stop, skips: "skips", list: List::Only, failed: Vec::new() }
+        Self { report, shared, stop, list: List::Only, failed: Vec::new() }
     }
 
     /// Checks of texts and dependencies, which run no test.
@@ -135,7 +133,9 @@ impl<'a> Steps<'a> {
                 },
             )?;
         } else {
-            args.integration().map_or(Ok(()), |filter| self.integration("it", true, &filter))?;
+            if let Some(filter) = args.integration() {
+                self.integration("it", true, &filter)?;
+            }
             self.further_suites(args)?;
         }
         // Alone: its rates and deadlines need the processors.
@@ -148,8 +148,8 @@ impl<'a> Steps<'a> {
     /// Everything but the integration tests and what must run alone.
     fn further_suites(&mut self, args: &TestArgs) -> Result<()> {
         if args.is_all() {
-            let chain = ["--test", "order_chain", "--test", "order_chain_servers"];
-            self.with_servers("order chain", false, &chain, &[])?;
+            let chain = &["--test", "order_chain", "--test", "order_chain_servers"];
+            self.with_servers("order chain", false, chain, &[])?;
         }
         if args.wants(Only::BROWSER) {
             self.with_servers("dashboard in chromium", false, &["--test", "browser"], &[])?;
@@ -239,7 +239,7 @@ impl<'a> Steps<'a> {
     pub(crate) fn tests(&mut self, suite: &str, command: Command) -> Result<()> {
         let start = Instant::now();
         let (output, succeeded) = self.run_tests(command)?;
-        let skips = self.shared.take_skips(self.skips)?;
+        let skips = self.shared.take_skips(self.skips())?;
         self.report.tests(suite, false, &TestRun { output: &output, skips: &skips, succeeded, took: start.elapsed() });
         Ok(())
     }
@@ -249,6 +249,11 @@ impl<'a> Steps<'a> {
         let threads = format!("--test-threads={}", self.test_threads());
         let arguments: Vec<_> = [threads.as_str()].into_iter().chain(filter.iter().copied()).collect();
         self.with_servers(suite, by_module, &["--test", "it"], &arguments)
+    }
+
+    /// The file in which its tests record their skips: each list takes only its own.
+    pub(crate) fn skips(&self) -> &'static str {
+        if self.list == List::Second { "skips-beside" } else { "skips" }
     }
 
     /// How many integration tests run at once. Many wait for a server or a deadline, so there are two for each processor. A second list
@@ -273,7 +278,7 @@ impl<'a> Steps<'a> {
     }
 
     fn run_to_its_end(&self, command: &mut Command, see: impl FnMut(Option<&str>) -> Result<()>) -> Result<bool> {
-        self.shared.set_env(command, self.skips);
+        self.shared.set_env(command, self.skips());
         if self.list == List::Second { watch_beside(command, self.stop, see) } else { watch(command, self.stop, see) }
     }
 }
