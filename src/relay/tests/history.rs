@@ -1,6 +1,6 @@
 //! Topics that keep what was sent.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::World;
 use crate::limits::{PROCESSED_REPORT_AGE_MAX, PRUNE_ROWS_MAX};
@@ -14,7 +14,11 @@ use crate::topic::Topic;
 
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 
+/// It begins with a day: rows are kept for whole days, and a test must not depend on the hour at which it runs.
 fn world_on(store: MemoryStore) -> World {
+    let since_1970 = store.now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_micros();
+    let of_the_day = u64::try_from(since_1970 % DAY.as_micros()).unwrap();
+    store.advance(DAY - Duration::from_micros(of_the_day));
     let mut world = World::on(store);
     world.topics = vec![
         Topic::new("orders").keep_sent_days(2).processed_within(Duration::from_secs(60)),
